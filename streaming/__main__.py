@@ -6,7 +6,8 @@ which asks first and then ends them. They end with it, too: the auditor reads a 
 writes to, and which breaks when this process is gone, however that went.
 
 Exit codes: 0 after a signal or when drained, 1 when the auditor cannot run or its query died, 2
-for a wrong file or argument.
+for a wrong file or argument. Of a past range: 0 when all is proven, 10 when not, and 130 after a
+signal.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ GRACE_S = 4.0
 """How long the auditor may certify what is open after a signal; its state is whole at any end."""
 
 PULSE_S = 0.05
+
+INTERRUPTED = 130
 
 
 def main() -> int:
@@ -51,8 +54,13 @@ def main() -> int:
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     if asked_s:
-        return 0
-    return child.returncode if child.returncode in (0, 1, 2) else 1
+        return INTERRUPTED if _is_of_the_past() else 0
+    return child.returncode if child.returncode in (0, 1, 2, 10) else 1
+
+
+def _is_of_the_past() -> bool:
+    """Say whether a past range was to be judged: where that was ended, nothing is proven."""
+    return any(word.partition("=")[0] in ("--from", "--to") for word in sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,9 @@ class AuditSettings:
         master: Where Spark runs, `spark://HOST:PORT` for example; empty: in this process.
         listen: `HOST:PORT` of probes and metrics; None for nobody.
         is_brief: It will run for minutes: be there soon rather than be quick per record.
+        past: From when to when messages of a past range were routed, ms since 1970; None: audit
+            live.
+        as_json: Of a past range: print JSON.
     """
 
     topology: Topology
@@ -53,6 +57,8 @@ class AuditSettings:
     master: str = ""
     listen: str | None = None
     is_brief: bool = False
+    past: tuple[int, int] | None = None
+    as_json: bool = False
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -109,7 +115,20 @@ def arguments() -> argparse.ArgumentParser:
         action="store_true",
         help="for a run of minutes: begins in half the time, and takes twice as long per record",
     )
+    _add_past(parser)
     return parser
+
+
+def _add_past(parser: argparse.ArgumentParser) -> None:
+    for word, what in (("--from", "begin"), ("--to", "end")):
+        parser.add_argument(
+            word,
+            dest=f"{what}_ms",
+            type=int,
+            metavar="MS",
+            help=f"judge a past range, print what is found and end: its {what}, ms since 1970",
+        )
+    parser.add_argument("--json", action="store_true", help="of a past range: one object a line")
 
 
 def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSettings:
@@ -121,7 +140,7 @@ def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSet
     """
     options = arguments().parse_args(argv)
     topology = load_topology(options.file)
-    problems = _limits(options)
+    problems = [*_limits(options), *_past_problems(options)]
     cache = Path(environment.get("MESH_CACHE") or platformdirs.user_cache_dir("trellis-mesh"))
     state = Path(platformdirs.user_state_dir("trellis-mesh"), "audit", topology.name)
     return AuditSettings(
@@ -137,6 +156,8 @@ def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSet
         master=options.master,
         listen=options.listen,
         is_brief=options.brief,
+        past=_past(options),
+        as_json=options.json,
     )
 
 
@@ -156,6 +177,37 @@ def _limits(options: argparse.Namespace) -> list[Problem]:
         where = f"--master {options.master}"
         problems.append(Problem(code="ARGUMENT", message=message, where=where))
     return problems
+
+
+def _past(options: argparse.Namespace) -> tuple[int, int] | None:
+    """Return the past range that a command line asks for, if it does."""
+    if options.begin_ms is None and options.end_ms is None:
+        return None
+    now_ms = int(time.time() * 1000)
+    return options.begin_ms or 0, now_ms if options.end_ms is None else options.end_ms
+
+
+def _past_problems(options: argparse.Namespace) -> list[Problem]:
+    """Return what does not go with a past range, or asks for none."""
+    span = _past(options)
+    if span is None:
+        message = "is for a past range; give --from or --to too"
+        return [Problem(code="ARGUMENT", message=message, where="--json")] if options.json else []
+    problems = []
+    if span[0] >= span[1]:
+        message = "is not before --to: no message lies between"
+        problems.append(Problem(code="ARGUMENT", message=message, where="--from"))
+    live = {
+        "--checkpoint": options.checkpoint,
+        "--until-drained": options.until_drained,
+        "--listen": options.listen,
+    }
+    message = "is for an auditor that runs on; a past range is judged once: leave it out"
+    return problems + [
+        Problem(code="ARGUMENT", message=message, where=word)
+        for word, given in live.items()
+        if given
+    ]
 
 
 def _kafka(

@@ -53,10 +53,31 @@ def run(
             "--brief", help="For a run of minutes: begins sooner, takes longer per record."
         ),
     ] = False,
+    from_time: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Judge a past range, print what is found, and end: what was routed since "
+            "2026-05-04T10:00:00 (local time, or with Z or an offset), or 15m for a quarter of an "
+            "hour ago.",
+        ),
+    ] = None,
+    to_time: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="End of that range; now if left out.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Of a past range: one JSON object a line.")
+    ] = False,
     target: Target = HERE,
 ) -> None:
-    """Audit a mesh live until Ctrl-C: findings, certificates and status on its audit topics."""
+    """Audit a mesh live until Ctrl-C: findings, certificates and status on its audit topics.
+
+    With --from or --to a past range is judged once, by the same code, and printed; exit code 10: a
+    fault was found, or not all of it is proven.
+    """
     from mesh.errors import StartError
+    from mesh.operate.history import moment
 
     if importlib.util.find_spec("pyspark") is None:
         raise StartError("the auditor needs PySpark: install trellis-mesh[audit]")
@@ -71,6 +92,10 @@ def run(
     words += ["--cores", str(cores), "--memory", memory, "--batch", str(batch)]
     words += [] if listen is None else ["--listen", listen]
     words += ["--brief"] if brief else []
+    now_ms = clock.wall_ms()
+    for word, at in (("--from", from_time), ("--to", to_time)):
+        words += [] if at is None else [word, str(moment(at, now_ms, word))]
+    words += ["--json"] if as_json else []
     os.execv(words[0], words)  # noqa: S606  # this very interpreter, and no shell
 
 

@@ -53,7 +53,7 @@ class Logs:
         Raises:
             TransportUnavailableError: Kafka does not answer.
         """
-        return self._offsets(places, "earliest")
+        return self._offsets(places, self._spec.earliest())
 
     def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the offset after the last record, open transactions included.
@@ -61,7 +61,29 @@ class Logs:
         Raises:
             TransportUnavailableError: Kafka does not answer.
         """
-        return self._offsets(places, "latest")
+        return self._offsets(places, self._spec.latest())
+
+    def stable_ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the offset up to which all is committed or given up.
+
+        Raises:
+            TransportUnavailableError: Kafka does not answer.
+        """
+        return self._offsets(places, self._spec.latest(), "READ_COMMITTED")
+
+    def since(self, places: Iterable[TopicPartition], at_ms: int) -> Mapping[TopicPartition, int]:
+        """Return the first offset with this time stamp or a later one; the end where none has.
+
+        Args:
+            places: Partitions; those that do not exist are left out.
+            at_ms: Milliseconds since 1970.
+
+        Raises:
+            TransportUnavailableError: Kafka does not answer.
+        """
+        found = self._offsets(places, self._spec.forTimestamp(at_ms))
+        ends = self.ends(place for place, offset in found.items() if offset < 0)
+        return {place: ends.get(place, 0) if first < 0 else first for place, first in found.items()}
 
     def topics(self) -> Sequence[str]:
         """Return the names of all topics.
@@ -95,17 +117,22 @@ class Logs:
                 found[topic] = (_hex(description.topicId()), description.partitions().size())
         return found
 
+    @property
+    def _spec(self) -> Any:
+        return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+
     def _offsets(
-        self, places: Iterable[TopicPartition], which: str
+        self, places: Iterable[TopicPartition], spec: Any, isolation: str = "READ_UNCOMMITTED"
     ) -> Mapping[TopicPartition, int]:
-        partition_of = self._jvm.org.apache.kafka.common.TopicPartition
-        spec = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, which)()
+        kafka = self._jvm.org.apache.kafka
+        partition_of, level = kafka.common.TopicPartition, kafka.common.IsolationLevel
+        options = kafka.clients.admin.ListOffsetsOptions(level.valueOf(isolation))
         wanted = self._jvm.java.util.HashMap()
         keys = {place: partition_of(*place) for place in places}
         for key in keys.values():
             wanted.put(key, spec)
         try:
-            answer = self._admin().listOffsets(wanted)
+            answer = self._admin().listOffsets(wanted, options)
         except Exception as error:
             raise _unavailable(error) from error
         found = {}

@@ -9,14 +9,21 @@ import threading
 
 from mesh.errors import ConfigError, MeshError
 from streaming.config import settings_of
+from streaming.job.past_run import judge_past
 from streaming.job.run import run
+
+EXIT_FOUND = 10
+"""Of a past range: a fault was found, or not all is proven."""
 
 
 def main() -> int:
     """Audit as the command line says; return the exit code."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        run(settings_of(sys.argv[1:], os.environ))
+        settings = settings_of(sys.argv[1:], os.environ)
+        if settings.past is not None:
+            return 0 if judge_past(settings, settings.past) else EXIT_FOUND
+        run(settings)
     except ConfigError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2

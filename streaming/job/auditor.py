@@ -75,6 +75,8 @@ class Auditor:
         offsets_max: Records of one Kafka cluster in one batch; a full batch means lag.
         clock: Seconds that only rise.
         more: What else is news, to be written with what is found.
+        is_past: Whether a past range is judged: what stands still just now is another matter.
+        only: What of the small rows counts.
         batch_at_s: When the last batch was taken.
         lagging: Kafka clusters whose last batch was full.
         taken_s: Kafka cluster -> when its last batch was taken.
@@ -92,6 +94,8 @@ class Auditor:
     offsets_max: int
     clock: Callable[[], float] = time.monotonic
     more: Callable[[], Sequence[Output]] = tuple
+    is_past: bool = False
+    only: Callable[[Batch], Batch] = lambda rows: rows
     state: State = field(init=False)
     batch_at_s: float = field(init=False)
     lagging: dict[str, None] = field(default_factory=dict)
@@ -158,16 +162,20 @@ class Auditor:
             parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
         ) as opened:
             rows = batch_rows(opened, self.wanted, self.asked)
-            return read_batch(row[0] for row in rows.collect())
+            return self.only(read_batch(row[0] for row in rows.collect()))
 
     def absorb(self, rows: Batch, kafka: str, batch: int) -> None:
-        """Take the small rows of a micro-batch."""
+        """Take the small rows of a micro-batch, and judge."""
+        self.know(rows, kafka, batch)
+        self.judge()
+        self.batch_at_s = self.taken_s[kafka] = self.clock()
+
+    def know(self, rows: Batch, kafka: str, batch: int) -> None:
+        """Take the small rows of a micro-batch; they are judged with what comes after them."""
         self._take_configs(rows)
         self._ask_brokers(kafka, self._begin(kafka, batch))
         self._take_rows(rows, kafka)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=kafka not in self.lagging)
-        self.judge()
-        self.batch_at_s = self.taken_s[kafka] = self.clock()
 
     def absorb_the_sound(self, kafka: str, batch: int) -> None:
         """Take of a micro-batch that fails again and again what can be taken, and tell the rest.
@@ -302,20 +310,27 @@ class Auditor:
             else:
                 state.certifier.settle(round_, case, outcome, world)
         state.certifier.finish(round_, world, now_s)
+        if not self.is_past:
+            self._look_at_parts(now_s)
+        if not self.is_behind:
+            self._look_at_rest(world, now_s)
+            if not self.is_past:
+                self._look_at_stalls(world, now_s)
+
+    def _look_at_parts(self, now_s: float) -> None:
+        """Tell who hangs together just now, and whether the mesh has found the same."""
+        state = self.state
         state.splits.until = self.sources.read_until()
         for finding in state.splits.judge(now_s):
             state.register.add(finding)
         if not self.lagging:
             for finding in state.colours.judge(state.splits, now_s):
                 state.register.add(finding)
-        if not self.is_behind:
-            self._look_at_stalls(world, now_s)
 
-    def _look_at_stalls(self, world: World, now_s: float) -> None:
-        """Tell of what has stood still for long, where all that was written has been read."""
+    def _look_at_rest(self, world: World, now_s: float) -> None:
+        """Tell of what only all that was written shows, where that has been read."""
         state = self.state
-        blocks = state.certifier.blocks
-        for finding in blocks.forged(now_s):
+        for finding in state.certifier.blocks.forged(now_s):
             state.register.add(finding)
         for finding in state.marks.judge(state.interest, state.names, now_s):
             state.register.add(finding)
@@ -324,6 +339,11 @@ class Auditor:
             state.register.add(finding)
         for finding in state.needless.judge(state.interest, state.eras, state.names, now_s):
             state.register.add(finding)
+
+    def _look_at_stalls(self, world: World, now_s: float) -> None:
+        """Tell of what has stood still for long, where all that was written has been read."""
+        state = self.state
+        blocks = state.certifier.blocks
         tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets.values()]
         stops = {
             hop: stop for ticket in tickets for hop, stop in state.passing.stops(ticket, state.read)

@@ -161,6 +161,15 @@ class Rereader:
             return ()
         return read_batch(_lines(ingress_rows(self._parsed(ranges)))).ingress
 
+    def earliest_ms(self, ranges: source.Ranges) -> int:
+        """Return the lowest time stamp of the records of ranges, ms since 1970; 0 if none has one.
+
+        Raises:
+            TransportUnavailableError: A Kafka cluster does not answer.
+        """
+        (told,) = _lines(self._records(ranges).select(F.min(F.unix_millis("timestamp"))))
+        return max(0, told or 0)
+
     def deliveries(
         self, doubts: Sequence[DeliverySuspicion], begins: Sequence[int]
     ) -> Sequence[Sequence[Repeats]]:
@@ -230,7 +239,7 @@ def _answers(frame: DataFrame) -> Sequence[Mapping[str, Any]]:
     return [json.loads(line) for line in _lines(frame)]
 
 
-def _lines(frame: DataFrame) -> Sequence[str]:
+def _lines(frame: DataFrame) -> Sequence[Any]:
     try:
         return [row[0] for row in frame.collect()]
     except (PySparkException, Py4JError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
@@ -27,6 +27,12 @@ class Brokers(Protocol):
     def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the offset after the last record, open transactions included."""
 
+    def stable_ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the offset up to which all is committed or given up."""
+
+    def since(self, places: Iterable[TopicPartition], at_ms: int) -> Mapping[TopicPartition, int]:
+        """Return the first offset with this time stamp or a later one; the end where none has."""
+
     def topics(self) -> Iterable[str]:
         """Return the names of all topics."""
 
@@ -47,6 +53,7 @@ class Sources:
         silent: Kafka cluster -> when it did not answer.
         read: Kafka cluster -> all that was written there before this moment has been read.
         needed: Those with nodes, now or a moment ago: the others hold nobody up. None: all.
+        until: Up to where a partition that ends there is read; of a past range, not to its end.
     """
 
     prefix: str
@@ -57,6 +64,7 @@ class Sources:
     silent: dict[str, float] = field(default_factory=dict)
     read: dict[str, float] = field(default_factory=dict)
     needed: Mapping[str, None] | None = None
+    until: Callable[[TopicPartition, int], int] = lambda _, end: end
 
     @property
     def read_s(self) -> float:
@@ -124,25 +132,31 @@ class Sources:
         kafka = self.homes.get(node, "")
         if not self.answers(kafka):
             return None
-        start = f"{self.prefix}{node}."
-        pattern = re.compile(audited_pattern(self.prefix))
+
+        def is_written(topic: str) -> bool:
+            place = place_of(self.prefix, topic)
+            return place.node == node and place.role in _WRITTEN
+
         try:
-            brokers = self.brokers[kafka]
-            topics = [
-                topic
-                for topic in brokers.topics()
-                if topic.startswith(start)
-                and pattern.fullmatch(topic)
-                and place_of(self.prefix, topic).role in _WRITTEN
-            ]
-            return brokers.ends(
-                TopicPartition(topic, partition)
-                for topic, (_, partitions) in brokers.described(topics).items()
-                for partition in range(partitions)
-            )
+            ends = self.brokers[kafka].ends(self.places(kafka, is_written))
+            return {place: self.until(place, end) for place, end in ends.items()}
         except TransportUnavailableError:
             self.silent[kafka] = self.clock()
             return None
+
+    def places(self, kafka: str, is_wanted: Callable[[str], bool]) -> Sequence[TopicPartition]:
+        """Return the partitions of audited topics of one Kafka cluster, as it says itself.
+
+        Raises:
+            TransportUnavailableError: It does not answer.
+        """
+        brokers, pattern = self.brokers[kafka], re.compile(audited_pattern(self.prefix))
+        topics = [one for one in brokers.topics() if pattern.fullmatch(one) and is_wanted(one)]
+        return [
+            TopicPartition(topic, partition)
+            for topic, (_, partitions) in brokers.described(topics).items()
+            for partition in range(partitions)
+        ]
 
     def ids_of(self, kafka: str, topics: Iterable[str]) -> Mapping[str, str]:
         """Return topic -> id, as one Kafka cluster says; nothing if it does not answer."""

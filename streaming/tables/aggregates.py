@@ -305,9 +305,8 @@ def small_rows(records: DataFrame) -> DataFrame:
 def ledger_rows(records: DataFrame) -> DataFrame:
     """Every ledger record: one per committed batch of a lane. Spec: kafka.md 1."""
     ledgers = records.where(F.col("role") == "ledger")
-    return _rows(
-        ledgers.select("topic", "partition", "offset", F.base64("value").alias("value")), "ledger"
-    )
+    columns = ("topic", "partition", "offset", "at_ms")
+    return _rows(ledgers.select(*columns, F.base64("value").alias("value")), "ledger")
 
 
 def minute_rows(records: DataFrame) -> DataFrame:

@@ -127,6 +127,20 @@ class PlantBrokers:
         logs = self._logs()
         return {place: logs[place] for place in places if place in logs}
 
+    def stable_ends(self, places) -> Mapping[TopicPartition, int]:
+        return self.ends(places)
+
+    def since(self, places, at_ms) -> Mapping[TopicPartition, int]:
+        logs = self.plant.logs
+        return {
+            place: next(
+                (n for n, one in enumerate(logs[place]) if one and one.at_ms >= at_ms),
+                len(logs[place]),
+            )
+            for place in places
+            if place in logs
+        }
+
     def topics(self) -> Sequence[str]:
         return sorted({topic for topic, _ in self._logs()})
 
@@ -159,14 +173,10 @@ class Bench:
 
     def restart(self) -> None:
         """Begin anew from the last snapshot, as a new process would."""
-        sources = Sources(
-            "mesh.",
-            {name: PlantBrokers(self.plant, name, self.begins, self.ids) for name in ("k1", "k2")},
-            clock=lambda: self.clock_s,
-        )
+        sources = self.sources()
         self.auditor = Auditor(
             topology=self.topology,
-            rereader=PlantReader(self.spark, self.topology, sources, {}, plant=self.plant),
+            rereader=self.reader(sources),
             sources=sources,
             snapshots=Snapshots(self.folder, State),
             write=self.outputs.extend,
@@ -179,6 +189,17 @@ class Bench:
             offsets_max=1_000_000,
             clock=lambda: self.clock_s,
         )
+
+    def sources(self) -> Sources:
+        """Return what the brokers of the plant say."""
+        brokers = {
+            name: PlantBrokers(self.plant, name, self.begins, self.ids) for name in ("k1", "k2")
+        }
+        return Sources("mesh.", brokers, clock=lambda: self.clock_s)
+
+    def reader(self, sources: Sources) -> PlantReader:
+        """Return what reads the plant again."""
+        return PlantReader(self.spark, self.topology, sources, {}, plant=self.plant)
 
     def take(self, *late: str) -> None:
         """Take what was planted since the last batch, but for topics that are read late."""

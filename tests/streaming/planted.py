@@ -163,6 +163,7 @@ class Plant:
         next_: int,
         messages: int,
         dropped: Sequence[tuple[str, int]] = (),
+        partition: int = 0,
     ) -> None:
         """Have a node tell in its ledger what it read of a topic, and what of that went nowhere."""
         name = self.prefix + topic
@@ -170,8 +171,8 @@ class Plant:
             node=node,
             lane=0,
             lane_epoch=1,
-            sources=[SourceRange(name, topic_id(name), 0, first, next_, messages)],
-            dropped=[Dropped(reason, name, 0, count) for reason, count in dropped],
+            sources=[SourceRange(name, topic_id(name), partition, first, next_, messages)],
+            dropped=[Dropped(reason, name, partition, count) for reason, count in dropped],
         )
         self.put(f"{node}.ledger", 0, b"0", encode_ledger(ledger))
 
@@ -288,9 +289,10 @@ class Plant:
         subject: str = "acme/x",
         moves: int = 0,
         generation: int = 0,
-        like: Record = Record(b"k", b"payload"),
+        like: Record | None = None,
     ) -> None:
         node, name = endpoint.split("/")
+        like = like or Record(b"k", b"payload", at_ms=self.at_ms)
         for offset in offsets:
             delivery = {
                 "version": 1,

@@ -254,3 +254,24 @@ def test_running_the_auditor_is_running_the_streaming_job(
         f"-m streaming -f {file} --bootstrap left=h:1 --until-drained "
         "--master spark://s:7077 --cores 8 --memory 2g --batch 150000 --brief"
     )
+
+
+def test_a_past_range_is_given_to_it_in_milliseconds(
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times as everywhere; what is none is refused in one line, and nothing is started."""
+    _, file = chain
+    started: list[list[str]] = []
+    monkeypatch.setattr(audit_live.os, "execv", lambda _, words: started.append(words))
+    monkeypatch.setattr(clock, "wall_ms", lambda: 1_700_000_900_000)
+    span = ["--from", "15m", "--to", "2023-11-14T22:14:00Z"]
+    assert run("audit", "run", "-f", file, *span, "--json").code == 0
+    assert started[0][-5:] == ["--from", "1700000000000", "--to", "1700000040000", "--json"]
+    said = run("audit", "run", "-f", file, "--from", "yesterday")
+    assert said.code == 2
+    assert "--from: 'yesterday' is no time" in said.err
+    assert (
+        "--to: '2023-11-14T23:00:00Z' is in the future"
+        in run("audit", "run", "-f", file, "--to", "2023-11-14T23:00:00Z").err
+    )
+    assert len(started) == 1

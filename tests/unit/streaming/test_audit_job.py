@@ -206,6 +206,29 @@ def test_how_much_it_may_use_is_a_setting(tmp_path: Path):
     ]
 
 
+def test_a_past_range_is_a_setting_and_what_is_for_the_live_auditor_is_refused(tmp_path: Path):
+    path = tmp_path / "mesh.yaml"
+    path.write_text(FILE)
+    base = ["-f", str(path), "--bootstrap", "k1=here:1"]
+    assert settings_of(base, {}).past is None
+    settings = settings_of([*base, "--from", "1000", "--to", "2000", "--json"], {})
+    assert (settings.past, settings.as_json) == ((1000, 2000), True)
+    assert settings_of([*base, "--to", "2000"], {}).past == (0, 2000)
+    begin, end = settings_of([*base, "--from", "1000"], {}).past or (0, 0)
+    assert begin == 1000 < end
+    live = ["--checkpoint", "/c", "--until-drained", "--listen", ":1"]
+    with pytest.raises(ConfigError) as caught:
+        settings_of([*base, "--from", "2000", "--to", "2000", *live], {})
+    assert [problem.where for problem in caught.value.problems] == [
+        "--from",
+        "--checkpoint",
+        "--until-drained",
+        "--listen",
+    ]
+    with pytest.raises(ConfigError, match="--json: is for a past range"):
+        settings_of([*base, "--json"], {})
+
+
 def test_every_wrong_address_is_told_at_once(tmp_path: Path):
     path = tmp_path / "mesh.yaml"
     path.write_text(FILE)

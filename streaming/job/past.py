@@ -1,0 +1,227 @@
+"""A past range, judged in batch by the code that judges live. Spec: K29-K31, DESIGN 7.
+
+What nodes and clients said of themselves is read whole, the messages of the range alone, and of
+endpoints and links what can have come of these. It is read up to now, and judged; what still waits
+for a hop is followed for as long as the hop moves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mesh.errors import ConfigError, Problem, TransportUnavailableError
+from streaming.audits.routed import Routed
+from streaming.connectors.source import Ranges
+from streaming.job.auditor import Auditor
+from streaming.job.sifting import Failure
+from streaming.tables.rows import Batch, TopicPartition
+from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, is_of_data, place_of
+
+SKEW_MS = 60_000
+"""How far the clocks of two Kafka clusters may be apart, in milliseconds."""
+
+LEAP_S = 120.0
+"""Once all was read the auditor's clock goes ahead by so much: nothing waits there for records
+that were written before and are read later."""
+
+PAUSE_S = 0.5
+"""Between two looks at what still waits, in seconds."""
+
+STILL_S = 30.0
+"""A hop that has not moved for so long is not waited for any more, in seconds."""
+
+
+@dataclass(slots=True)
+class LeapingClock:
+    """Seconds that only rise, and go ahead where there is nothing to wait for."""
+
+    ahead_s: float = 0.0
+
+    def now_s(self) -> float:
+        """Return the time."""
+        return time.monotonic() + self.ahead_s
+
+    def leap(self) -> None:
+        """Go ahead."""
+        self.ahead_s += LEAP_S
+
+
+@dataclass(slots=True)
+class Past:
+    """Judges a past range.
+
+    Attributes:
+        auditor: Everything that judges.
+        reached: Kafka cluster -> next offset to read of every partition there: the auditor's
+            positions.
+        routed: Which messages are in the range.
+        clock: The auditor's.
+        say: Tells a person.
+        pause: Lets real time go by, in seconds.
+        ends: Ingress partition -> where the range ends there.
+    """
+
+    auditor: Auditor
+    reached: dict[str, dict[TopicPartition, int]]
+    routed: Routed
+    clock: LeapingClock
+    say: Callable[[str], None]
+    pause: Callable[[float], None] = time.sleep
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Have the auditor look at the range alone."""
+        self.auditor.is_past, self.auditor.only = True, self._only
+        self.auditor.sources.until = self._until
+
+    def judge(self) -> None:
+        """Judge all that there is of the range.
+
+        Raises:
+            ConfigError: There are nodes on a Kafka cluster that is not read.
+            TransportUnavailableError: A Kafka cluster does not answer.
+        """
+        self._read(self._is_said)
+        self._refuse_others()
+        self.auditor.judge()
+        ranges = self._ranges()
+        told = sum(end - first for first, end in ranges.values())
+        self.say(f"{told} offsets of {len(ranges)} ingress partitions are of that time")
+        if not ranges:
+            return
+        self._aim(ranges)
+        still_s, before = 0.0, None
+        while still_s < STILL_S:
+            self._read(lambda _: True)
+            self.clock.leap()
+            self.auditor.judge()
+            if self._is_done():
+                break
+            stands = [(one.key, one.reason) for one in self.auditor.state.certifier.waiting]
+            still_s, before = (still_s + PAUSE_S if stands == before else 0.0), stands
+            self.pause(PAUSE_S)
+
+    def _refuse_others(self) -> None:
+        """Judge nothing where a change of the topology has brought what the file does not tell.
+
+        Raises:
+            ConfigError: There are nodes on a Kafka cluster that is not read.
+        """
+        sources = self.auditor.sources
+        others = [one for one in sources.needed or () if one not in sources.brokers]
+        if others:
+            message = "has nodes of this mesh, and the file has not; give what `mesh export` writes"
+            raise ConfigError(
+                [Problem(code="UNKNOWN_KAFKA", message=message, where=one) for one in others]
+            )
+
+    def _is_done(self) -> bool:
+        state = self.auditor.state
+        blocks = state.certifier.blocks
+        doubts = (*state.delivery_doubts, *state.frame_doubts)
+        return not (state.certifier.waiting or blocks.parked or blocks.late or doubts)
+
+    def _only(self, rows: Batch) -> Batch:
+        self.routed.take(rows.ledgers)
+        return self.routed.only(rows)
+
+    def _is_said(self, topic: str) -> bool:
+        """Say whether a topic tells what messages are judged by."""
+        return not is_of_data(self.auditor.topology.prefix, topic)
+
+    def _role(self, place: TopicPartition) -> str:
+        return place_of(self.auditor.topology.prefix, place.topic).role
+
+    def _places(
+        self, kafka: str, is_wanted: Callable[[str], bool] = lambda _: True
+    ) -> Sequence[TopicPartition]:
+        sources = self.auditor.sources
+        return sources.places(
+            kafka, lambda topic: is_wanted(topic) and sources.is_at_home(kafka, topic)
+        )
+
+    def _ranges(self) -> Ranges:
+        """Return what is to be read of each ingress partition with guaranteed messages."""
+        auditor, prefix = self.auditor, self.auditor.topology.prefix
+        for kafka in auditor.sources.brokers:
+            topics = {p.topic: None for p in self._places(kafka) if self._role(p) == INGRESS}
+            for topic, id_ in auditor.sources.ids_of(kafka, topics).items():
+                auditor.state.names.tell(topic, id_)
+        return {
+            place: range_
+            for place, range_ in self.routed.ranges(auditor.state.names).items()
+            if place_of(prefix, place.topic).letter == GUARANTEED
+        }
+
+    def _aim(self, ranges: Ranges) -> None:
+        """Know from where on topics with messages are read, and up to where ingress is."""
+        auditor = self.auditor
+        # A delivery has the time stamp of its message at ingress. Spec: K5.
+        earliest_ms = auditor.rereader.earliest_ms(ranges)
+        began_ms = max(0, self.routed.began_ms() - SKEW_MS)
+        self.ends = {place: end for place, (_, end) in ranges.items()}
+        for kafka, brokers in auditor.sources.brokers.items():
+            roles = {p: self._role(p) for p in self._places(kafka) if not self._is_said(p.topic)}
+            ingress = brokers.ends(place for place, role in roles.items() if role == INGRESS)
+            begins = {
+                **brokers.since([p for p, role in roles.items() if role == ENDPOINT], earliest_ms),
+                **brokers.since(
+                    [p for p, role in roles.items() if role not in (ENDPOINT, INGRESS)], began_ms
+                ),
+                **{p: ranges[p][0] if p in ranges else end for p, end in ingress.items()},
+            }
+            self.reached[kafka].update(begins)
+            auditor.state.read.update(begins)
+
+    def _read(self, is_wanted: Callable[[str], bool]) -> None:
+        """Read what there is by now of some topics, and let the audits know it."""
+        for kafka, brokers in self.auditor.sources.brokers.items():
+            asked_s = self.clock.now_s()
+            reached = self.reached.setdefault(kafka, {})
+            ends = brokers.stable_ends(self._places(kafka, is_wanted))
+            news = {
+                place: (reached.get(place, 0), self._until(place, end))
+                for place, end in ends.items()
+            }
+            for part in self._parts({p: (a, b) for p, (a, b) in news.items() if a < b}):
+                self._take(kafka, part)
+            self.auditor.lagging.clear()
+            self.auditor.sources.read[kafka] = asked_s
+
+    def _until(self, place: TopicPartition, end: int) -> int:
+        """Return up to where a partition that ends there is read: of ingress the range alone."""
+        return min(end, self.ends.get(place, 0)) if self._role(place) == INGRESS else end
+
+    def _parts(self, ranges: Ranges) -> Iterator[Ranges]:
+        """Divide what is to be read into batches; what tells how to judge comes first."""
+        part: dict[TopicPartition, tuple[int, int]] = {}
+        room = self.auditor.offsets_max
+        for place in sorted(ranges, key=lambda one: (not self._is_said(one.topic), one)):
+            first, end = ranges[place]
+            while first < end:
+                until = min(end, first + room)
+                part[place] = (first, until)
+                room -= until - first
+                first = until
+                if not room:
+                    yield part
+                    part, room = {}, self.auditor.offsets_max
+        if part:
+            yield part
+
+    def _take(self, kafka: str, ranges: Ranges) -> None:
+        auditor = self.auditor
+        batch = auditor.state.batches.get(kafka, -1) + 1
+        self.reached[kafka].update({place: end for place, (_, end) in ranges.items()})
+        try:
+            rows = auditor.rows(auditor.rereader.records(kafka, ranges))
+        except Exception as error:
+            failure = Failure.of(batch, error)
+            if failure.is_transport:
+                text = f"{kafka} could not be read: {failure.reason}"
+                raise TransportUnavailableError(text) from error
+            auditor.absorb_the_sound(kafka, batch)
+        else:
+            auditor.know(rows, kafka, batch)

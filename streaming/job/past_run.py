@@ -1,0 +1,190 @@
+"""`mesh audit run --from --to`: judge a past range, print what is found, and end.
+
+Nothing is written to the mesh's topics, so the live auditor may run meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mesh.model.topics import TopicNames
+from streaming.audits.certificates import Waiting
+from streaming.audits.routed import Routed
+from streaming.config import AuditSettings
+from streaming.connectors.logs import Logs
+from streaming.connectors.options import java_options
+from streaming.connectors.session import STEADY_JVM, YOUNG_JVM, start_session
+from streaming.connectors.sink import Output
+from streaming.job.auditor import Auditor
+from streaming.job.past import LeapingClock, Past
+from streaming.job.rereads import Rereader
+from streaming.job.run import say
+from streaming.job.snapshots import Snapshots
+from streaming.job.sources import Sources
+from streaming.job.state import State
+from streaming.tables.rows import TopicPartition
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Account:
+    """What was found about a past range.
+
+    Attributes:
+        names: Of the topics that the auditor means to write.
+        findings: By id.
+        certificates: By key.
+        waiting: What could not be certified.
+    """
+
+    names: TopicNames
+    findings: dict[str, Entry] = field(default_factory=dict)
+    certificates: dict[str, Entry] = field(default_factory=dict)
+    waiting: Sequence[Waiting] = ()
+
+    def take(self, outputs: Sequence[Output]) -> None:
+        """Take what the auditor would write; figures of links and the status are those of now."""
+        tables = {
+            self.names.audit("findings"): self.findings,
+            self.names.audit("certificates"): self.certificates,
+        }
+        for output in outputs:
+            table = tables.get(output.topic)
+            if table is None:
+                continue
+            if output.value is None:
+                table.pop(output.key, None)
+            else:
+                table[output.key] = json.loads(output.value)
+
+    @property
+    def summary(self) -> Entry:
+        """All of it in figures; `ok`: every certificate is a proof, and nothing else was found."""
+        certificates = list(self.certificates.values())
+        faults = sum(not one["is_news"] for one in self.findings.values())
+        proofs = sum(one["equal"] and one["sure"] for one in certificates)
+        return {
+            "ok": 0 < proofs == len(certificates) and not faults and not self.waiting,
+            "certificates": len(certificates),
+            "equal": sum(one["equal"] for one in certificates),
+            "proofs": proofs,
+            "expected": sum(one["expected"] for one in certificates),
+            "delivered": sum(one["delivered"] for one in certificates),
+            "faults": faults,
+            "waiting": len(self.waiting),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield all of it for people: what differs, what waits, and the summary."""
+        for one in self.findings.values():
+            yield f"{one['kind']} {one['id']}: {one['text']}"
+            yield from (f"  {record}" for record in one["evidence"])
+            yield f"  {one['what_to_do']}"
+        for one in self.certificates.values():
+            if not one["equal"] or not one["sure"]:
+                verdict = "no proof, behind a selector" if one["equal"] else "differs"
+                span = f"{one['source']} {one['from']}..{one['to']}"
+                counts = f"{one['delivered']} of {one['expected']}"
+                yield f"{one['endpoint']}: {span}, {counts}, {verdict}"
+        for wait in self.waiting:
+            where = f"{wait.source} block {wait.block}"
+            yield f"not certified: {where} for {wait.endpoint}: {wait.reason}"
+        told = self.summary
+        yield (
+            f"{told['certificates']} certificates, {told['proofs']} of them proofs: "
+            f"{told['delivered']} of {told['expected']} expected deliveries; "
+            f"faults: {told['faults']}"
+        )
+        if not self.certificates:
+            yield "nothing of that time is certified"
+
+    def json_lines(self) -> Iterator[str]:
+        """Yield all of it for programs: findings, certificates, what waits, the summary."""
+        waits = ({"waits": one.key, "reason": one.reason} for one in self.waiting)
+        for entry in (*self.findings.values(), *self.certificates.values(), *waits, self.summary):
+            yield json.dumps(entry, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NoSnapshots(Snapshots[State]):
+    """Keeps nothing: a past range is judged in one go."""
+
+    def save(self, batch: int, state: State) -> None:
+        """Keep nothing."""
+
+    def load(self) -> None:
+        """Return that there is nothing."""
+
+
+def past_of(
+    settings: AuditSettings,
+    span: tuple[int, int],
+    sources: Sources,
+    rereader: Rereader,
+    write: Callable[[Sequence[Output]], None],
+) -> Past:
+    """Return what judges a past range.
+
+    Args:
+        settings: Of the auditor.
+        span: From when to when messages were routed, ms since 1970.
+        sources: What brokers say.
+        rereader: Reads.
+        write: Takes what is found.
+    """
+    reached: dict[str, dict[TopicPartition, int]] = {}
+    clock = LeapingClock()
+    sources.clock = clock.now_s
+    auditor = Auditor(
+        topology=settings.topology,
+        rereader=rereader,
+        sources=sources,
+        snapshots=NoSnapshots(settings.checkpoint, State),
+        write=write,
+        positions=lambda kafka, _: reached[kafka],
+        tasks=settings.cores,
+        offsets_max=settings.offsets_max,
+        clock=clock.now_s,
+    )
+    return Past(auditor, reached, Routed(settings.topology.prefix, *span), clock, say)
+
+
+def judge_past(settings: AuditSettings, span: tuple[int, int]) -> bool:
+    """Judge a past range, print what is found, and say whether all of it is proven.
+
+    Raises:
+        ConfigError: An option of a Kafka cluster has no counterpart in Kafka's Java client.
+        MeshError: Spark does not start, or a Kafka cluster does not answer.
+    """
+    topology = settings.topology
+    used = {node.kafka for node in topology.nodes.values()}
+    kafka = {
+        name: java_options(options, f"spec.kafka.{name}")
+        for name, options in settings.kafka.items()
+        if name in used
+    }
+    session = start_session(
+        settings.cache,
+        cores=settings.cores,
+        memory=settings.memory,
+        master=settings.master,
+        jvm=YOUNG_JVM if settings.is_brief else STEADY_JVM,
+        progress=say,
+    )
+    account = Account(TopicNames(topology.prefix))
+    try:
+        logs = {name: Logs(session, options) for name, options in kafka.items()}
+        sources = Sources(topology.prefix, dict(logs))
+        rereader = Rereader(session, topology, sources, kafka)
+        past = past_of(settings, span, sources, rereader, account.take)
+        past.judge()
+        account.waiting = list(past.auditor.state.certifier.waiting)
+    finally:
+        session.stop()
+    for line in account.json_lines() if settings.as_json else account.lines():
+        print(line, flush=True)  # noqa: T201
+    return bool(account.summary["ok"])

@@ -1,0 +1,128 @@
+"""A past range, judged in batch as the live auditor judges. Spec: K5, K29-K31."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mesh.errors import ConfigError
+from mesh.model.state import ProgressKind
+from mesh.model.topics import TopicNames
+from streaming.config import AuditSettings
+from streaming.job.past import STILL_S, Past
+from streaming.job.past_run import Account, past_of
+from streaming.tables.digest import BLOCK_OFFSETS
+from tests.streaming.planted import NEW_YEAR_MS, Plant
+
+pytestmark = pytest.mark.spark
+
+HOUR_MS = 3_600_000
+
+
+def past(bench, span: tuple[int, int], batch: int = 1_000_000) -> tuple[Past, Account]:
+    """Return what judges a range of a plant, and where it tells."""
+    account = Account(TopicNames("mesh."))
+    settings = AuditSettings(
+        topology=bench.topology,
+        kafka={},
+        checkpoint=bench.folder,
+        cache=bench.folder,
+        offsets_max=batch,
+    )
+    sources = bench.sources()
+    made = past_of(settings, span, sources, bench.reader(sources), account.take)
+    made.pause = lambda _: None
+    return made, account
+
+
+def judged(bench, *span: int, batch: int = 1_000_000) -> Account:
+    made, account = past(bench, (span[0], span[1]), batch)
+    made.judge()
+    account.waiting = list(made.auditor.state.certifier.waiting)
+    return account
+
+
+def told(account: Account) -> list[tuple[str, list[str]]]:
+    return sorted((one["kind"], one["ids"]) for one in account.findings.values())
+
+
+def carry(plant: Plant, lost: list[int]) -> None:
+    """Take five messages from a to c, and tell in the ledger of a that they were routed."""
+    offsets = plant.carry(5, ["c/s1"], lost=lost)
+    plant.tell_read("a", "a.in.g", offsets[0], offsets[-1] + 1, 5)
+
+
+def hours_of(plant: Plant, first: list[int], second: list[int]) -> None:
+    """Carry in two hours, in a block each, what lacks some messages."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    carry(plant, first)
+    ingress = plant.logs["mesh.a.in.g", 0]
+    ingress += [None] * (BLOCK_OFFSETS - len(ingress))  # markers of transactions stand there
+    plant.at_ms += HOUR_MS
+    carry(plant, second)
+
+
+@pytest.fixture
+def two_hours(plant: Plant) -> Plant:
+    """A loss in each of two hours."""
+    hours_of(plant, [3], [2])
+    return plant
+
+
+def test_of_a_range_its_own_messages_are_judged_and_no_others(bench, two_hours: Plant) -> None:
+    """What was delivered before is neither strange nor missing; several batches do."""
+    second = (NEW_YEAR_MS + HOUR_MS, NEW_YEAR_MS + 2 * HOUR_MS)
+    account = judged(bench, *second, batch=BLOCK_OFFSETS)
+    assert told(account) == [("missing", [f"mesh.a.in.g/0/0/{BLOCK_OFFSETS + 2}"])]
+    (one,) = account.certificates.values()
+    assert (one["block"], one["endpoint"]) == (1, "c/s1")
+    assert (one["expected"], one["delivered"], one["equal"]) == (5, 4, False)
+    assert not account.summary["ok"]
+
+
+def test_a_healthy_range_is_proven_beside_one_that_is_not(bench, plant: Plant) -> None:
+    """What comes after it is left out as well."""
+    hours_of(plant, [], [2])
+    account = judged(bench, NEW_YEAR_MS, NEW_YEAR_MS + HOUR_MS)
+    assert account.summary["ok"]
+    assert list(account.lines()) == [
+        "1 certificates, 1 of them proofs: 5 of 5 expected deliveries; faults: 0"
+    ]
+    certificate, summary = map(json.loads, account.json_lines())
+    assert (certificate["endpoint"], certificate["from"]) == ("c/s1", 0)
+    assert summary["delivered"] == 5
+
+
+def test_a_range_without_a_message_proves_nothing(bench, two_hours: Plant) -> None:
+    account = judged(bench, NEW_YEAR_MS + 5 * HOUR_MS, NEW_YEAR_MS + 6 * HOUR_MS)
+    assert not account.summary["ok"]
+    assert list(account.lines())[-1] == "nothing of that time is certified"
+
+
+def test_what_a_hop_has_not_passed_is_no_loss(bench, plant: Plant) -> None:
+    """K30: it is told as waiting, with the hop, once that stands still."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    offsets = plant.publish("a", "acme/x", 3)
+    plant.frame("a->b", offsets, path=["a"], source="a.in.g")
+    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 3)
+    plant.tell_read("a", "a.in.g", 0, 3, 3)
+    made, account = past(bench, (NEW_YEAR_MS, NEW_YEAR_MS + HOUR_MS))
+    waited: list[float] = []
+    made.pause = waited.append
+    made.judge()
+    account.waiting = made.auditor.state.certifier.waiting
+    assert account.findings == {}
+    assert STILL_S <= sum(waited) < STILL_S + 2
+    (line, *_) = [one for one in account.lines() if one.startswith("not certified")]
+    assert line.endswith("block 0 for c/s1: b at mesh.a.to.b.g/0: read up to 0 of 1")
+    assert not account.summary["ok"]
+
+
+def test_a_kafka_cluster_that_the_file_does_not_tell_of_is_named(bench, plant: Plant) -> None:
+    """What happened there would be taken for lost."""
+    carry(plant, [])
+    made, _ = past(bench, (NEW_YEAR_MS, NEW_YEAR_MS + HOUR_MS))
+    del made.auditor.sources.brokers["k2"]
+    with pytest.raises(ConfigError, match=r"k2: has nodes of this mesh, and the file has not"):
+        made.judge()
