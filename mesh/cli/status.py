@@ -76,9 +76,9 @@ def _change_text(change: Mapping[str, Any]) -> str:
     )
 
 
-def _parts_text(parts: Sequence[Sequence[str]]) -> str:
+def _parts_text(what: str, parts: Sequence[Sequence[str]]) -> str:
     shown = " | ".join(", ".join(part) for part in parts)
-    return f"for roles on trees the mesh is in {len(parts)} parts: {shown}"
+    return f"for roles on trees {what} is in {len(parts)} parts: {shown}"
 
 
 def _status_table(data: Mapping[str, Any]) -> RenderableType:
@@ -100,7 +100,10 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
     told = "; ".join(filter(None, (headline(nodes), _proof_text(data["proof"]))))
     lines = [told, *([] if change is None else [_change_text(change)])]
     if len(parts) > 1:
-        lines.append(_parts_text(parts))
+        lines.append(_parts_text("the mesh", parts))
+    for realm, inside in data["realms"].items():
+        if len(inside) > 1:
+            lines.append(_parts_text(f"realm {realm}", inside))
     lines += [line for node in nodes for line in _unusual(node)]
     return Group(*lines, grid(tuple(shown), rows))
 

@@ -238,7 +238,8 @@ def _trees_of(ext: Mapping[str, bytes]) -> TreeStatus | None:
     if _TREES not in ext:
         return None
     told = json.loads(ext[_TREES])
-    return TreeStatus(tuple(str(one) for one in told["links"]), int(told["refused"]))
+    links, colour = tuple(str(one) for one in told["links"]), str(told.get("realm_colour", ""))
+    return TreeStatus(links, int(told["refused"]), colour)
 
 
 def _queues_of(ext: Mapping[str, bytes]) -> Sequence[QueueDemand]:
@@ -258,6 +259,8 @@ def _beat_ext(beat: Heartbeat) -> Mapping[str, bytes]:
         ext[_COLOUR] = beat.colour.encode()
     if beat.trees is not None:
         told_trees = {"links": list(beat.trees.links), "refused": beat.trees.refused}
+        if beat.trees.realm_colour:
+            told_trees["realm_colour"] = beat.trees.realm_colour
         ext[_TREES] = json.dumps(told_trees).encode()
     if beat.change is not None:
         ext[_CHANGED] = _CHANGE_STATUS.encode(beat.change)

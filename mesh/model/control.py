@@ -247,10 +247,12 @@ class TreeStatus:
         links: Neighbours with whom it exchanges frames.
         refused: Frames since the node's leader began that could not be read, or that no neighbour
             of these links can have meant.
+        realm_colour: Label of its part of its realm; "" without one.
     """
 
     links: Sequence[str]
     refused: int
+    realm_colour: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,9 @@ def status_document(
         "mesh": topology.name,
         "ok": all(node.is_well for node in nodes),
         "change": _change(view, wall_ms),
-        "nodes": [_node(view, node) for node in nodes],
+        "nodes": [_node(topology, view, node) for node in nodes],
         "parts": parts_of(view, nodes),
+        "realms": _realms(topology, view, nodes),
     }
 
 
@@ -50,7 +51,22 @@ def parts_of(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
     the heartbeats of both say, are in one part although one has yet to tell of a new colour:
     colours spread at once, and are told once a second.
     """
-    colours = {node.node: colour for node in nodes if (colour := _colour(view, node))}
+    return _parts(view, {node.node: colour for node in nodes if (colour := _colour(view, node))})
+
+
+def _realms(
+    topology: Topology, view: MeshView, nodes: Sequence[NodeStatus]
+) -> Mapping[str, list[list[str]]]:
+    """Return the parts of each realm over its own links: as far as `local_realm` sends come."""
+    found: dict[str, dict[str, str]] = {}
+    for node in nodes:
+        realm = topology.nodes[node.node].realm
+        if realm and (colour := _realm_colour(view, node)):
+            found.setdefault(realm, {})[node.node] = colour
+    return {realm: _parts(view, colours) for realm, colours in sorted(found.items())}
+
+
+def _parts(view: MeshView, colours: Mapping[str, str]) -> list[list[str]]:
     part_of = {colour: colour for colour in colours.values()}
     for one, other in _tree_links(view, colours):
         old, new = part_of[colours[one]], part_of[colours[other]]
@@ -72,7 +88,7 @@ def _tree_links(view: MeshView, names: Iterable[str]) -> Iterator[tuple[str, str
         yield from ((one, other) for other in others if one in links.get(other, ()))
 
 
-def _node(view: MeshView, node: NodeStatus) -> dict[str, Any]:
+def _node(topology: Topology, view: MeshView, node: NodeStatus) -> dict[str, Any]:
     is_heard = node.state in ("up", "starting")
     return {
         "node": node.node,
@@ -87,6 +103,8 @@ def _node(view: MeshView, node: NodeStatus) -> dict[str, Any]:
         "open_links": [f"{a}->{b}" for a, b in node.open_links],
         "links": dict(node.links),
         "colour": _colour(view, node),
+        "realm": topology.nodes[node.node].realm,
+        "realm_colour": _realm_colour(view, node),
         "shut": [_shut(one) for one in shut_links(view.nodes[node.node])] if is_heard else [],
         "stopped": [stop_document(stop) for stop in node.stops],
         "paused": [pause_document(key, pause.why) for key, pause in node.pauses.items()],
@@ -108,6 +126,13 @@ def _colour(view: MeshView, node: NodeStatus) -> str:
     """Return the label of the node's part of the mesh, "" while it has none or is not heard."""
     beat = view.nodes[node.node].heartbeat
     return "" if beat is None or node.state != "up" else beat.colour
+
+
+def _realm_colour(view: MeshView, node: NodeStatus) -> str:
+    """Return the label of its part of its realm, "" while it has none or is not heard."""
+    beat = view.nodes[node.node].heartbeat
+    trees = None if beat is None or node.state != "up" else beat.trees
+    return "" if trees is None else trees.realm_colour
 
 
 def _shut(link: LinkStatus) -> Mapping[str, str]:

@@ -145,7 +145,8 @@ class TreeService:
             return None
         node = self._now.apps.node
         unread = sum(n for topic, n in self.refused.items() if self._is_link(topic))
-        return TreeStatus(tuple(sorted(node.links_up)), unread + node.refused)
+        realm = "" if node.realm_colour is None else str(node.realm_colour)
+        return TreeStatus(tuple(sorted(node.links_up)), unread + node.refused, realm)
 
     def _is_link(self, topic: str) -> bool:
         names = TopicNames(self.topology.prefix)

@@ -97,6 +97,24 @@ def test_status_tells_the_parts_of_a_mesh_that_is_split(run: Run, trees: Chain) 
     assert "in 2 parts: a | b, c" in run("status", "-f", file).out
 
 
+def test_status_tells_the_parts_of_a_realm_that_is_not_joined_inside(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    """The mesh is one, and messages of the realm alone do not come through. Spec: 5.14."""
+    inside = {name: {"realm": "west"} for name in "ac"}
+    nodes = {name: {**node, **inside.get(name, {})} for name, node in CHAIN["nodes"].items()}  # type: ignore[attr-defined]
+    for mesh, file in chain_of({**CHAIN, "nodes": nodes}, monkeypatch, tmp_path, trees=True):
+        monkeypatch.setattr("mesh.cli.clock.pause", mesh.pause)
+        hosted(mesh)
+        run("role", "send", "desk-7", "pricing", "-n", "a", "-f", file)
+        mesh.pause(2)
+        told = run("status", "-f", file, "-o", "json").data
+        assert (told["parts"], told["realms"]) == ([["a", "b", "c"]], {"west": [["a"], ["c"]]})
+        colours = [(one["realm"], bool(one["realm_colour"])) for one in told["nodes"]]
+        assert colours == [("west", True), (None, False), ("west", True)]
+        assert "realm west is in 2 parts: a | c" in run("status", "-f", file).out
+
+
 def test_routes_are_shown_with_their_age_and_reason(run: Run, trees: Chain) -> None:
     mesh, file = trees
     hosted(mesh)

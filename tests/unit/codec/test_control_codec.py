@@ -24,7 +24,15 @@ from mesh.errors import (
     RemoteProtocolError,
     UnknownVersionError,
 )
-from mesh.model.control import EndpointKind, Heartbeat, Identity, Mark, RepairRequest, Subscription
+from mesh.model.control import (
+    EndpointKind,
+    Heartbeat,
+    Identity,
+    Mark,
+    RepairRequest,
+    Subscription,
+    TreeStatus,
+)
 from mesh.model.frames import MessageClass
 from tests.unit.codec.vector_cases import CONTROL, STATE, Vector
 
@@ -47,6 +55,12 @@ def test_what_is_nested_without_end_is_refused_like_any_other(
     data = control.encode_heartbeat(Heartbeat(1, 1, ready=True))
     with pytest.raises(DecodeError, match="heartbeat: not a record of version 1"):
         control.decode_heartbeat(data)
+
+
+@pytest.mark.parametrize("trees", [None, TreeStatus((), 0), TreeStatus(("a", "b"), 2, "5-0f")])
+def test_a_heartbeat_tells_how_the_tree_layer_is(trees: TreeStatus | None) -> None:
+    beat = Heartbeat(1, 1, ready=True, colour="7-1a" if trees else "", trees=trees)
+    assert control.decode_heartbeat(control.encode_heartbeat(beat)) == beat
 
 
 @every_record
