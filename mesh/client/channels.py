@@ -164,6 +164,11 @@ class ChannelReader:
                     self.foreign += 1
         return found
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is read any more."""
+        return self._reading.is_closed
+
     def close(self) -> None:
         """Save what is done, and leave the group; iterating ends.
 

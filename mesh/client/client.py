@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from enum import StrEnum
 from types import TracebackType
@@ -61,6 +61,7 @@ NAMED_MAX = 3
 _UNKNOWN_WAY = "a change of the topology brought it, and this client does not know the way there"
 
 W = TypeVar("W", bound=StrEnum)
+S = TypeVar("S", Deliveries, QueueConsumer, ChannelReader)
 
 POLL_S = 0.1
 READ_BACK_S = 30.0
@@ -492,8 +493,7 @@ class MeshClient:
             now_ms=self._now_ms,
             pause=self._pause,
         )
-        self._streams.append(stream)
-        return stream
+        return self._kept(stream)
 
     def channel(self, endpoint: str, group: str) -> ChannelReader:
         """Read a channel of the node as a member of a group, which keeps its position.
@@ -516,8 +516,7 @@ class MeshClient:
             now_ms=self._now_ms,
             pause=self._pause,
         )
-        self._streams.append(reader)
-        return reader
+        return self._kept(reader)
 
     def consume(self, queue: str, *, deliveries_max: int | None = None) -> QueueConsumer:
         """Join the consumers of a queue at the node.
@@ -541,8 +540,12 @@ class MeshClient:
             now_ms=self._now_ms,
             pause=self._pause,
         )
-        self._streams.append(consumer)
-        return consumer
+        return self._kept(consumer)
+
+    def _kept(self, stream: S) -> S:
+        """Remember what is to be closed, and forget what was closed already."""
+        self._streams = [*(one for one in self._streams if not one.is_closed), stream]
+        return stream
 
     def roles(self, app: str, *, lease_s: float = 10.0, is_new: bool = True) -> Roles:
         """Return an application that takes roles and sends to roles; `with` opens it.
@@ -570,22 +573,21 @@ class MeshClient:
 
     def close(self) -> None:
         """Release everything; messages that were not flushed may be lost."""
-        self._leases.close()
-        for application in self._applications:
-            application.leave()
-        for stream in self._streams:
-            with suppress(TransportError):  # what a queue was not told is handed out once more
-                stream.close()
-        self._pressure.close()
-        self._operators.close()
-        if self._view is not None:
-            self._view.close()
-        if self._writer is not None:
-            self._writer.close()
-        if self._lease_writer is not None:
-            self._lease_writer.close()
-        for kafka in self._all.values():
-            kafka.close()
+        with ExitStack() as closing:  # the last first, and each of them whatever another raises
+            for kafka in self._all.values():
+                closing.callback(kafka.close)
+            for one in (self._lease_writer, self._writer, self._view):
+                if one is not None:
+                    closing.callback(one.close)
+            closing.callback(self._operators.close)
+            closing.callback(self._pressure.close)
+            for stream in self._streams:
+                # What a queue was not told is handed out once more.
+                closing.enter_context(suppress(TransportError))
+                closing.callback(stream.close)
+            for application in self._applications:
+                closing.callback(application.leave)
+            closing.callback(self._leases.close)
 
     def __enter__(self) -> Self:
         return self

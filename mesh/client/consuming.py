@@ -370,6 +370,11 @@ class QueueConsumer:
         self._parts.clear()
         self._reading.release()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is read any more."""
+        return self._reading.is_closed
+
     def close(self) -> None:
         """Tell what was acknowledged, and leave the group; iterating ends.
 

@@ -100,6 +100,11 @@ class Deliveries:
                 "read; whoever reads on gets those that are still there"
             )
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is read any more."""
+        return self._reading.is_closed
+
     def close(self) -> None:
         """Release the reader; iterating ends."""
         self._reading.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from itertools import islice
 
 import pytest
@@ -194,3 +196,32 @@ def test_whoever_is_too_slow_is_told_and_reads_on(mesh: Mesh) -> None:
     with pytest.raises(TransportError, match="deleted before they were read"):
         stream.read(2.0)
     assert [one.payload for one in stream.read(2.0)] == [b"2"]
+
+
+def test_a_client_keeps_nothing_of_streams_that_were_closed(mesh: Mesh) -> None:
+    """A service opens one per request for months."""
+    client = mesh.client("a")
+    first = weakref.ref(client.deliveries("e"))
+    for _ in range(3):
+        for stream in (client.deliveries("e"), client.channel("e", "g"), client.consume("q")):
+            stream.close()
+    kept = first()
+    assert kept is not None
+    kept.close()
+    del kept
+    client.deliveries("e")
+    gc.collect()
+    assert first() is None
+
+
+def test_all_is_closed_though_one_cannot_be(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = mesh.client("a")
+    broken, whole = client.deliveries("e"), client.deliveries("f")
+
+    def fail() -> None:
+        raise ValueError("a fault of the library")
+
+    monkeypatch.setattr(broken, "close", fail)
+    with pytest.raises(ValueError, match="a fault"):
+        client.close()
+    assert whole.is_closed
