@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import helm_python
 import pytest
-from ruamel.yaml import YAML
+import yaml
+from kubernetes_validate import utils  # type: ignore[import-untyped]
 
 CHART = Path(__file__).parents[2] / "helm" / "trellis-mesh"
+
+# Read anew for each manifest, they are most of what a validation costs.
+utils.schema_contents = functools.cache(utils.schema_contents)
 
 Manifest = Mapping[str, Any]
 Render = Callable[..., Sequence[Manifest]]
 
 
+class AsHelmReads(yaml.CSafeLoader):
+    """YAML 1.1, in which `on` is no name; and a key that comes twice is a fault."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [key.value for key, _ in node.value]
+        assert len(set(keys)) == len(keys), f"twice in one mapping: {keys} {node.start_mark}"
+        return super().construct_mapping(node, deep)
+
+
 def manifests_of(files: Mapping[str, str]) -> list[Manifest]:
     """Parse what Helm rendered, without the notes."""
-    yaml = YAML(typ="safe")
     return [
         manifest
         for path, text in sorted(files.items())
         if path.endswith(".yaml")
-        for manifest in yaml.load_all(text)
+        for manifest in yaml.load_all(text, Loader=AsHelmReads)
         if manifest
     ]
 

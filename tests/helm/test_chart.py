@@ -21,6 +21,7 @@ from mesh.api.guard import PROBES
 from mesh.api.serve import Settings
 from mesh.cli.main import app
 from mesh.cli.node import level_of
+from mesh.cli.plan import EXIT_CHANGES
 from mesh.cli.problems import EXIT_NOT_WELL, EXIT_WRONG_INPUT
 from mesh.config.context import current_context
 from mesh.config.legal import load_legal_topology
@@ -157,6 +158,7 @@ MATRIX: Mapping[str, Mapping[str, Any]] = {
         "evaluationKafka": {"enabled": True},
         "topology": {**BASE["topology"], "apply": {"enabled": True}},
     },
+    "another site": {"topology": {**BASE["topology"], "compare": {"enabled": True}}},
     "bare": {
         **BASE,
         "serviceAccount": {"create": False},
@@ -464,6 +466,33 @@ def test_a_changed_topology_is_applied_by_a_job_that_can_fail_the_upgrade(render
         "values": [EXIT_WRONG_INPUT, EXIT_NOT_WELL],
     }
     assert "rel-trellis-mesh-apply" not in of_kind(render(BASE), "Job")
+
+
+def test_the_other_sites_compare_and_fail(render: Render) -> None:
+    """They ask until what is in force is theirs; a plan that no mesh could follow ends it at once."""
+    manifests = render(MATRIX["another site"])
+    job = of_kind(manifests, "Job")["rel-trellis-mesh-compare"]
+    hooks = job["metadata"]["annotations"]["helm.sh/hook"].split(",")
+    assert hooks == ["post-install", "post-upgrade", "post-rollback"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"][:2] == ["mesh", "plan"]
+    parsed = parsed_by(["plan"], container["command"][2:])
+    assert str(parsed["proposed"]) == str(parsed["file"]) == "/etc/mesh/mesh.yaml"
+    assert parsed["allow_delete"]
+    [rule] = job["spec"]["podFailurePolicy"]["rules"]
+    assert (rule["action"], rule["onExitCodes"]["values"]) == ("FailJob", [EXIT_WRONG_INPUT])
+    assert EXIT_CHANGES not in rule["onExitCodes"]["values"]
+    assert rule["onExitCodes"]["containerName"] == container["name"]
+    assert job["spec"]["activeDeadlineSeconds"] > 120
+    # Nodes that run follow what is applied elsewhere: no pod of theirs starts again for it.
+    fewer = {"topology": {**MATRIX["another site"]["topology"], "spec": {**SPEC, "zones": {}}}}
+    assert worker_pods(manifests) == worker_pods(render(fewer))
+
+
+def worker_pods(manifests: Sequence[Manifest]) -> dict[str, Manifest]:
+    return {
+        name: one["spec"]["template"] for name, one in of_kind(manifests, "StatefulSet").items()
+    }
 
 
 def test_jobs_that_helm_forgets_go_by_themselves(render: Render) -> None:

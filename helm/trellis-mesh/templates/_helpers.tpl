@@ -1,22 +1,22 @@
 {{- define "mesh.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- include "mesh.short" (dict "text" (default .Chart.Name .Values.nameOverride) "max" 40) -}}
 {{- end -}}
 
 {{- define "mesh.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains (include "mesh.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "mesh.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- $name := include "mesh.name" . -}}
+{{- $text := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- $text = default $text .Values.fullnameOverride | replace "." "-" -}}
+{{- if not (regexMatch "^[a-z]" $text) -}}
+{{- fail (printf "%s: a Service's name begins with a letter: name the release so, or set fullnameOverride" $text) -}}
 {{- end -}}
+{{- include "mesh.short" (dict "text" $text "max" 40) -}}
 {{- end -}}
 
 {{/* A text of at most `max` characters that ends with a letter or digit; different texts stay
      different, for what had to be cut gets a hash of the whole. */}}
 {{- define "mesh.short" -}}
 {{- if or (gt (len .text) (int .max)) (hasSuffix "-" .text) -}}
-{{- printf "%s-%s" (.text | trunc (int (sub .max 9)) | trimSuffix "-") (.text | sha256sum | trunc 8) -}}
+{{- printf "%s-%s" (.text | trunc (int (sub .max 9)) | trimAll "-") (.text | sha256sum | trunc 8) -}}
 {{- else -}}
 {{- .text -}}
 {{- end -}}
@@ -38,27 +38,41 @@
 {{- end -}}
 
 {{- define "mesh.selector" -}}
-app.kubernetes.io/name: {{ include "mesh.name" . }}
+app.kubernetes.io/name: {{ include "mesh.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
-{{- define "mesh.labels" -}}
-{{ include "mesh.selector" . }}
-app.kubernetes.io/part-of: trellis-mesh
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{- with .Values.labels }}
-{{ toYaml . }}
-{{- end }}
+{{/* The labels by which pods are chosen. Of this and the two below the argument is
+     {root, component, node, kafka, more}, all but the root as far as it has them; `more` are labels
+     that users want there. Ours win over those of users, or nothing would be chosen. */}}
+{{- define "mesh.identity" -}}
+{{- $ours := include "mesh.selector" .root | fromYaml -}}
+{{- with .component }}{{ $_ := set $ours "app.kubernetes.io/component" . }}{{ end -}}
+{{- with .node }}{{ $_ := set $ours "mesh/node" (include "mesh.nodeLabel" .) }}{{ end -}}
+{{- with .kafka }}{{ $_ := set $ours "mesh/kafka" (include "mesh.nodeLabel" .) }}{{ end -}}
+{{- toYaml $ours -}}
 {{- end -}}
 
 {{/* Of pods: no versions, so that an upgrade of the chart alone restarts nothing. */}}
 {{- define "mesh.podLabels" -}}
-{{ include "mesh.selector" . }}
-{{- with .Values.labels }}
-{{ toYaml . }}
-{{- end }}
+{{- $ours := include "mesh.identity" . | fromYaml -}}
+{{- toYaml (mergeOverwrite (dict) (default dict .root.Values.labels) (default dict .more) $ours) -}}
+{{- end -}}
+
+{{- define "mesh.labels" -}}
+{{- $chart := .root.Chart -}}
+{{- $about := dict
+    "app.kubernetes.io/part-of" "trellis-mesh"
+    "app.kubernetes.io/version" $chart.AppVersion
+    "app.kubernetes.io/managed-by" .root.Release.Service
+    "helm.sh/chart" (printf "%s-%s" $chart.Name $chart.Version | replace "+" "_" | trunc 63 | trimAll "-") -}}
+{{- toYaml (mergeOverwrite (include "mesh.podLabels" . | fromYaml) $about) -}}
+{{- end -}}
+
+{{/* What pods are restarted by, beside what users want to note. */}}
+{{- define "mesh.podAnnotations" -}}
+{{- $ours := dict "checksum/topology" (include "mesh.restartedBy" . | sha256sum) -}}
+{{- toYaml (mergeOverwrite (dict) (default dict .Values.podAnnotations) $ours) -}}
 {{- end -}}
 
 {{- define "mesh.serviceAccount" -}}
@@ -83,10 +97,10 @@ spec:
   {{- toYaml .Values.topology.spec | nindent 2 }}
 {{- end -}}
 
-{{/* What pods must start again for. A topology that is applied is followed by nodes that run; how
-     they reach Kafka they read at their start. */}}
+{{/* What pods must start again for. A topology that is applied, by this release or by another, is
+     followed by nodes that run; how they reach Kafka they read at their start. */}}
 {{- define "mesh.restartedBy" -}}
-{{- if .Values.topology.apply.enabled -}}
+{{- if or .Values.topology.apply.enabled .Values.topology.compare.enabled -}}
 {{- toYaml (dig "kafka" (dict) .Values.topology.spec) -}}
 {{- else -}}
 {{- include "mesh.topology" . -}}
@@ -162,7 +176,7 @@ spec:
 
 {{/* Nobody but the rollout needs a token. */}}
 {{- define "mesh.account" -}}
-serviceAccountName: {{ include "mesh.serviceAccount" . }}
+serviceAccountName: {{ include "mesh.serviceAccount" . | quote }}
 automountServiceAccountToken: false
 {{- end -}}
 
@@ -179,7 +193,7 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector:
@@ -217,13 +231,13 @@ affinity:
 
 {{- define "mesh.volumes" -}}
 - name: topology
-  configMap: {name: {{ include "mesh.configMap" .root }}}
+  configMap: {name: {{ include "mesh.configMap" .root | quote }}}
 - name: context
-  configMap: {name: {{ include "mesh.fullname" .root }}-context}
+  configMap: {name: {{ printf "%s-context" (include "mesh.fullname" .root) | quote }}}
 - name: tmp
   emptyDir: {}
 {{- range $name, $settings := merge (dict) (default dict .settings.credentials) .root.Values.credentials }}
-- name: {{ include "mesh.credentialVolume" $name }}
+- name: {{ include "mesh.credentialVolume" $name | quote }}
   # 0440, which YAML 1.2 would read as 440
   secret: {secretName: {{ $settings.existingSecret | quote }}, defaultMode: 288}
 {{- end }}

@@ -1,0 +1,316 @@
+"""Odd values give manifests that an API server takes, or are refused in a line that names them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import helm_python
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
+
+from tests.helm.conftest import CHART, Manifest, Render
+from tests.helm.values_table import defaults, leaves
+
+NEWEST = all_versions()[-1]
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
+NAME_MAX = {"StatefulSet": 52}
+OF_OPERATORS = ("PodMonitor", "PrometheusRule", "HTTPRoute")
+"""Kinds of which nobody has a schema here."""
+
+SPEC: Mapping[str, Any] = {
+    "kafka": {"tokyo": {}, "newyork": {}},
+    "nodes": {"tk1": {"kafka": "tokyo"}, "ny1": {"kafka": "newyork"}},
+    "zones": {"WO": {"kind": "multi-hop", "links": [["tk1", "ny1"]]}},
+}
+BASE: Mapping[str, Any] = {"topology": {"name": "worldwide", "spec": SPEC}}
+
+
+def well_formed(manifests: Sequence[Manifest]) -> None:
+    """Check what an API server checks, schemas of Kubernetes and more."""
+    assert manifests
+    seen = set()
+    for one in manifests:
+        kind, name = one["kind"], one["metadata"]["name"]
+        if kind not in OF_OPERATORS:
+            kubernetes_validate.validate(dict(one), NEWEST, strict=True)
+        assert NAME.fullmatch(name), name
+        assert len(name) <= NAME_MAX.get(kind, 63), name
+        assert kind != "Service" or name[0].isalpha(), name
+        assert (kind, name) not in seen, f"two of {kind} {name}"
+        seen.add((kind, name))
+        for labels in labels_of(one):
+            for key, value in labels.items():
+                assert LABEL.fullmatch(value), (key, value)
+                assert len(value) <= 63, (key, value)
+        if (pod := one.get("spec", {}).get("template")) is not None:
+            well_made(one, pod)
+
+
+def labels_of(manifest: Manifest) -> Iterator[Mapping[str, str]]:
+    yield manifest["metadata"]["labels"]
+    spec = manifest.get("spec", {})
+    if (pod := spec.get("template")) is not None:
+        yield pod["metadata"]["labels"]
+    if isinstance(chosen := spec.get("selector"), Mapping):
+        yield chosen.get("matchLabels", chosen)
+
+
+def well_made(workload: Manifest, pod: Manifest) -> None:
+    if workload["kind"] != "Job":
+        wanted = workload["spec"]["selector"]["matchLabels"].items()
+        assert wanted <= pod["metadata"]["labels"].items()
+    volumes = [one["name"] for one in pod["spec"]["volumes"]]
+    assert len(set(volumes)) == len(volumes)
+    for container in [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]:
+        mounts = container.get("volumeMounts", [])
+        assert {one["name"] for one in mounts} <= set(volumes)
+        assert len({one["mountPath"] for one in mounts}) == len(mounts)
+
+
+def over(values: Mapping[str, Any], path: str, value: object) -> dict[str, Any]:
+    """Return values with one more, by its path."""
+    name, _, rest = path.partition(".")
+    below = values.get(name) or {}
+    return {**values, name: over(below, rest, value) if rest else value}
+
+
+NODES = ("a", "A1", "0", "on", "null", "1e3", "n" * 63 + "-", "n" * 64, "x-", "kafka", "dashboard")
+KAFKA = ("k", "On", "0x10", "k" * 64, "yes", "K-")
+LABELS = {"team": "on", "app.kubernetes.io/component": "mine", "mesh/node": "1", "x/y": ""}
+CHOICES: Mapping[str, Sequence[object]] = {
+    "nameOverride": ["on", "123", "n" * 63],
+    "fullnameOverride": ["on", "m", "m" * 63, "null"],
+    "image": [
+        {"repository": "m", "registry": "r:5000/x/", "digest": f"sha256:{'0a' * 32}"},
+        {"repository": "m", "tag": "1e3"},
+    ],
+    "imagePullSecrets": [[{"name": "on"}]],
+    "topology.validate": [False],
+    "topology.apply.enabled": [True],
+    "topology.compare.enabled": [True],
+    "workers": [0, 1, 3],
+    "rollout": [{"enabled": False}, {"podSeconds": 2_000_000}],
+    "resources": [{}, {"limits": {"memory": "1Gi"}}],
+    "port": [1024, 65535],
+    "logLevel": ["debug", "error"],
+    "startupProbe": [{"enabled": False}, {"initialDelaySeconds": 0}],
+    "traces": [{"enabled": True, "endpoint": "https://collector:4318/v1/traces"}],
+    "podMonitor": [{"enabled": True, "interval": "1m", "labels": LABELS}],
+    "prometheusRule": [{"enabled": True, "labels": LABELS}],
+    "grafana": [{"enabled": True, "labels": LABELS}],
+    "networkPolicy": [{"enabled": True, "from": [{"podSelector": {}}]}],
+    "terminationGracePeriodSeconds": [0, 2_000_000],
+    "podDisruptionBudget": [{"maxUnavailable": "50%"}, {"maxUnavailable": 0}, {"enabled": False}],
+    "topologySpread": [{"enabled": False}, {"topologyKey": "on", "maxSkew": 5}],
+    "serviceAccount": [{"create": False}, {"create": False, "name": "on"}, {"name": "123"}],
+    "podSecurityContext": [{}, {"runAsUser": 1000660000}],
+    "labels": [LABELS],
+    "annotations": [{"a": "null", "checksum/topology": "mine"}],
+    "podLabels": [LABELS, {"team": "other"}],
+    "podAnnotations": [{"a": "null", "checksum/topology": "mine"}],
+    "nodeSelector": [{"kubernetes.io/arch": "on"}],
+    "tolerations": [[{"operator": "Exists"}]],
+    "affinity": [{"nodeAffinity": {}}],
+    "priorityClassName": ["on", "1"],
+    "extraEnv": [[{"name": "A", "value": "{{ .Release.Name }}"}]],
+    "extraEnvFrom": [[{"secretRef": {"name": "on"}}]],
+    "extraObjects": [
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "more", "labels": {"a": "{{ .Release.Name }}"}},
+            }
+        ]
+    ],
+    "audit": [
+        {"enabled": True},
+        {"enabled": True, "checkpoint": {"enabled": False}, "cacheSize": "1"},
+        {"enabled": True, "checkpoint": {"storageClass": "on", "size": "0.5Gi"}},
+        {"enabled": True, "checkpoint": {"existingClaim": "123"}, "extraArgs": ["--trigger", "2"]},
+    ],
+    "dashboard": [
+        {"enabled": True, "existingSecret": "123"},
+        {"enabled": True, "userHeader": "X-User", "service": {"type": "NodePort", "port": 65535}},
+        {
+            "enabled": True,
+            "existingSecret": "on",
+            "rootPath": "/a/b",
+            "embed": ["https://*.example.com:8443"],
+            "ingress": {"enabled": True, "className": "on", "hosts": ["on", "a.b.c"]},
+        },
+        {
+            "enabled": True,
+            "userHeader": "on",
+            "httpRoute": {"enabled": True, "parentRefs": [{"name": "g"}], "hostnames": ["null"]},
+        },
+    ],
+    "evaluationKafka": [{"enabled": True}, {"enabled": True, "size": "1"}],
+    "test": [{"enabled": False}, {"waitSeconds": 0, "extraArgs": ["-v"]}],
+}
+
+
+def drawn(seed: int) -> tuple[str, dict[str, Any]]:
+    """Return the name of a release and values for it."""
+    chance = Random(seed)
+    kafka = chance.sample(KAFKA, chance.randint(1, 3))
+    nodes = chance.sample(NODES, chance.randint(1, 5))
+    spec = {
+        "kafka": {name: chance.choice([None, {}, {"client.rack": "on"}]) for name in kafka},
+        "nodes": {name: {"kafka": chance.choice(kafka)} for name in nodes},
+        "zones": {},
+    }
+    values: dict[str, Any] = {"topology": {"name": chance.choice(["on", "m" * 64]), "spec": spec}}
+    for path, among in CHOICES.items():
+        if chance.random() < 0.3:
+            values = over(values, path, chance.choice(among))
+    if chance.random() < 0.3 and not values.get("evaluationKafka"):
+        secrets = {name: {"existingSecret": chance.choice(["on", "123"])} for name in kafka}
+        values["credentials"] = secrets
+        values["bootstrap"] = {kafka[0]: "broker:9092,other:9093"}
+        own = {"workers": 2, "credentials": {kafka[-1]: {"existingSecret": "own"}}}
+        values["nodes"] = {nodes[0]: own, nodes[-1]: None} if len(nodes) > 1 else {nodes[0]: own}
+    if values["topology"].get("apply") and values["topology"].get("compare"):
+        del values["topology"]["apply"]
+    release = chance.choice(["rel", "on", "a" * 53, "trellis-mesh", "my.release", "a--b"])
+    return release, values
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_is_valid_gives_what_an_api_server_takes(render: Render, seed: int) -> None:
+    release, values = drawn(seed)
+    well_formed(render(values, release))
+
+
+def test_long_names_of_releases_stay_apart(render: Render) -> None:
+    """Two sites in one namespace, whose names differ at their end."""
+    names = [
+        f"{'worldwide-event-mesh-of-the-company' * 2}"[:46] + end for end in ("-tokyo", "-paris")
+    ]
+    found = [
+        {(one["kind"], one["metadata"]["name"]) for one in render(BASE, name)} for name in names
+    ]
+    assert not found[0] & found[1]
+
+
+def paths(values: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    """Yield the path of every value and of every mapping of values."""
+    for name, value in values.items():
+        yield f"{at}{name}"
+        if isinstance(value, Mapping):
+            yield from paths(value, f"{at}{name}.")
+
+
+EVERYTHING_ON: Mapping[str, Any] = {
+    **BASE,
+    "workers": 2,
+    "audit": {"enabled": True},
+    "dashboard": {"enabled": True, "existingSecret": "page"},
+    "evaluationKafka": {"enabled": True},
+    "networkPolicy": {"enabled": True},
+    "podMonitor": {"enabled": True},
+    "prometheusRule": {"enabled": True},
+    "grafana": {"enabled": True},
+}
+
+
+AS_GIVEN = re.compile(r"(podS|s)ecurityContext\..*")
+"""What is handed to Kubernetes as it is."""
+
+
+@pytest.mark.parametrize("path", [p for p in paths(defaults()) if not AS_GIVEN.fullmatch(p)])
+def test_a_value_of_null_is_left_out_or_refused_by_its_name(render: Render, path: str) -> None:
+    """As `--set image=null` does it: never an error of a template."""
+    try:
+        manifests = render(over(EVERYTHING_ON, path, None))
+    except helm_python.HelmError as error:
+        said = str(error)
+    else:
+        well_formed(manifests)
+        return
+    assert path.rpartition(".")[2] in said
+    assert "template:" not in said
+
+
+def objects(schema: Mapping[str, Any], below: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    """Yield the path of each mapping whose keys are all known."""
+    if "$ref" in below:
+        below = schema["definitions"][below["$ref"].rpartition("/")[2]]
+    if below.get("additionalProperties") is False:
+        yield at
+    for name, one in below.get("properties", {}).items():
+        yield from objects(schema, one, f"{at}.{name}".strip("."))
+    if isinstance(more := below.get("additionalProperties"), Mapping):
+        yield from objects(schema, more, f"{at}.tokyo" if "credentials" in at else f"{at}.tk1")
+
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("at", list(objects(SCHEMA, SCHEMA)))
+def test_an_unknown_key_is_refused_by_its_name(render: Render, at: str) -> None:
+    with pytest.raises(helm_python.HelmError, match="wrokers"):
+        render(over(BASE, f"{at}.wrokers".strip("."), 1))
+
+
+def test_every_value_has_a_place_in_the_draws() -> None:
+    """A value that is new is drawn too, or known not to matter to what is rendered."""
+    drawn_at = {path.partition(".")[0] for path in CHOICES}
+    elsewhere = {"topology", "nodes", "credentials", "bootstrap", "enabled", "global"}
+    alike = {
+        *("livenessProbe", "readinessProbe", "securityContext"),
+        *("extraVolumes", "extraVolumeMounts", "extraInitContainers", "extraContainers"),
+    }
+    assert {path.partition(".")[0] for path, _ in leaves(defaults())} == (
+        drawn_at | elsewhere | alike
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"bootstrap": {"tokio": "a:1"}}, "bootstrap.tokio: .* has no such Kafka cluster; it has: newyork, tokyo"),
+        ({"credentials": {"tokio": {"existingSecret": "s"}}}, "credentials.tokio: "),
+        ({"nodes": {"tk1": {"credentials": {"k": {"existingSecret": "s"}}}}}, "nodes.tk1.credentials.k: "),
+        ({"nodes": {"tk9": None}}, "nodes.tk9: topology.spec.nodes has no such node"),
+        ({"fullnameOverride": "My_Mesh"}, "fullnameOverride"),
+        ({"fullnameOverride": "1mesh"}, "a Service's name begins with a letter"),
+        ({"nameOverride": "a-"}, "nameOverride"),
+        ({"labels": {"a": "b c"}}, "labels"),
+        ({"podLabels": {"a b": "c"}}, "'a b' does not match"),
+        ({"priorityClassName": "High"}, "priorityClassName"),
+        ({"podDisruptionBudget": {"maxUnavailable": "some"}}, "maxUnavailable"),
+        ({"credentials": {"tokyo": {"existingSecret": "My Secret"}}}, "existingSecret"),
+        ({"credentials": {"tokyo": {"existingSecret": ""}}}, "existingSecret"),
+        ({"topology": {"spec": {"nodes": ["tk1"]}}}, "nodes"),
+        ({"topology": {"spec": {"kafka": "tokyo:9092"}}}, "kafka"),
+        ({"dashboard": {"embed": ["https://portal.example.com/"]}}, "embed"),
+        ({"dashboard": {"userHeader": "X User"}}, "userHeader"),
+        ({"dashboard": {"ingress": {"hosts": ["Mesh.example.com"]}}}, "hosts"),
+        ({"dashboard": {"ingress": {"hosts": ["10.0.0.1"]}}}, "hosts"),
+        ({"dashboard": {"httpRoute": {"hostnames": ["a..b"]}}}, "hostnames"),
+        ({"topology": {"apply": {"enabled": True}, "compare": {"enabled": True}}}, "topology.compare"),
+        (
+            {
+                "evaluationKafka": {"enabled": True},
+                "topology": {"spec": {"nodes": {"kafka-tokyo": {"kafka": "tokyo"}}}},
+            },
+            "node kafka-tokyo and the broker of Kafka cluster tokyo would both be called",
+        ),
+    ],
+)  # fmt: skip
+def test_what_nobody_could_run_is_refused_before_anything_is_asked(
+    render: Render, values: Mapping[str, Any], said: str
+) -> None:
+    """With the value's name; not by a pod that ends, nor half way through an install."""
+    merged = dict(BASE)
+    for path, value in leaves(values):
+        merged = over(merged, path, value)
+    with pytest.raises(helm_python.HelmError, match=said):
+        render(merged)
