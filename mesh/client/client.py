@@ -63,8 +63,7 @@ _UNKNOWN_WAY = "a change of the topology brought it, and this client does not kn
 W = TypeVar("W", bound=StrEnum)
 S = TypeVar("S", Deliveries, QueueConsumer, ChannelReader)
 
-POLL_S = 0.1
-READ_BACK_S = 30.0
+POLL_S, READ_BACK_S = 0.1, 30.0
 
 
 def _now_ms() -> int:
