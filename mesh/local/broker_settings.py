@@ -50,11 +50,25 @@ class BrokerAddress:
         return f"{LOOPBACK}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """How clients on other machines reach a broker.
+
+    Attributes:
+        port: Where it listens besides, on all addresses.
+        advertised: `HOST:PORT`, what such clients are told to connect to.
+    """
+
+    port: int
+    advertised: str
+
+
 def server_properties(
     address: BrokerAddress,
     peers: Sequence[BrokerAddress],
     data: str,
     overrides: Mapping[str, str] | None = None,
+    outside: Outside | None = None,
 ) -> str:
     """Return the settings file of one broker that is its own controller (KRaft combined mode).
 
@@ -63,6 +77,7 @@ def server_properties(
         peers: All brokers of the Kafka cluster, itself included.
         data: Folder for its logs.
         overrides: Broker settings that win over ours.
+        outside: A way in from other machines; None for this one alone.
 
     Spec: DESIGN.md 10
     """
@@ -86,9 +101,23 @@ def server_properties(
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": "1",
         **_SMALL,
+        **({} if outside is None else _way_in(address, outside)),
         **(overrides or {}),
     }
     return "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
+
+
+def _way_in(address: BrokerAddress, outside: Outside) -> Mapping[str, str]:
+    own = f"PLAINTEXT://{address.bootstrap}"
+    controller = f"CONTROLLER://{LOOPBACK}:{address.controller_port}"
+    return {
+        "listeners": f"{own},{controller},OUTSIDE://0.0.0.0:{outside.port}",
+        "advertised.listeners": f"{own},OUTSIDE://{outside.advertised}",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": ",".join(
+            f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "CONTROLLER", "OUTSIDE")
+        ),
+    }
 
 
 def _escaped(value: str) -> str:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from mesh.local.broker_jvm import STEADY_JVM, YOUNG_JVM
+from mesh.local.broker_settings import Outside
 from mesh.local.embedded import START_DEADLINE_S, STOP_DEADLINE_S, EmbeddedKafka, start_together
 from mesh.local.jars import KafkaSoftware, Progress, find_kafka, silent
 from mesh.local.processes import stop_all
@@ -60,6 +61,7 @@ def start_brokers(
     ports: Mapping[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
     jvm: Sequence[str] = YOUNG_JVM,
+    outside: Mapping[str, Outside] | None = None,
     deadline_s: float = START_DEADLINE_S,
     progress: Progress = silent,
 ) -> KafkaClusters:
@@ -72,6 +74,7 @@ def start_brokers(
         ports: First port by name; who is not named gets a free one.
         settings: Broker settings of all, which win over ours.
         jvm: Java options, `YOUNG_JVM` or `STEADY_JVM`.
+        outside: Ways in from other machines, by name.
         deadline_s: For all of them together, in seconds, without the fetching of jars.
         progress: Told what is going on, in short lines.
 
@@ -92,6 +95,7 @@ def start_brokers(
                 brokers=size,
                 settings=settings,
                 jvm=jvm,
+                outside=(outside or {}).get(name),
             )
             for name, size in sizes.items()
         }

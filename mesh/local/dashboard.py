@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 
 from mesh.errors import StartError
 from mesh.local.fleet import Fleet
@@ -16,8 +17,15 @@ PORT = 8080
 NEEDED = ("fastapi", "uvicorn", "sse_starlette")
 
 
-def spawn_dashboard(fleet: Fleet) -> tuple[Process, str]:
+def spawn_dashboard(
+    fleet: Fleet, listen: str = "", hosts: Sequence[str] = ()
+) -> tuple[Process, str]:
     """Start the page of a fleet; return the process, and the address that it answers at soon.
+
+    Args:
+        fleet: Its mesh.
+        listen: HOST:PORT; empty for a free port on loopback, the usual one if that is free.
+        hosts: Further names by which clients call it.
 
     Raises:
         StartError: A package is not installed.
@@ -25,7 +33,7 @@ def spawn_dashboard(fleet: Fleet) -> tuple[Process, str]:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise StartError(f"the page needs {missing[0]}: install trellis-mesh[api]")
-    address = f"{LOOPBACK}:{PORT if is_free(PORT) else free_port()}"
+    address = listen or f"{LOOPBACK}:{PORT if is_free(PORT) else free_port()}"
     bootstrap = [
         part for name, at in fleet.addresses.items() for part in ("--bootstrap", f"{name}={at}")
     ]
@@ -33,6 +41,7 @@ def spawn_dashboard(fleet: Fleet) -> tuple[Process, str]:
         [
             *(sys.executable, "-m", "mesh", "dashboard", "--listen", address),
             *("-f", str(fleet.file), *bootstrap),
+            *(part for host in hosts for part in ("--allowed-host", host)),
         ],
         name="the page",
         log=fleet.directory / "log" / "dashboard.log",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mesh.errors import StartError, TransportUnavailableError
 from mesh.local.broker_jvm import YOUNG_JVM, BrokerJvm, error_lines
-from mesh.local.broker_settings import BrokerAddress, server_properties
+from mesh.local.broker_settings import BrokerAddress, Outside, server_properties
 from mesh.local.jars import KafkaSoftware, Progress, find_kafka, silent
 from mesh.local.ports import LOOPBACK, free_port, is_free
 from mesh.local.processes import Process, stop_all
@@ -41,6 +41,7 @@ class EmbeddedKafka:
         settings: Mapping[str, str] | None = None,
         jvm: Sequence[str] = YOUNG_JVM,
         heap_mb: int = HEAP_MB,
+        outside: Outside | None = None,
     ) -> None:
         """Describe it.
 
@@ -53,12 +54,16 @@ class EmbeddedKafka:
             settings: Broker settings that win over ours.
             jvm: Java options for collector and compiler.
             heap_mb: Java heap of each broker, in MB.
+            outside: A way in from other machines, where it has one broker.
         """
         if brokers < 1:
             raise StartError(f"Kafka cluster {name}: brokers: {brokers} must be 1 or more")
+        if outside is not None and brokers != 1:
+            raise StartError(f"Kafka cluster {name}: from outside one broker alone can be reached")
         self.name = name
         self._port = port
         self._settings = dict(settings or {})
+        self._outside = outside
         self._brokers = [
             BrokerJvm(
                 f"broker {index} of Kafka cluster {name}",
@@ -257,7 +262,9 @@ class EmbeddedKafka:
         )
 
     def _properties(self, jvm: BrokerJvm, address: BrokerAddress) -> str:
-        return server_properties(address, self._addresses, str(jvm.data), self._settings)
+        return server_properties(
+            address, self._addresses, str(jvm.data), self._settings, self._outside
+        )
 
     def _is_ready(self) -> bool:
         """Ask each broker; each answers only once it is registered and serves."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from mesh.config.references import resolve_options
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
+from mesh.local.broker_settings import Outside
 from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware, Progress, silent
 from mesh.local.processes import Process, spawn, stop_all
@@ -59,6 +60,7 @@ class Fleet:
         *,
         addresses: Mapping[str, str] | None = None,
         apart: Mapping[str, Topology] | None = None,
+        outside: Mapping[str, Outside] | None = None,
         software: KafkaSoftware | None = None,
         progress: Progress = silent,
     ) -> Fleet:
@@ -70,6 +72,7 @@ class Fleet:
             directory: Where everything is kept.
             addresses: Bootstrap addresses of Kafka clusters that run already.
             apart: Topologies of nodes that read files of their own; then nothing is put in force.
+            outside: Ways in from other machines to embedded Kafka clusters, by name.
             software: Java and Kafka's jars; None finds or fetches them where they are needed.
             progress: Told what is going on.
 
@@ -84,7 +87,13 @@ class Fleet:
             if kafka.is_embedded and name not in given
         }
         brokers = (
-            start_brokers(embedded, directory / "kafka", software=software, progress=progress)
+            start_brokers(
+                embedded,
+                directory / "kafka",
+                software=software,
+                outside=outside,
+                progress=progress,
+            )
             if embedded
             else KafkaClusters({})
         )

@@ -19,6 +19,7 @@ class Image(StrEnum):
     KAFKA = "kafka"
     NODE = "node"
     AUDIT = "audit"
+    MESH = "mesh"
 
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
@@ -44,13 +45,26 @@ def build(
         typer.Option(help="Folder for a bill of materials of each image (CycloneDX, JSON)."),
     ] = None,
 ) -> None:
-    """Make trellis-kafka, trellis-node and trellis-audit of what is installed here."""
+    """Make trellis-kafka, trellis-node, trellis-audit and trellis-mesh of what is installed here.
+
+    The last is a whole small mesh in one container; it is made of the first two.
+    """
     from mesh.testing import building
     from mesh.testing.contents import bill_of
 
+    made: dict[Image, str] = {}
+
+    def build_one(image: Image) -> str:
+        if image not in made and image is Image.MESH:
+            parts = build_one(Image.KAFKA), build_one(Image.NODE)
+            made[image] = building.build_whole(*parts, tag=tag, progress=_say)
+        elif image not in made:
+            made[image] = building.build(image, tag=tag, base=base, progress=_say)
+        return made[image]
+
     for image in images or list(Image):
         try:
-            name = building.build(image, tag=tag, base=base, progress=_say)
+            name = build_one(image)
             if bill is not None:
                 bill.mkdir(parents=True, exist_ok=True)
                 text = json.dumps(bill_of(name), indent=1)

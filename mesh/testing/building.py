@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -55,10 +56,8 @@ def build(
     Raises:
         StartError: No Docker engine, a package is not installed, or a step failed.
     """
-    if shutil.which("docker") is None:
-        raise StartError("docker not found: install docker.io, or Docker")
     with (
-        as_file(files("mesh.testing") / "images") as recipes,
+        _recipes() as recipes,
         tempfile.TemporaryDirectory(prefix="trellis-image-") as folder,
     ):
         context = Path(folder)
@@ -67,11 +66,43 @@ def build(
         on = base or _base(image, recipes)
         name = f"trellis-{image}:{tag}"
         progress(f"building {name} on {on}")
-        version = f"VERSION={metadata.version(DISTRIBUTION)}"
-        command = ["docker", "build", "--quiet", "--build-arg", f"BASE={on}"]
-        command += ["--build-arg", version, "-t", name, "-f", str(recipes / f"Dockerfile.{image}")]
-        _run([*command, folder], env={"DOCKER_BUILDKIT": str(int(_has_buildkit()))})
+        _docker_build(name, recipes / f"Dockerfile.{image}", folder, BASE=on)
     return name
+
+
+def build_whole(kafka: str, node: str, *, tag: str = "dev", progress: Progress = print) -> str:
+    """Make the image of a whole small mesh out of those of its parts, and return its name.
+
+    Args:
+        kafka: Image of a broker that is here.
+        node: Image of a node that is here.
+        tag: Of `trellis-mesh`.
+        progress: Told what is going on.
+
+    Raises:
+        StartError: No Docker engine, or the step failed.
+    """
+    name = f"trellis-mesh:{tag}"
+    with _recipes() as recipes, tempfile.TemporaryDirectory(prefix="trellis-image-") as folder:
+        progress(f"building {name} of {kafka} and {node}")
+        _docker_build(name, recipes / "Dockerfile.mesh", folder, KAFKA=kafka, NODE=node)
+    return name
+
+
+@contextmanager
+def _recipes() -> Iterator[Path]:
+    """Give the folder of the Dockerfiles, where there is Docker."""
+    if shutil.which("docker") is None:
+        raise StartError("docker not found: install docker.io, or Docker")
+    with as_file(files("mesh.testing") / "images") as recipes:
+        yield recipes
+
+
+def _docker_build(name: str, recipe: Path, folder: str, **arguments: str) -> None:
+    given = {"VERSION": metadata.version(DISTRIBUTION), **arguments}
+    command = ["docker", "build", "--quiet", "-t", name, "-f", str(recipe)]
+    command += [word for key, one in given.items() for word in ("--build-arg", f"{key}={one}")]
+    _run([*command, folder], env={"DOCKER_BUILDKIT": str(int(_has_buildkit()))})
 
 
 def _stage_kafka(context: Path, progress: Progress) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from testcontainers.core.container import DockerContainer
 
+from mesh.client import connect, load_topology
 from mesh.local.jars import KAFKA_VERSION
+from mesh.local.ports import LOOPBACK, free_port
+from mesh.model.topology import with_addresses
+from mesh.testing.building import build_whole
 from mesh.testing.containers import KafkaContainer, MeshContainers
 from mesh.testing.contents import bill_of
+from tests.docker_engine import RECIPES
+
+SMALL_FILE = RECIPES / "mesh.yaml"
 
 # Without images at hand the first run makes a whole Debian.
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
@@ -136,3 +145,63 @@ def test_an_image_says_what_it_consists_of(node_image: str, kafka_image: str) ->
     assert node["libc6"]["purl"].startswith("pkg:deb/debian/libc6@")
     assert "openjdk-17-jre-headless" in kafka.keys() - node.keys()
     assert kafka["kafka-clients"]["version"] == KAFKA_VERSION
+
+
+SMALL = {"tk1": "tokyo", "ny1": "newyork"}
+"""What the image of a whole mesh runs if nobody says otherwise: its nodes and Kafka clusters."""
+
+
+@pytest.fixture(scope="module")
+def whole(kafka_image: str, node_image: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """A whole mesh in one container, started as other languages start one: (page, addresses)."""
+    ports = {name: free_port() for name in SMALL.values()}
+    addresses = {name: f"{LOOPBACK}:{port}" for name, port in ports.items()}
+    container = DockerContainer(build_whole(kafka_image, node_image, tag="test"))
+    container.with_exposed_ports(8080)
+    for inside, name in enumerate(ports, start=9092):
+        container.with_bind_ports(inside, ports[name])
+    told = ",".join(f"{name}={address}" for name, address in addresses.items())
+    container.with_env("MESH_ADVERTISED", told)
+    try:
+        container.start()
+        page = f"http://{container.get_container_host_ip()}:{container.get_exposed_port(8080)}"
+        end_s = time.monotonic() + 120
+        while not answers(f"{page}/readyz"):
+            assert time.monotonic() < end_s, container.get_logs()
+            time.sleep(0.2)
+        yield page, addresses
+    finally:
+        container.stop(force=True, delete_volume=True)
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return int(answer.status) == 200
+    except OSError:
+        return False
+
+
+def test_one_container_is_a_whole_mesh(whole: tuple[str, Mapping[str, str]]) -> None:
+    """Any Kafka client publishes and consumes; who subscribes is known; the page is there."""
+    page, addresses = whole
+    topology = with_addresses(load_topology(SMALL_FILE), addresses)
+    with connect(topology, "ny1") as client:
+        client.wait(client.subscribe("orders", "acme/>"))
+    producer = Producer({"bootstrap.servers": addresses["tokyo"]})
+    producer.produce("mesh.tk1.in.g", b"42", headers=[("mesh-subject", b"acme/eu")])
+    assert producer.flush(30) == 0
+    settings = {"group.id": "any", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": addresses["newyork"], **settings})
+    consumer.subscribe(["mesh.ny1.ep.orders"])
+    try:
+        [record] = consumer.consume(1, timeout=30)
+        assert record.value() == b"42"
+    finally:
+        consumer.close()
+    asked = urllib.request.Request(
+        f"{page}/api/v1/nodes", headers={"Authorization": "Bearer mesh", "Host": LOOPBACK}
+    )
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        nodes = {one["node"]: one["state"] for one in json.load(answer)["items"]}
+    assert nodes == dict.fromkeys(SMALL, "up")
