@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from mesh.errors import StartError
 from mesh.lab.world import World
 from mesh.model.topology import Topology
 from mesh.runtime.host.drills import Drill
@@ -223,6 +224,13 @@ class SimulatedBackend:
     def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
         """Take the newest records away; open transactions end before, as at a restart."""
         broker = self._world.kafka[kafka]
+        named = f"{place.topic}[{place.partition}]"
+        if place.topic not in broker.topics:
+            raise StartError(f"no log of {named} in Kafka cluster {kafka}")
+        log = broker.topics[place.topic].logs[place.partition]
+        held = sum(entry is not None for entry in log.entries)
+        if held < records:
+            raise StartError(f"{named} has {held} records and cannot lose {records}")
         broker.end_transactions()
         return broker.truncate(place, records)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mesh.errors import InvariantError
+from mesh.errors import InvariantError, TransportDeniedError
 from mesh.lab.backend import Backend
 from mesh.lab.step_rules import owner_of
 from mesh.lab.steps import DeleteRecords, RecreateTopic, Truncate
@@ -43,16 +43,24 @@ def run_log_fault(
             tally.read_again({place: end})
             return {"end": end}
         case DeleteRecords():
+            _refuse_absent(step.topic, backend, kafka)
             place = TopicPartition(step.topic, step.partition)
             backend.kafka[kafka].admin().delete_before({place: step.before})
             return {}
         case RecreateTopic():
+            _refuse_absent(step.topic, backend, kafka)
             spec = _spec_of(step.topic, topology, node, classes)
             backend.delete_topic(step.topic, kafka)
             backend.kafka[kafka].admin().create([spec])
             places = [TopicPartition(step.topic, index) for index in range(spec.partitions)]
             tally.read_again(dict.fromkeys(places, 0))
             return {}
+
+
+def _refuse_absent(topic: str, backend: Backend, kafka: str) -> None:
+    """Refuse a topic that is not there yet: an endpoint's is made for its first subscription."""
+    if topic not in backend.kafka[kafka].admin().describe([topic]):
+        raise TransportDeniedError(f"Kafka cluster {kafka}: there is no topic {topic} yet")
 
 
 def _spec_of(topic: str, topology: Topology, node: str, classes: EndpointClasses) -> TopicSpec:

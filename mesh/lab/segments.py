@@ -89,7 +89,8 @@ def cut_newest(data: Path, topic: str, partition: int, records: int) -> int:
         gone += last.records
     if gone < records:
         raise StartError(
-            f"the newest segment of {topic}[{partition}] has {gone} records; cut {records} or fewer"
+            f"the newest segment of {topic}[{partition}] has {gone} records "
+            f"and cannot lose {records}"
         )
     with segments[-1].open("r+b") as file:
         file.truncate(last.position)

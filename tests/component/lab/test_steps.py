@@ -266,3 +266,38 @@ def test_a_role_is_given_up_when_its_node_has_that_in_force(tmp_path: Path) -> N
     )
     assert [step["ok"] for step in result["steps"]] == [True, True, False, *[True] * 5]
     assert "no word of routes from node a in time" in result["steps"][2]["detail"]["error"]
+
+
+def test_what_brokers_that_are_down_hold_is_told_as_not_counted(tmp_path: Path) -> None:
+    """The rest of the result is there all the same. Spec: lab.md 2."""
+    result = run_steps(
+        tmp_path,
+        "role: {node: a, tree: desk, role: pricing}",
+        "publish: {node: a, subject: x}",
+        "kill_broker: {kafka: three}",
+        trees=True,
+    )
+    assert [step["step"] for step in result["steps"]] == ["role", "publish", "kill_broker", "count"]
+    assert "Kafka cluster three: no broker answers" in result["steps"][-1]["detail"]["error"]
+    assert (result["ok"], set(result["links"])) == (False, {"a->b", "b->a", "b->c", "c->b"})
+    assert set(result["tree_frames"]) == {"a->b", "c->b"}
+
+
+def test_a_log_that_is_not_there_or_too_short_loses_nothing(tmp_path: Path) -> None:
+    result = run_steps(
+        tmp_path,
+        "recreate_topic: {topic: mesh.a.ep.e}",
+        "delete_records: {topic: mesh.a.ep.e, before: 1}",
+        "truncate: {topic: mesh.a.ep.e, records: 1}",
+        "publish: {node: a, subject: x, key: k}",
+        "truncate: {topic: mesh.a.in.g, partition: 0, records: 5}",
+    )
+    told = [step["detail"].get("error", "") for step in result["steps"]]
+    assert told == [
+        "Kafka cluster k: there is no topic mesh.a.ep.e yet",
+        "Kafka cluster k: there is no topic mesh.a.ep.e yet",
+        "no log of mesh.a.ep.e[0] in Kafka cluster k",
+        "",
+        told[-1],
+    ]
+    assert "records and cannot lose 5" in told[-1]
