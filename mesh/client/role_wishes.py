@@ -31,6 +31,7 @@ class RoleWishes:
     write: Callable[[RoleKey, RoleWish | None], None]
     held: dict[Address, InstanceId] = field(default_factory=dict)
     _wishes: dict[RoleKey, RoleWish] = field(default_factory=dict)
+    _keys: dict[Address, dict[RoleKey, None]] = field(default_factory=dict)
     _refused: dict[Address, Refused] = field(default_factory=dict)
 
     def want(self, tree: str, wish: RoleWish) -> None:
@@ -39,8 +40,7 @@ class RoleWishes:
         self._refused.pop(wish.address, None)
         if self._wishes.get(key, wish) != wish:
             self.held.pop(wish.address, None)  # the node ends what is here, and takes it anew
-        self._wishes[key] = wish
-        self.write(key, wish)
+        self._wish(key, wish)
 
     def granted(self, address: Address) -> InstanceId | None:
         """Return the instance of a role, None as long as the node has said nothing of it.
@@ -54,8 +54,7 @@ class RoleWishes:
 
     def give_up(self, tree: str, address: Address) -> None:
         """Want a role no more, under whatever name of its tree it was asked for."""
-        for key in self._keys(address) or [RoleKey(self.app, tree, address.role)]:
-            self._wishes.pop(key, None)
+        for key in self._forget(address) or [RoleKey(self.app, tree, address.role)]:
             self.write(key, None)
         self.held.pop(address, None)
 
@@ -64,14 +63,12 @@ class RoleWishes:
         self.held[told.address] = told.iid
         if told.is_granted:
             key = RoleKey(self.app, told.address.tree, told.address.role)
-            self._wishes[key] = RoleWish(told.address, told.is_exclusive, told.extent)
-            self.write(key, self._wishes[key])
+            self._wish(key, RoleWish(told.address, told.is_exclusive, told.extent))
 
     def lose(self, address: Address) -> None:
         """Follow that a role has gone elsewhere: it is not wanted back."""
         self.held.pop(address, None)
-        for key in self._keys(address):
-            del self._wishes[key]
+        self._forget(address)
 
     def refuse(self, told: Refused) -> None:
         """Follow that a role was not given."""
@@ -85,5 +82,14 @@ class RoleWishes:
         for key, wish in self._wishes.items():
             self.write(key, wish)
 
-    def _keys(self, address: Address) -> list[RoleKey]:
-        return [key for key, wish in self._wishes.items() if wish.address == address]
+    def _wish(self, key: RoleKey, wish: RoleWish) -> None:
+        self._wishes[key] = wish
+        self._keys.setdefault(wish.address, {})[key] = None
+        self.write(key, wish)
+
+    def _forget(self, address: Address) -> list[RoleKey]:
+        """Wish for a role no more; return the words in which it was wished for."""
+        keys = list(self._keys.pop(address, ()))
+        for key in keys:
+            del self._wishes[key]
+        return keys

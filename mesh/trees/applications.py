@@ -128,6 +128,7 @@ class _App:
     Attributes:
         until_ms: When its lease ends.
         wishes: What stands for it on `roles`.
+        keys: ... and in which words; each role once.
         granted: Roles that came by a grant, and for which no wish stands yet.
         ports: Protocols that it listens to.
         hello: Its word, until it is said back.
@@ -136,9 +137,18 @@ class _App:
     lease_ms: int = LEASE_MS
     until_ms: int = 0
     wishes: dict[RoleKey, RoleWish] = field(default_factory=dict)
+    keys: dict[Address, RoleKey] = field(default_factory=dict)
     granted: dict[Address, None] = field(default_factory=dict)
     ports: dict[str, None] = field(default_factory=dict)
     hello: str = ""
+
+    def forget(self, address: Address) -> RoleKey | None:
+        """Forget a role; return the words in which it stood on `roles`, if it did."""
+        self.granted.pop(address, None)
+        key = self.keys.pop(address, None)
+        if key is not None:
+            del self.wishes[key]
+        return key
 
 
 @dataclass(slots=True)
@@ -355,10 +365,8 @@ class Applications:
     def _note(self, key: RoleKey, wish: RoleWish) -> Generator[Effect, None, bool]:
         """Keep a wish; return whether it must be fulfilled, for a granted role is here already."""
         app = self._apps[key.app]
-        twin = next(
-            (one for one in app.wishes if one != key and _address(one) == wish.address), None
-        )
-        if twin is not None:
+        twin = app.keys.setdefault(wish.address, key)
+        if twin != key:
             text = f"application {key.app!r} wants it as {twin.tree!r} already; nothing was done"
             yield self._drop(key)
             yield Tell(key.app, Refused(key.app, key.role, "ROLE_HELD", text, wish.address))
@@ -433,8 +441,7 @@ class Applications:
         app = self._apps.get(key.app)
         address = _address(key)
         if app is not None and (key in app.wishes or address in app.granted):
-            app.wishes.pop(key, None)
-            app.granted.pop(address, None)
+            app.forget(address)
             if self._is_caught_up:
                 yield from self._tree(RolesRemoved(key.app, (address,)))
 
@@ -533,9 +540,7 @@ class Applications:
         app = self._apps.get(name)
         if app is None:
             return
-        app.granted.pop(address, None)
-        for key in [key for key, wish in app.wishes.items() if wish.address == address]:
-            del app.wishes[key]
+        if (key := app.forget(address)) is not None:
             yield self._drop(key)
 
 

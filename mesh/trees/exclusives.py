@@ -40,13 +40,7 @@ def give_way(node: Node, address: Address, iid: InstanceId) -> None:
 
 def drop_local(node: Node, one: LocalRole, why: Loss | None) -> None:
     """Stop hosting an instance; tell its application unless it asked for it."""
-    of_tree = node.hosted[one.address.tree]
-    of_role = of_tree[one.address.role]
-    del of_role[one.iid]
-    if not of_role:
-        del of_tree[one.address.role]
-    if not of_tree:
-        del node.hosted[one.address.tree]
+    node.drop(one)
     for scope in (Extent.CLOUD, Extent.REALM):
         remove_instance(node, one.address, scope, one.iid, one.seq)
     if why is not None:

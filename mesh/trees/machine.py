@@ -244,9 +244,9 @@ def _act(node: Node, input_: Input) -> None:
         case LinkClosed():
             _close(node, input_.link)
         case PortOpened():
-            node.ports[(input_.app, input_.protocol)] = input_
+            node.ports.setdefault(input_.app, {})[input_.protocol] = None
         case PortClosed():
-            node.ports.pop((input_.app, input_.protocol), None)
+            node.ports.get(input_.app, {}).pop(input_.protocol, None)
         case RolesAdded():
             add_roles(node, input_)
         case RolesRemoved():
@@ -329,19 +329,11 @@ def _close(node: Node, link: str) -> None:
 
 
 def _lose_app(node: Node, app: str) -> None:
-    held = [
-        one.address
-        for roles in node.hosted.values()
-        for instances in roles.values()
-        for one in instances.values()
-        if one.app == app
-    ]
-    if held:
-        remove_roles(node, RolesRemoved(app, held))
+    if held := node.held_by.get(app):
+        remove_roles(node, RolesRemoved(app, list(dict.fromkeys(address for address, _ in held))))
     lose_application(node, app)
     lose_watcher(node, app)
-    for key in [key for key in node.ports if key[0] == app]:
-        del node.ports[key]
+    node.ports.pop(app, None)
 
 
 def _tick(node: Node) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from mesh.model.tree_apps import Delivered, SnoopWanted, TreeBuilt
 from mesh.model.tree_frames import Body, Frame, Heal
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
-from mesh.trees.inputs import PortOpened
 from mesh.trees.outputs import Output, Transmit
 from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
 from mesh.trees.routes import Tree
@@ -65,6 +64,8 @@ class Node:
         realm: Its locality group, "" for none.
         trees: Least recently used first.
         hosted: Tree -> role -> instances here; eviction leaves them.
+        held_by: Application -> its instances, and where.
+        ports: Application -> protocols that it listens to.
         remembered: Values of routes of forgotten trees. H2.
         seen: Ids of floods and messages that came already, oldest first.
         sessions, closed: Open ones, and those that ended just now. H9.
@@ -93,6 +94,7 @@ class Node:
     links: dict[str, Link] = field(default_factory=dict)
     trees: OrderedDict[TreeId, Tree] = field(default_factory=OrderedDict)
     hosted: dict[TreeId, dict[str, dict[InstanceId, LocalRole]]] = field(default_factory=dict)
+    held_by: dict[str, dict[tuple[Address, InstanceId], None]] = field(default_factory=dict)
     remembered: OrderedDict[tuple[TreeId, str, Extent, InstanceId], tuple[int, int]] = field(
         default_factory=OrderedDict
     )
@@ -111,7 +113,7 @@ class Node:
     recoveries: dict[MessageId, Recovery] = field(default_factory=dict)
     joins: dict[tuple[Address, Extent], Join] = field(default_factory=dict)
     heals: list[tuple[Heal, str]] = field(default_factory=list)
-    ports: dict[tuple[str, str], PortOpened] = field(default_factory=dict)
+    ports: dict[str, dict[str, None]] = field(default_factory=dict)
     swept_ms: int = 0
     outputs: list[Output] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -153,6 +155,24 @@ class Node:
         """Return the instances of a role that are hosted here."""
         roles = self.hosted.get(address.tree)
         return NOBODY if roles is None else roles.get(address.role, NOBODY)
+
+    def keep(self, one: LocalRole) -> None:
+        """Host an instance."""
+        roles = self.hosted.setdefault(one.address.tree, {})
+        roles.setdefault(one.address.role, {})[one.iid] = one
+        self.held_by.setdefault(one.app, {})[one.address, one.iid] = None
+
+    def drop(self, one: LocalRole) -> None:
+        """Host an instance no more."""
+        roles = self.hosted[one.address.tree]
+        del roles[one.address.role][one.iid]
+        if not roles[one.address.role]:
+            del roles[one.address.role]
+        if not roles:
+            del self.hosted[one.address.tree]
+        del self.held_by[one.app][one.address, one.iid]
+        if not self.held_by[one.app]:
+            del self.held_by[one.app]
 
     def tree(self, id_: TreeId, protocol: str = "") -> Tree:
         """Return a tree, built anew if it was unknown or forgotten."""

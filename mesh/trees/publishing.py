@@ -90,8 +90,7 @@ def host(node: Node, one: LocalRole) -> None:
         give_way(node, one.address, one.iid)
         _, role = role_routes(node, one.address)
         role.everywhere.is_certified = role.realm.is_certified = True
-    of_tree = node.hosted.setdefault(one.address.tree, {})
-    of_tree.setdefault(one.address.role, {})[one.iid] = one
+    node.keep(one)
 
 
 def publish(node: Node, one: LocalRole, parcel: Parcel) -> None:

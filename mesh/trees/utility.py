@@ -16,7 +16,6 @@ from mesh.model.tree_nodes import (
     tree_of_node,
 )
 from mesh.model.trees import Address, Extent, TreeId, tree_id
-from mesh.trees.inputs import PortOpened
 from mesh.trees.installing import role_routes
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole
@@ -24,14 +23,14 @@ from mesh.trees.records import LocalRole
 
 def host_own(node: Node) -> None:
     """Take the node's place on the utility trees."""
-    node.ports[(MESH_APP, "")] = PortOpened(MESH_APP)
+    node.ports[MESH_APP] = {"": None}
     extent = Extent.REALM if node.realm else Extent.CLOUD
     places = [(NODES, Extent.CLOUD), (Address(tree_of_node(node.uuid), NODES.role), extent)]
     if node.realm:
         places.append((Address(REALMS, node.realm), Extent.CLOUD))
     for address, reach in places:
         one = LocalRole(MESH_APP, address, node.ids.instance(node.clock), False, reach, "")
-        node.hosted.setdefault(address.tree, {})[address.role] = {one.iid: one}
+        node.keep(one)
 
 
 def is_reserved(node: Node, tree: TreeId) -> bool:

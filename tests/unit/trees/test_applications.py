@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from mesh.model.tree_apps import (
@@ -17,6 +19,7 @@ from mesh.model.tree_apps import (
     SendWanted,
     Served,
 )
+from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, InstanceId, tree_id
 from mesh.trees.applications import (
     SETTLE_MS,
@@ -228,3 +231,47 @@ def test_there_are_not_more_applications_than_a_node_can_serve(
     assert len(apps.names) == 3
     assert apps.refused["TOO_MANY_APPLICATIONS"] == 17
     assert apps.step(SendWanted(next(iter(apps.names)), "d", PLACE), 1)
+
+
+def test_many_roles_and_applications_cost_each_as_much_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten thousand of one application stopped the worker for minutes, and all that it carries."""
+    looked = Counter[str]()
+    for kind in (RoleKey, Address):
+
+        class Counted(kind):  # type: ignore[misc, valid-type]
+            def __eq__(self, other: object) -> bool:
+                looked["compared"] += 1
+                return tuple(self) == other
+
+            __hash__ = kind.__hash__
+
+        monkeypatch.setitem(globals(), kind.__name__, Counted)
+    apps, many = served(), 400
+    for number in range(many):
+        key = RoleKey("app", f"desk-{number}", "pricing")
+        wish = RoleWish(Address(tree_id(key.tree), key.role))
+        apps.step(RolesRead([RoleSaid(key, wish)]), 0)
+    for number in range(many):
+        apps.step(RolesRead([RoleSaid(RoleKey("app", f"desk-{number}", "pricing"), None)]), 0)
+    assert looked["compared"] < 20 * many
+    assert not apps.node.size.roles
+
+
+def test_who_dies_is_found_without_looking_at_everybody() -> None:
+    """All leases of ten thousand applications may end in one moment."""
+
+    class Hosted(dict):  # type: ignore[type-arg]
+        def values(self):  # type: ignore[no-untyped-def]
+            raise AssertionError("everybody was looked at")
+
+    apps = served()
+    for number in range(3):
+        apps.step(RolesRead([RoleSaid(KEY._replace(app=f"app-{number}"), WISH)]), number)
+    inside = apps.node._node
+    inside.hosted = Hosted(inside.hosted)
+    apps.step(Ticked(), 20_000)
+    assert not apps.names
+    assert list(inside.held_by) == [MESH_APP]
+    assert list(inside.ports) == [MESH_APP]
