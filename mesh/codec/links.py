@@ -21,7 +21,7 @@ def _ext_of(value: NodeLinks) -> Mapping[str, bytes]:
     if value.former:
         ext[_FORMER] = list(value.former)
     if value.word is not None:
-        ext[_WORD] = [value.word.attempt, value.word.settled, value.word.step]
+        ext[_WORD] = [value.word.attempt, value.word.facts, value.word.step]
     if value.answer != Answer():
         told = value.answer
         ext[_ANSWER] = [told.to, told.attempt, told.number, told.asked, told.done, told.is_idle]
@@ -31,8 +31,8 @@ def _ext_of(value: NodeLinks) -> Mapping[str, bytes]:
 def _word_of(ext: Mapping[str, bytes]) -> Word | None:
     if _WORD not in ext:
         return None
-    attempt, settled, step = json.loads(ext[_WORD])
-    return Word(int(attempt), str(settled), int(step))
+    attempt, facts, step = json.loads(ext[_WORD])
+    return Word(int(attempt), str(facts), int(step))
 
 
 def _answer_of(ext: Mapping[str, bytes]) -> Answer:

@@ -172,13 +172,13 @@ class EndSubscription:
 
 
 @dataclass(frozen=True, slots=True)
-class LeadAnew:
+class RestartLeadership:
     """Take lane 0's topics again, with an epoch above all that stand there. Spec: K16, K23."""
 
 
 @dataclass(frozen=True, slots=True)
-class LearnAnew:
-    """Tell again what was learned of neighbours whose link is disabled. Spec: K21."""
+class RepeatLearned:
+    """Report again what was learned of neighbours whose link is disabled. Spec: K21."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +218,8 @@ Effect = (
     | DropLinks
     | ResumeSource
     | EndSubscription
-    | LeadAnew
-    | LearnAnew
+    | RestartLeadership
+    | RepeatLearned
     | ReadAgain
     | BecameReady
     | Note

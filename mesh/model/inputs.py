@@ -87,8 +87,8 @@ class NeighbourCaughtUp:
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourAnew:
-    """A neighbour's control topic lost its end, or was made anew: it is read from its beginning.
+class NeighbourReset:
+    """A neighbour's control topic lost its end, or was recreated: it is read from its beginning.
 
     Spec: K21, K23.
     """
@@ -97,20 +97,20 @@ class NeighbourAnew:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamAnew:
-    """What a neighbour acknowledges lost its end, or was made anew. Spec: K24."""
+class StreamReset:
+    """A neighbour's topic of acknowledgements lost its end, or was recreated. Spec: K24."""
 
     neighbour: str
 
 
 @dataclass(frozen=True, slots=True)
-class ClientsAnew:
-    """The own `clients` topic lost its end, or was made anew: it is read from its beginning."""
+class ClientsReset:
+    """The own `clients` topic lost its end, or was recreated: it is read from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
-class OwnControlAnew:
-    """A control topic that this node writes lost its end, or was made anew. Spec: K16."""
+class OwnControlReset:
+    """A control topic that this node writes lost its end, or was recreated. Spec: K16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,18 +249,18 @@ class GapMended:
 
 @dataclass(frozen=True, slots=True)
 class LinksRead:
-    """What a node says of its links, on its own control topic or on one that hands it on. K27."""
+    """A node's record of its links, on its own control topic or handed on by another. K27."""
 
     record: NodeLinks
 
 
 @dataclass(frozen=True, slots=True)
-class Stilled:
-    """This worker has done a step of what an open link gives way by. Spec: K27, K28.
+class DrainStepDone:
+    """This worker has done a step of the drain by which an open link gives way. Spec: K27, K28.
 
     Attributes:
         number, step: Of the `Answer` of the node.
-        is_idle: Nothing had come since the look before.
+        is_idle: Nothing has arrived since the look before.
     """
 
     number: int
@@ -378,10 +378,10 @@ Input = (
     | MarkRead
     | BeatRead
     | NeighbourCaughtUp
-    | NeighbourAnew
-    | StreamAnew
-    | ClientsAnew
-    | OwnControlAnew
+    | NeighbourReset
+    | StreamReset
+    | ClientsReset
+    | OwnControlReset
     | NeighbourUnreachable
     | NeighbourLags
     | LinkDisabled
@@ -391,7 +391,7 @@ Input = (
     | LeadershipTaken
     | LeadershipLost
     | SourceStopped
-    | Stilled
+    | DrainStepDone
     | SourceResumed
     | LossAccepted
     | GapFound

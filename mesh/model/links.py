@@ -77,12 +77,12 @@ class Word:
 
     Attributes:
         attempt: Rises whenever that node begins anew.
-        settled: Digest of the facts by which the link gives way.
+        facts: Digest of the facts by which the link gives way.
         step: `ASK`, `HOLD`, a look, `SWITCH`, `OPEN`, `JOIN`, `RUN` or `ABORT`.
     """
 
     attempt: int
-    settled: str
+    facts: str
     step: int
 
     @property

@@ -1,4 +1,4 @@
-"""When a node tells how it is: once a second, and at once when that has changed. Spec: K32."""
+"""When a node reports its state: once a second, and at once when it has changed. Spec: K32."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ BEAT_MS = 1000
 """Time between heartbeats. Spec: K32."""
 
 NEWS_MS = 100
-"""Least time between a heartbeat and one that tells news: links may come and go often."""
+"""Least time between a heartbeat and one with news: links may come and go often."""
 
 ENDPOINTS_BYTES = 30_000
-"""So much of a heartbeat may tell of endpoints, of which clients may have any number: one that is
-too large for a record could never be written, and nobody could lead. On the wire a character that
+"""Most bytes of a heartbeat about endpoints, of which clients may have any number: one that is too
+large for a record could never be written, and nobody could lead. On the wire a character that
 is not ASCII takes up to three times as much, and any mesh's records may have 100 kB."""
 
 
@@ -26,20 +26,20 @@ is not ASCII takes up to three times as much, and any mesh's records may have 10
 class Beating:
     """The heartbeats of one leader.
 
-    News do not wait for the next beat: the same beat is told again, with what is new. It keeps
-    its number, because that counts seconds: who misses ten beats is down, and who is ten behind
-    is cut off. So nobody takes it for another sign of life.
+    News does not wait for the next beat: the same beat is sent again, with what is new. It keeps
+    its number, because that counts seconds: a node that misses ten beats is down, and one that is
+    ten behind is cut off. So nobody takes it for another sign of life.
 
     Attributes:
         epoch: Of the leadership.
-        change: What was told last of changes of the topology.
+        change: What was reported last about topology changes.
     """
 
     epoch: int
     change: ChangeStatus | None = None
-    _told: Heartbeat | None = None
+    _last: Heartbeat | None = None
     _beat_at_ms: int = 0
-    _told_at_ms: int = 0
+    _last_at_ms: int = 0
 
     def beat(
         self,
@@ -50,31 +50,33 @@ class Beating:
         is_ready: bool,
         change: ChangeStatus | None,
     ) -> Iterator[WriteHeartbeat | WriteLinkState]:
-        """Beat once a second, and tell each neighbour the last beat read of it.
+        """Beat once a second, and report to each neighbour the last beat read from it.
 
-        Between two beats tell only what is news: of changes at once, because somebody waits for
-        it and each stage has few; of anything else with `NEWS_MS` between. What consumers of
-        queues demand changes all the time, and is none.
+        Between two beats only news is sent: topology changes at once, because somebody waits for
+        them and each stage has few; anything else at most every `NEWS_MS`. What consumers of
+        queues demand changes all the time, and is not news.
         """
-        told = self._told
-        is_due = told is None or now_ms - self._beat_at_ms >= BEAT_MS
-        if not is_due and change == self.change and now_ms - self._told_at_ms < NEWS_MS:
+        last = self._last
+        is_due = last is None or now_ms - self._beat_at_ms >= BEAT_MS
+        if not is_due and change == self.change and now_ms - self._last_at_ms < NEWS_MS:
             return
-        number = 0 if told is None else told.beat
+        number = 0 if last is None else last.beat
         links: list[LinkStatus] = [
-            learner.troubles.seen(neighbour.status(learner.troubles.of_neighbour(name)))
+            learner.faults.seen(neighbour.status(learner.faults.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()
         ]
-        full = sorted(learner.troubles.endpoints.values(), key=lambda one: one.state != FULL)
+        full = sorted(learner.faults.endpoints.values(), key=lambda one: one.state != FULL)
         endpoints = _as_fits([*full, *learner.queues.statuses()])
-        queues = demands.told(self.epoch, number + 1) if told is None or is_due else told.queues
+        queues = (
+            demands.announced(self.epoch, number + 1) if last is None or is_due else last.queues
+        )
         beat = Heartbeat(
             self.epoch, number + is_due, is_ready, tuple(links), endpoints, change, queues
         )
-        self._told_at_ms = now_ms
-        if beat == told:
+        self._last_at_ms = now_ms
+        if beat == last:
             return
-        self._told, self.change = beat, change
+        self._last, self.change = beat, change
         yield WriteHeartbeat(beat)
         if is_due:
             self._beat_at_ms = now_ms
@@ -83,12 +85,12 @@ class Beating:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was told yet."""
-        return self._told is not None
+        """Whether a heartbeat was sent yet."""
+        return self._last is not None
 
 
 def _as_fits(statuses: Sequence[EndpointStatus]) -> tuple[EndpointStatus, ...]:
-    """Return the first of what is to be told of endpoints; the last says of how many more."""
+    """Return as many endpoint statuses as fit; the last one says how many more there are."""
     size = 0
     for count, one in enumerate(statuses):
         size += len(f"{one.endpoint} {one.state} {one.reason}".encode())

@@ -22,7 +22,7 @@ def close(neighbour: Neighbour, router: Router, reason: Reason) -> None:
 
 
 def begin_again(neighbour: Neighbour, router: Router) -> None:
-    """Have everything that a neighbour offers proven anew before data flow: the link is enabled."""
+    """Have all that a neighbour offers proven again before data flow: the link is enabled."""
     close(neighbour, router, Reason.NOT_RESYNCED)
     neighbour.begin_again()
 

@@ -1,4 +1,4 @@
-"""From where on this node's messages reach whom: the cuts that its lanes tell. Spec: K25, K28."""
+"""From where on this node's messages reach whom: the cuts its lanes announce. Spec: K25, K28."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Cuts:
     """Keeps what is news of cuts, and holds back what does not stand yet.
 
     While nodes switch to another topology one after the other, some still pass on what they heard
-    over links that are gone. So who becomes known meanwhile may be known over a way that ends
-    nowhere: no cut is told of such a node before every node works by the new topology. Who was
-    known before is known over a walk that stays, or this node's sources hold.
+    over links that are gone. So a node that becomes known meanwhile may be known over a walk that
+    ends nowhere: no cut is announced for it before every node works by the new topology. One that
+    was known before is known over a walk that stays, or this node's sources hold.
 
     Attributes:
         uuid: Of this node; its own subscriptions need no way.
@@ -32,7 +32,7 @@ class Cuts:
 
     @property
     def has_news(self) -> bool:
-        """Whether a round would tell a cut."""
+        """Whether a round would announce a cut."""
         return bool(self._news)
 
     def read(self, uuid: str, offset: int) -> None:
@@ -40,7 +40,7 @@ class Cuts:
         self._news[uuid] = offset
 
     def follow(self, version: tuple[int, int], entries: Mapping[str, Members]) -> dict[str, int]:
-        """Follow a stage of a change; return the cut that tells which topology holds from here.
+        """Follow a stage of a change; return the cut that says which topology holds from here.
 
         Args:
             version: Of the change and its stage.

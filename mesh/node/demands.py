@@ -23,14 +23,14 @@ EXPIRES_MS = BEATS * 1_000
 FORGET_MS = 600_000
 """After so long it is not even known any more how far a silent member had come."""
 
-TOLD_MAX = 2_000
+ANNOUNCED_MAX = 2_000
 """Most demands in one heartbeat, the own ones first: 0.4 MB with the longest names. Who does not
 hear of a member sends it nothing ahead of its time; what waits for it waits where it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Newest:
-    """The newest beat heard of a member, and when it came."""
+    """The newest beat heard of a member, and when it arrived."""
 
     version: tuple[int, int]
     heard_ms: int
@@ -52,7 +52,7 @@ class Demands:
     _newest: dict[str, _Newest] = field(default_factory=dict)
 
     def see(self, queue: str, room: int | None) -> None:
-        """Take note of how much an own queue could take in; None: nothing is to be told of it."""
+        """Take note of how much an own queue could take in; None: it is not announced."""
         self.own.pop(queue, None)
         if room is not None:
             self.own[queue] = room
@@ -61,9 +61,9 @@ class Demands:
         else:
             self._empty.pop(queue, None)
 
-    def hear(self, told: Iterable[QueueDemand], now_ms: int) -> None:
-        """Take what a neighbour's heartbeat tells: of what is older nothing changes."""
-        for one in told:
+    def hear(self, demands: Iterable[QueueDemand], now_ms: int) -> None:
+        """Take the demands in a neighbour's heartbeat; older ones change nothing."""
+        for one in demands:
             if one.node == self.node:
                 continue
             newest = self._newest.get(one.node)
@@ -87,11 +87,11 @@ class Demands:
             if now_ms - newest.heard_ms >= FORGET_MS:
                 del self._newest[node]
 
-    def told(self, epoch: int, beat: int) -> Sequence[QueueDemand]:
-        """Return what a heartbeat of this node tells.
+    def announced(self, epoch: int, beat: int) -> Sequence[QueueDemand]:
+        """Return the demands that a heartbeat of this node announces.
 
-        A queue without room is told until all have heard it, and no longer: to demand nothing is
-        the same as to be silent.
+        A queue without room is announced until everybody has heard it, and no longer: demanding
+        nothing is the same as being silent.
         """
         own = [
             QueueDemand(queue, self.node, epoch, beat, room)
@@ -100,7 +100,7 @@ class Demands:
         ]
         self._empty = {queue: min(count, BEATS) + 1 for queue, count in self._empty.items()}
         others = sorted(self._others.items(), key=lambda item: item[0])
-        return [*own, *(one for _, one in others)][:TOLD_MAX]
+        return [*own, *(one for _, one in others)][:ANNOUNCED_MAX]
 
     def of(self, queue: str) -> Sequence[QueueDemand]:
         """Return what other members of a queue demand, by name."""

@@ -58,7 +58,7 @@ class KnownNode:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A node that the message comes to.
+    """A node that the message reaches.
 
     Attributes:
         endpoints: Endpoints of it that get the message; none if it only passes through.
@@ -164,9 +164,9 @@ def explain(
     """
     raw = [(name, text.encode()) for name, text in headers.items()]
     routers = {node: router_of(topology, node, known) for node in topology.nodes}
-    told = Explanation(subject, source, message_class)
+    explanation = Explanation(subject, source, message_class)
     edge: list[tuple[tuple[str, ...], Arrival, str]] = [((source,), PUBLISHED_HERE, subject)]
-    told.queues += queue_choices(routers[source], subject, message_class)
+    explanation.queues += queue_choices(routers[source], subject, message_class)
     while edge:
         further: list[tuple[tuple[str, ...], Arrival, str]] = []
         for path, arrival, named in edge:
@@ -175,13 +175,13 @@ def explain(
             if route.asks:
                 route = routers[node].selected(route, named, raw)
             addressed = dict(route.addressed)
-            told.reached.append(_reached(known, path, route))
-            told.refused += [
-                _refusal(topology, _link_to(routers[node], to), told, node, reason, headers)
+            explanation.reached.append(_reached(known, path, route))
+            explanation.refused += [
+                _refusal(topology, _link_to(routers[node], to), explanation, node, reason, headers)
                 for to, reason in route.refused
             ]
             for link in _left_on(routers[node], route):
-                told.crossed.append(Crossed(node, link.neighbour, link.zone_out))
+                explanation.crossed.append(Crossed(node, link.neighbour, link.zone_out))
                 if link.neighbour in path:
                     continue  # a loop, which only an illegal topology has; refused on arrival
                 mark = arrival.crossed_external or crosses_external(link.kind)
@@ -190,14 +190,14 @@ def explain(
                 onward = addressed.get(link.neighbour, named)
                 further.append(((*path, link.neighbour), behind, onward))
         edge = further
-    told.not_reached += _not_reached(topology, known, routers, told)
-    return told
+    explanation.not_reached += _not_reached(topology, known, routers, explanation)
+    return explanation
 
 
 def _refusal(
     topology: Topology,
     link: LocalLink,
-    told: Explanation,
+    explanation: Explanation,
     node: str,
     reason: Reason,
     headers: Mapping[str, str],
@@ -205,31 +205,36 @@ def _refusal(
     cause: FilterCause | NoWay | None = None
     selector = ""
     if reason is Reason.FILTER:
-        failed = first_refusing(link.when, told.subject, headers)
-        cause = _cause(link, told) or FilterCause.SELECTOR
+        failed = first_refusing(link.when, explanation.subject, headers)
+        cause = _cause(link, explanation) or FilterCause.SELECTOR
         if cause is FilterCause.SELECTOR and failed is not None:
             selector = failed.text
     elif not link.sends:
         cause = NoWay.ONE_WAY
-    text = _text(topology, link, told, node, cause or reason, selector)
+    text = _text(topology, link, explanation, node, cause or reason, selector)
     return Refusal(node, link.neighbour, reason, cause, text, selector)
 
 
-def _cause(link: LocalLink, told: Explanation) -> FilterCause | None:
+def _cause(link: LocalLink, explanation: Explanation) -> FilterCause | None:
     """Return what of the topology keeps the message off a link, its headers apart, or None."""
-    against = link.cause_against(told.subject, told.message_class)
-    return against or link.cause_unselected(told.subject)
+    against = link.cause_against(explanation.subject, explanation.message_class)
+    return against or link.cause_unselected(explanation.subject)
 
 
 def _text(
-    topology: Topology, link: LocalLink, told: Explanation, node: str, why: Why, selector: str = ""
+    topology: Topology,
+    link: LocalLink,
+    explanation: Explanation,
+    node: str,
+    why: Why,
+    selector: str = "",
 ) -> str:
     """Return why a message does not leave a node on a link, in a sentence."""
     detail, owner = selector, ""
     if why is FilterCause.JOIN_FILTER and link.out is not None:
         detail = link.out.filter
     if why is FilterCause.LOCAL:
-        control = next(controls_barring(topology, (node, link.neighbour), told.subject))
+        control = next(controls_barring(topology, (node, link.neighbour), explanation.subject))
         detail, owner = str(control), control.node
     return sentence(
         why,
@@ -293,12 +298,12 @@ def _not_reached(
     topology: Topology,
     known: Mapping[str, KnownNode],
     routers: Mapping[str, Router],
-    told: Explanation,
+    explanation: Explanation,
 ) -> Iterator[NotReached]:
-    reached = {one.node: None for one in told.reached}
-    refused = {(one.node, one.neighbour): one for one in told.refused}
-    walks = walks_from(topology, told.source)
-    ends = dead_ends(topology, told.source)
+    reached = {one.node: None for one in explanation.reached}
+    refused = {(one.node, one.neighbour): one for one in explanation.refused}
+    walks = walks_from(topology, explanation.source)
+    ends = dead_ends(topology, explanation.source)
     for node in sorted(topology.nodes):
         if node in reached:
             continue
@@ -306,14 +311,14 @@ def _not_reached(
         interests = [
             interest
             for (endpoint, filter_), interest in known[node].subscriptions.items()
-            if matches(filter_, told.subject) and own.wants_every(endpoint, interest)
+            if matches(filter_, explanation.subject) and own.wants_every(endpoint, interest)
         ]
         if node in ends:
             yield _at_dead_end(node, ends[node], wants=bool(interests))
             continue
         steps = list(pairwise(walks[node][0].nodes))
         links = [_link_to(routers[here], there) for here, there in steps]
-        barred = _barred(topology, zip(steps, links, strict=True), told)
+        barred = _barred(topology, zip(steps, links, strict=True), explanation)
         if barred is not None:
             step, cause, text = barred
             yield NotReached(node, Reason.FILTER, step, bool(interests), cause, text)
@@ -323,16 +328,16 @@ def _not_reached(
 
 
 def _barred(
-    topology: Topology, steps: Iterable[tuple[tuple[str, str], LocalLink]], told: Explanation
+    topology: Topology, steps: Iterable[tuple[tuple[str, str], LocalLink]], explanation: Explanation
 ) -> tuple[tuple[str, str], FilterCause, str] | None:
-    """Return the first step of a walk that the topology bars, also one that is not come to.
+    """Return the first step of a walk that the topology bars, even one that is never reached.
 
-    Interest knows of no condition: where one refuses, the message has come.
+    Interest ignores conditions: where one refuses, the message has arrived.
     """
     for step, link in steps:
-        cause = _cause(link, told)
+        cause = _cause(link, explanation)
         if cause is not None and cause is not FilterCause.SELECTOR:
-            return step, cause, _text(topology, link, told, step[0], cause)
+            return step, cause, _text(topology, link, explanation, step[0], cause)
     return None
 
 

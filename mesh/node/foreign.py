@@ -1,7 +1,7 @@
-"""What the node's own control topic says and should not: somebody else wrote there, or before.
+"""What the node's own control topic says and should not: a foreign writer, or an earlier one.
 
 The leader wrote every record that counts, so the newest of each key is what it offers, unless a
-tool played old records again or garbage took the place of one. The difference is written anew.
+tool replayed old records or garbage took the place of one. The difference is written again.
 
 Spec: K16, R12.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from mesh.model.control import Scope
-from mesh.model.effects import LeadAnew, Note, WriteAdvert, WriteMark
+from mesh.model.effects import Note, RestartLeadership, WriteAdvert, WriteMark
 from mesh.model.inputs import OwnAdvertRead, OwnMarkRead
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
@@ -54,8 +54,8 @@ class Foreign:
 
     def mend(
         self, leader: Leader, learner: Learner, now_ms: int
-    ) -> Iterator[WriteAdvert | WriteMark | LeadAnew | Note]:
-        """Write anew what has differed for long, with a mark that lets readers prove it."""
+    ) -> Iterator[WriteAdvert | WriteMark | RestartLeadership | Note]:
+        """Write again what has differed for long, with a mark that lets readers prove it."""
         if not self.caught_up or not (self._adverts or self._marks):
             return
         entries = [key for key, since in self._adverts.items() if now_ms - since >= PATIENCE_MS]
@@ -66,17 +66,17 @@ class Foreign:
         if stale and self._is_outdone:
             # Readers believe the newest mark, whoever wrote it.
             yield Note("control.foreign", f"{stale[0]} has a mark that is newer than its leader")
-            yield LeadAnew()
+            yield RestartLeadership()
             return
         for scope in stale:
             del self._marks[scope]
         scopes = sorted({*stale, *(scope for scope, _ in entries)})
         yield from leader.mark_again(scopes)
         for scope in scopes:
-            yield Note("control.foreign", f"{scope} differed from what is offered; written anew")
+            yield Note("control.foreign", f"{scope} differed from what is offered; written again")
 
     def forget(self) -> None:
-        """Begin anew: another leader compares the whole topic when it begins."""
+        """Start over: another leader compares the whole topic when it begins."""
         self._adverts.clear()
         self._marks.clear()
         self._is_outdone = False

@@ -3,8 +3,8 @@
 Walks of messages move with it, so nothing may be on its way in that moment. One end of such a
 link asks all nodes, by a word in its `links` record, which everybody hands on; each answers in
 its own. When all are there they hold their sources. Then they look, again and again, until
-nothing had come between two looks of anybody. Then all shut the loser, then open what waited for
-that, and when what the new links offer is known everywhere sources go on. Up to the switch
+nothing has arrived between two looks at any node. Then all shut the loser, then open what waited
+for that, and when what the new links offer is known everywhere sources go on. Up to the switch
 whoever asks may take it back, and the link stays open as it was; so a node that does not answer
 never costs a message. Spec: K27, K28.
 """
@@ -44,7 +44,7 @@ class Situation:
     Attributes:
         now_ms: Time.
         near: uuids of all nodes that hang together.
-        settled: Digest of their facts.
+        facts: Digest of their facts.
         asks: Whether it is this node that has to ask.
         why: What gives way to what, in words.
         still: What every lane has committed under the name `$still`.
@@ -55,7 +55,7 @@ class Situation:
 
     now_ms: int
     near: Sequence[str]
-    settled: str
+    facts: str
     asks: bool
     why: str
     still: tuple[int, int]
@@ -84,8 +84,8 @@ class GivingWay:
 
     def step(self, own: NodeLinks, records: Records, now: Situation) -> NodeLinks:
         """Return the own record with what is to be asked and answered now."""
-        if self._calm[0] != now.settled:
-            self._calm = now.settled, now.now_ms
+        if self._calm[0] != now.facts:
+            self._calm = now.facts, now.now_ms
         own = replace(own, word=self._word(own, records, now))
         return replace(own, answer=self._answer(own, records, now))
 
@@ -95,11 +95,11 @@ class GivingWay:
         word = own.word
         if word is None or not word.is_active:
             is_calm = now.now_ms - self._calm[1] >= CALM_MS
-            if self._failed != now.settled:
+            if self._failed != now.facts:
                 self._pause_ms, self._again_ms = AGAIN_MS, 0
             is_free = is_calm and not _words(records, now.near)
             if now.asks and is_free and now.now_ms >= self._again_ms:
-                return Word(own.sequence + 1, now.settled, ASK)
+                return Word(own.sequence + 1, now.facts, ASK)
             return word
         if self._asked[0] != word:
             self._asked = word, now.now_ms
@@ -116,13 +116,13 @@ class GivingWay:
             )
             return replace(word, step=RUN)
         others = _words(records, now.near)
-        is_off = word.settled != now.settled or not now.asks or min(others) < self.uuid
+        is_off = word.facts != now.facts or not now.asks or min(others) < self.uuid
         if is_off or waited_ms >= STEP_MS:
             if not is_off:
                 self.notes.append(
                     Note("link.stays", f"no link gives way as yet: no answer of {names}")
                 )
-                self._failed, self._again_ms = now.settled, now.now_ms + self._pause_ms
+                self._failed, self._again_ms = now.facts, now.now_ms + self._pause_ms
                 self._pause_ms = min(AGAIN_MS_MAX, 2 * self._pause_ms)
             return replace(word, step=ABORT)
         if left:
@@ -160,8 +160,8 @@ class GivingWay:
 
     def _released(self, answer: Answer, records: Records, now: Situation) -> Answer:
         """Go on; behind a switch not before the own gates are what it demands."""
-        told = records[answer.to].word if answer.to in records else None
-        must_follow = told is not None and told.has_switched and answer.to in now.near
+        word = records[answer.to].word if answer.to in records else None
+        must_follow = word is not None and word.has_switched and answer.to in now.near
         if must_follow and not now.is_shut and now.now_ms - self._heard[2] < PATIENCE_MS:
             return answer
         return replace(answer, asked=ABORT)
@@ -169,8 +169,8 @@ class GivingWay:
 
 def _words(records: Records, near: Sequence[str]) -> dict[str, Word]:
     """Return the words that sources hold for, by who spoke."""
-    told = {uuid: records[uuid].word for uuid in near}
-    return {uuid: word for uuid, word in told.items() if word is not None and word.is_active}
+    words = {uuid: records[uuid].word for uuid in near}
+    return {uuid: word for uuid, word in words.items() if word is not None and word.is_active}
 
 
 def _is_left(answer: Answer, to: str, word: Word) -> bool:
@@ -190,9 +190,9 @@ def _done(answer: Answer, word: Word, now: Situation) -> Answer:
         is_set = now.is_shut and (now.is_set or word.step == SWITCH)
         is_done = is_set and (now.is_joined or word.step != JOIN)
         return replace(answer, done=word.step) if is_done else answer
-    if word.step == ASK and word.settled == now.settled:
+    if word.step == ASK and word.facts == now.facts:
         return replace(answer, done=ASK)
     number, step = now.still
-    if word.settled != now.settled or (number, step // 2) != (answer.number, word.step):
+    if word.facts != now.facts or (number, step // 2) != (answer.number, word.step):
         return answer
     return replace(answer, done=word.step, is_idle=step % 2 == 1)

@@ -1,4 +1,4 @@
-"""Whose words on links a node hands on to its neighbours, besides its own. Spec: K26, K27."""
+"""Which other nodes' link records a node hands on to its neighbours. Spec: K26, K27."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from mesh.model.effects import DropLinks, WriteLinks
 from mesh.model.links import NodeLinks
 
 RENEW_MS = 1_000
-"""Least time between two times that what was handed on before is brought up to date, as long as
-nobody is configured apart: nobody waits for it, and a change of the topology is news of all."""
+"""Least time between two updates of records that were handed on before, as long as nobody is
+configured apart: nobody waits for them, and a topology change is news about every node."""
 
 UNUSED_MS = 60_000
-"""How long what a node said stays handed on when nobody has any use for it: it may be gone."""
+"""How long a node's record stays handed on when nobody needs it: the node may be gone."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class HandingOn:
 
         Args:
             records: What each node says, this one included.
-            near: Whose words everybody needs at once, because some are configured apart.
+            near: Whose records everybody needs at once, because some are configured apart.
             now_ms: Clock.
         """
         self.is_behind = False
@@ -60,7 +60,7 @@ class HandingOn:
         self._unused = since
 
     def _renewed(self, records: Mapping[str, NodeLinks], now_ms: int) -> Sequence[str]:
-        old = [uuid for uuid, told in self.written.items() if told < records[uuid].sequence]
+        old = [uuid for uuid, sequence in self.written.items() if sequence < records[uuid].sequence]
         if old and now_ms - self._renewed_ms < RENEW_MS:
             self.is_behind = True
             return ()

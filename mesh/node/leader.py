@@ -114,7 +114,7 @@ class Leader:
                 self._scopes = {scope: ScopeWriter() for scope in scopes_of(self.links)}
             yield from self._offer_everything(learner)
             self._await(self.awaited)
-            yield from learner.troubles.everything(self.stops)
+            yield from learner.faults.everything(self.stops)
         self._has_offered = True
         yield from self.remembering.add(learner.neighbours, lanes, round_)
         yield from self._ask_again(learner)
@@ -283,7 +283,7 @@ class Leader:
         return offered(filter_, members, scope, self._link(scope))
 
     def mark_again(self, scopes: Sequence[Scope]) -> Iterator[WriteMark]:
-        """Write another mark of these scopes, so that their readers judge anew."""
+        """Write another mark of these scopes, so that their readers judge them again."""
         for scope in scopes:
             if scope in self._scopes:
                 yield WriteMark(scope, self._scopes[scope].next_mark(self.epoch))
@@ -343,7 +343,7 @@ class Leader:
         yield from self.ask_again(opened)
 
     def heed_silence(self, learner: Learner) -> Iterator[Writes]:
-        """Tell anew what is open when a neighbour is heard no more, or again. Spec: K24."""
+        """Report again what is open when a neighbour falls silent or is heard again. Spec: K24."""
         silent = {name: None for name, one in learner.neighbours.items() if one.is_silent}
         if silent != self.completion.silent:
             self.completion.silent = silent

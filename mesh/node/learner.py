@@ -1,6 +1,6 @@
 """What a worker knows of interest: its own subscriptions and what its neighbours offer.
 
-Every worker of a node learns by itself, so that a mate takes over without relearning. What was
+Every worker of a node learns by itself, so that another one takes over without relearning. What was
 read is gathered and comes into force in *rounds*: one change of the routing at a time, each
 committed by the lanes before the next. Spec: K16, K22-K26.
 """
@@ -34,19 +34,19 @@ from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.cuts import Cuts
 from mesh.node.doubts import Doubts
+from mesh.node.faults import Faults
 from mesh.node.neighbour import Neighbour
 from mesh.node.queues import Leaving, OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.remembering import is_kept
 from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
-from mesh.node.standing import endpoint_interest, standing_changes, standing_wishes
+from mesh.node.standing import endpoint_interest, standing_changes, standing_interest
 from mesh.node.subscriptions import Key, OwnSubscriptions
-from mesh.node.troubles import Troubles
 
 Versions = Mapping[Scope, tuple[int, int]]
 
 CATCH_UP_MS = 2_000
-"""How long after a neighbour is heard again it may still tell what it withdrew meanwhile."""
+"""How long after a neighbour is heard again its withdrawals of the meantime may still arrive."""
 
 DOWN_AFTER_MS = 10_000
 """A neighbour is down after ten missed heartbeats of one second. Spec: K32."""
@@ -67,7 +67,7 @@ class Learner:
         neighbours: By name.
         own: What the clients of this node asked for.
         classes: Class of each endpoint that the routing in force knows.
-        troubles: What is wrong with the node's sources.
+        faults: What is wrong with the node's sources.
         followed: How far the routing in force follows changes of the topology.
         topology_number, lineage: Of the topology that the routing in force goes by. Spec: K10.
         followed_next: The same of the topology that the next round goes by.
@@ -88,7 +88,7 @@ class Learner:
     clients_offset: int = -1
     clients_caught_up: bool = False
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
-    troubles: Troubles = field(default_factory=Troubles)
+    faults: Faults = field(default_factory=Faults)
     followed: tuple[int, int] = UNCHANGED
     topology_number: int = 0
     lineage: Lineage = UNKNOWN_LINEAGE
@@ -97,7 +97,7 @@ class Learner:
     queues: OwnQueues = field(default_factory=OwnQueues)
     making: dict[str, int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Interest | None] = field(default_factory=dict)
-    _came: dict[tuple[str, Scope], dict[str, None]] = field(default_factory=dict)
+    _new_filters: dict[tuple[str, Scope], dict[str, None]] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
     _begun: dict[str, tuple[int, int]] | None = None
     _routed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Learner:
         self.cuts = Cuts(self.uuid)
         for link in self.links:
             self.neighbours[link.neighbour] = Neighbour(link)
-        for change in standing_changes({}, standing_wishes(self.links, self.static)):
+        for change in standing_changes({}, standing_interest(self.links, self.static)):
             self._put(*change)
         self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=self.clients_offset))
 
@@ -151,12 +151,12 @@ class Learner:
                 self._put(filter_, member, interest)
         yield EnsureEndpoint(endpoint, subscription.message_class)
 
-    def endpoint_told(self, input_: EndpointMade | EndpointSeen) -> None:
-        """Take note of what the shell says of an endpoint and its topic."""
+    def endpoint_reported(self, input_: EndpointMade | EndpointSeen) -> None:
+        """Take note of what the shell reports about an endpoint and its topic."""
         if isinstance(input_, EndpointMade):
             self.making.pop(input_.endpoint, None)
         else:
-            self.troubles.endpoint_seen(input_.endpoint, input_.status)
+            self.faults.endpoint_seen(input_.endpoint, input_.status)
 
     def clients_passed(self, offset: int) -> None:
         """Take note that `clients` is read up to an offset: a version for others to know."""
@@ -165,7 +165,7 @@ class Learner:
         self.cuts.read(self.uuid, offset)
         self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=offset))
 
-    def clients_anew(self) -> None:
+    def clients_reset(self) -> None:
         """Have `clients` read from its beginning; what does not stand there any more ends then."""
         self._void(CLIENTS)
         self._unread = dict.fromkeys(self.own.asked)
@@ -189,7 +189,7 @@ class Learner:
         if not self.own.wants_nothing(endpoint):
             return
         if self.queues.is_shared(endpoint, gone):
-            # What is on its way still comes, to be moved on.
+            # What is on its way still arrives, to be moved on.
             self.queues.left[endpoint] = Leaving(gone, self.clients_offset, now)
         else:
             self.own.forget(endpoint)
@@ -240,8 +240,8 @@ class Learner:
                 late[scope, filter_] = None
             else:
                 self._gather(name, scope, filter_, interest)
-        if came := [filter_ for filter_, interest in changes.items() if is_kept(filter_, interest)]:
-            self._came.setdefault((name, scope), {}).update(dict.fromkeys(came))
+        if new := [filter_ for filter_, interest in changes.items() if is_kept(filter_, interest)]:
+            self._new_filters.setdefault((name, scope), {}).update(dict.fromkeys(new))
         if reader.mark is not None:
             version = (reader.mark.epoch, reader.mark.number)
             self._read[input_name(name, scope)] = max(version, reader.recalled)
@@ -307,34 +307,34 @@ class Learner:
         return self.neighbours[name].scopes if self.offered is None else self.offered[name]
 
     def begin_again(self, name: str) -> None:
-        """Have everything that a neighbour offers proven anew: the link is enabled."""
+        """Have everything that a neighbour offers proven again: the link is enabled."""
         begin_again(self.neighbours[name], self.router)
-        self._acknowledge_anew(name)
+        self._acknowledge_again(name)
 
-    def read_again(self, name: str, *, is_anew: bool) -> None:
+    def read_again(self, name: str, *, is_reset: bool) -> None:
         """Have a neighbour's control topic read from its beginning; data come and go meanwhile.
 
         Args:
             name: The neighbour.
-            is_anew: Whether the topic has lost its end, or is another one: beats begin anew there.
+            is_reset: Whether the topic has lost its end, or is another one: beats start over there.
         """
         neighbour = self.neighbours[name]
-        neighbour.begin_again(has_lost_end=is_anew)
-        if is_anew:
+        neighbour.begin_again(has_lost_end=is_reset)
+        if is_reset:
             neighbour.beat = (-1, -1)
-        self._acknowledge_anew(name)
+        self._acknowledge_again(name)
 
-    def _acknowledge_anew(self, name: str) -> None:
+    def _acknowledge_again(self, name: str) -> None:
         for scope in self.neighbours[name].scopes:
             self._void(input_name(name, scope))
 
     def _void(self, source: str) -> None:
-        """Wait for no version of an input that is known by now: it may never come again."""
+        """Stop waiting for any version of an input known so far: it may never be seen again."""
         known = (self._read.pop(source, UNCHANGED), self._routed.get(source, UNCHANGED))
         self._voided[source] = max(self._voided.get(source, UNCHANGED), *known)
 
     def void(self, source: str, version: tuple[int, int]) -> None:
-        """Wait for a version of an input no more: the topic that told it has lost its end."""
+        """Stop waiting for a version of an input: the topic that announced it has lost its end."""
         self._voided[source] = max(self._voided.get(source, UNCHANGED), version)
 
     def doubted(self, now: int) -> Iterator[str]:
@@ -357,7 +357,7 @@ class Learner:
     def is_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether somebody routed by more than this worker does yet. Spec: K16, K25.
 
-        What it will not read counts not: links that are shut, and what is offered no more.
+        What it will not read does not count: links that are shut, and what is no longer offered.
         """
         return self.lacks_clients(in_force) or bool(self.lagging(in_force))
 
@@ -434,9 +434,9 @@ class Learner:
         for name, neighbour in self.neighbours.items():
             self._withdraw_late(name, neighbour, now)
             if neighbour.closed is Reason.LINK_DISABLED:
-                continue  # nobody listens, so nothing is missed
+                continue  # it is not read, so no beat is missed
             if neighbour.heard_ms is None:
-                neighbour.heard_ms = now  # who has just begun to listen has missed nothing
+                neighbour.heard_ms = now  # reading has just begun: no beat is missed yet
             if not neighbour.is_down and now - neighbour.heard_ms >= DOWN_AFTER_MS:
                 self._turn(neighbour, is_down=True)
                 yield name
@@ -452,7 +452,7 @@ class Learner:
         self.regather(name)
 
     def regather(self, name: str) -> None:
-        """Gather anew what a neighbour wants: how much of it counts has changed."""
+        """Gather again what a neighbour wants: how much of it counts has changed."""
         for scope, reader in self.neighbours[name].scopes.items():
             for filter_, interest in reader.in_force():
                 self._gather(name, scope, filter_, interest)
@@ -474,8 +474,8 @@ class Learner:
 
         Neighbours whose links stay keep all that they have proven; nothing is left of the others.
         """
-        before = standing_wishes(self.links, self.static)
-        for change in standing_changes(before, standing_wishes(links, static)):
+        before = standing_interest(self.links, self.static)
+        for change in standing_changes(before, standing_interest(links, static)):
             self._put(*change)
         self.links = self.router.links = links
         self.static = static
@@ -485,7 +485,7 @@ class Learner:
             self.router.down.pop(name, None)
             self.router.closed.pop(name, None)
         self._forget_interest(changes.gone)
-        self.troubles.forget(changes.gone)
+        self.faults.forget(changes.gone)
         known, self.neighbours = self.neighbours, {}
         for link in links:
             name = link.neighbour
@@ -536,16 +536,16 @@ class Learner:
         table = self.router.table
         is_another = self.followed != known
         cuts = self.cuts.follow(self.followed, table.entries) if is_another else {}
-        settled = self.queues.settle(self.own, table)  # when all else is in force
-        for (filter_, member), interest in chain(self._pending.items(), settled):
+        queue_changes = self.queues.settle(self.own, table)  # when all else is in force
+        for (filter_, member), interest in chain(self._pending.items(), queue_changes):
             before = table.members(filter_)
             if table.put(filter_, member, interest):
                 touched.setdefault(filter_, before)
         if touched:
             self.router.forget()
         self.classes = {name: one.message_class for name, one in self.own.endpoints.items()}
-        came, self._came = self._came, {}
-        round_ = Round(self._begun, cuts | self.cuts.take(table.entries), touched, links, came)
+        new, self._new_filters = self._new_filters, {}
+        round_ = Round(self._begun, cuts | self.cuts.take(table.entries), touched, links, new)
         self._pending.clear()
         return round_
 

@@ -26,12 +26,12 @@ from mesh.model.controls import ControlKind
 from mesh.model.effects import (
     BecameReady,
     Effect,
-    LeadAnew,
-    LearnAnew,
     Note,
     ReadAgain,
     Relinked,
+    RepeatLearned,
     Reroute,
+    RestartLeadership,
     ResumeSource,
     WriteLearned,
 )
@@ -40,8 +40,9 @@ from mesh.model.inputs import (
     AdvertRead,
     BeatRead,
     ChangeRead,
-    ClientsAnew,
     ClientsCaughtUp,
+    ClientsReset,
+    DrainStepDone,
     EndpointMade,
     EndpointSeen,
     GapFound,
@@ -56,21 +57,20 @@ from mesh.model.inputs import (
     LinksRead,
     LossAccepted,
     MarkRead,
-    NeighbourAnew,
     NeighbourAwaited,
     NeighbourCaughtUp,
     NeighbourLags,
+    NeighbourReset,
     NeighbourUnreachable,
     OutboxFull,
     OwnAdvertRead,
-    OwnControlAnew,
     OwnControlCaughtUp,
+    OwnControlReset,
     OwnMarkRead,
     QueueSeen,
     SourceResumed,
     SourceStopped,
-    Stilled,
-    StreamAnew,
+    StreamReset,
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
@@ -92,8 +92,8 @@ OF_NEIGHBOUR = (
     AdvertRead,
     MarkRead,
     BeatRead,
-    NeighbourAnew,
-    StreamAnew,
+    NeighbourReset,
+    StreamReset,
     NeighbourCaughtUp,
     NeighbourLags,
     NeighbourUnreachable,
@@ -215,8 +215,8 @@ class NodeMachine:
                     yield Note("neighbour.up", f"{neighbour} beats again")
             case NeighbourCaughtUp(neighbour):
                 learner.caught_up(neighbour, self._now_ms)
-            case NeighbourAnew() | StreamAnew() | ClientsAnew() | OwnControlAnew():
-                yield from self._read_anew(input_)
+            case NeighbourReset() | StreamReset() | ClientsReset() | OwnControlReset():
+                yield from self._reread(input_)
             case NeighbourUnreachable(neighbour, learned):
                 learner.freeze(neighbour, learned)
                 yield Note("neighbour.frozen", f"{neighbour} could not be reached at the start")
@@ -229,8 +229,8 @@ class NodeMachine:
             case LaneApplied(lane, in_force):
                 self._lanes[lane] = in_force
                 if learner.lacks(in_force):
-                    yield LearnAnew()
-            case LinksRead() | IdentityRead() | Stilled():
+                    yield RepeatLearned()
+            case LinksRead() | IdentityRead() | DrainStepDone():
                 self.probing.take(input_, learner)
             case LeadershipTaken() | LeadershipLost():
                 self._follow_leadership(input_)
@@ -243,11 +243,11 @@ class NodeMachine:
             case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
                 yield from self._follow_source(input_)
             case OutboxFull() | NeighbourAwaited():
-                learner.troubles.link_told(input_)
+                learner.faults.link_reported(input_)
             case ChangeRead(number, stage, topology, lineage):
                 yield from self._follow_change(number, stage, topology, lineage)
             case EndpointMade() | EndpointSeen():
-                learner.endpoint_told(input_)
+                learner.endpoint_reported(input_)
             case QueueSeen(queue, room):
                 self.demands.see(queue, room)
             case _:
@@ -256,7 +256,7 @@ class NodeMachine:
     def _follow_source(
         self, input_: SourceStopped | SourceResumed | LossAccepted | GapFound | GapMended
     ) -> Iterator[Effect]:
-        for effect in self.learner.troubles.take(input_):
+        for effect in self.learner.faults.take(input_):
             if self.leader is not None or isinstance(effect, ResumeSource):
                 yield effect
 
@@ -272,35 +272,35 @@ class NodeMachine:
         self.learner.own.tell_again()  # of leases that ended: who led before may not have written
         self.probing.lead(input_.links)
 
-    def _read_anew(
-        self, input_: NeighbourAnew | StreamAnew | ClientsAnew | OwnControlAnew
+    def _reread(
+        self, input_: NeighbourReset | StreamReset | ClientsReset | OwnControlReset
     ) -> Iterator[Effect]:
-        """Follow a control topic that lost its end or was made anew. Spec: K16, K21, K23, K24."""
+        """Follow a control topic that lost its end or was recreated. Spec: K16, K21, K23, K24."""
         learner, leader = self.learner, self.leader
         match input_:
-            case NeighbourAnew(neighbour):
-                yield Note("control.anew", f"the control topic of {neighbour} is read anew")
-                learner.read_again(neighbour, is_anew=True)
+            case NeighbourReset(neighbour):
+                yield Note("control.anew", f"the control topic of {neighbour} is read again")
+                learner.read_again(neighbour, is_reset=True)
                 yield from self._await_lanes(neighbour)
-            case StreamAnew(neighbour):
+            case StreamReset(neighbour):
                 yield from leader.ask_again([neighbour]) if leader is not None else ()
-            case ClientsAnew():
-                yield Note("control.anew", "the own clients topic is read anew")
-                learner.clients_anew()
+            case ClientsReset():
+                yield Note("control.anew", "the node's clients topic is read again")
+                learner.clients_reset()
                 yield from self._await_lanes(neighbour_of(CLIENTS))
-                yield from [LeadAnew()] if leader is not None else ()
-            case OwnControlAnew():
-                yield Note("control.anew", "a control topic of this node is written anew")
+                yield from [RestartLeadership()] if leader is not None else ()
+            case OwnControlReset():
+                yield Note("control.anew", "a control topic of this node is written again")
                 self._foreign.caught_up = False
-                yield from [LeadAnew()] if leader is not None else ()
+                yield from [RestartLeadership()] if leader is not None else ()
             case _:
                 assert_never(input_)
 
     def _await_lanes(self, of: str) -> Iterator[Reroute]:
-        """Have lanes tell anew by what they route of a neighbour; without a name, of `clients`.
+        """Have lanes report again what they route a neighbour by; without a name, `clients`.
 
-        Versions that another topic told say nothing any more. Those that the round under way waits
-        for are told once more: a lane that has nothing to do would say no more of itself.
+        Versions read from the former topic mean nothing any more. The round under way is announced
+        once more, because a lane that has nothing to do would not report by itself.
         """
         self._lanes = {
             lane: {s: v for s, v in in_force.items() if neighbour_of(s) != of}
@@ -331,7 +331,7 @@ class NodeMachine:
             yield Note("neighbour.down", f"{name} has not been heard for ten beats")
         for name in self.learner.doubted(now_ms):
             yield Note("neighbour.doubted", f"what {name} offers stays unproven: it is read again")
-            self.learner.read_again(name, is_anew=False)
+            self.learner.read_again(name, is_reset=False)
             yield ReadAgain(name)
         if self.leader is not None:
             yield from self.leader.heed_silence(self.learner)
@@ -349,7 +349,7 @@ class NodeMachine:
     def _follow_change(
         self, number: int, stage: Stage, topology: Topology | None, lineage: Lineage
     ) -> Iterator[Effect]:
-        """Follow an operator's word with the next round; before the first one, at once. K28."""
+        """Follow an operator's change in the next round; before the first one, at once. K28."""
         version = change_version(number, stage)
         if self.change is not None and version <= change_version(*self.change):
             return
@@ -395,7 +395,7 @@ class NodeMachine:
         return ChangeStatus(number, stage, is_done, open_links)
 
     def _tell_change(self) -> Iterator[Effect]:
-        """Tell at once how far a change of the topology is: sources hold meanwhile. Spec: K28."""
+        """Report at once how far a topology change is, since sources hold meanwhile. Spec: K28."""
         leader = self.leader
         if leader is None or self.change is None or not leader.beating.has_begun:
             return
@@ -429,7 +429,7 @@ class NodeMachine:
         """Say whether the topic of an endpoint is being made: what is wanted for it can wait."""
         making = self.learner.making
         for endpoint, since_ms in list(making.items()):
-            making[endpoint] = since_ms or self._now_ms  # what came before the first tick
+            making[endpoint] = since_ms or self._now_ms  # seen before the first tick
             if self._now_ms - making[endpoint] >= self.patience_ms:
                 del making[endpoint]
         return bool(making)

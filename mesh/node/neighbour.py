@@ -48,7 +48,7 @@ class Neighbour:
     scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
 
     def begin_again(self, *, has_lost_end: bool = False) -> None:
-        """Have its control topic read from its beginning, and everything proven anew.
+        """Have its control topic read from its beginning, and everything proven again.
 
         Withdrawals that were written meanwhile may be gone from it by now. What is in force stays
         so until then.

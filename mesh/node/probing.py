@@ -1,9 +1,9 @@
 """Links between nodes that are configured apart: probed before they carry data, refused in loops.
 
-Every node tells which links it holds. As long as all that is heard works by one topology, which
-was found legal before it was used, nothing more is needed: links open as they come up. Where
-somebody works by another one, every node hands on what it has heard, over links that carry no
-data as well; each judges all of it by the same rule (`mesh.core.loops`), shuts what the rule
+Every node publishes which links it holds. As long as all known nodes work by one topology, which
+was found legal before it was used, nothing more is needed: links open as they come up. Where a
+node works by another one, every node hands on what it has heard, also over links that carry no
+data; each judges all of it by the same rule (`mesh.core.loops`), shuts what the rule
 refuses, and says by what it judged once that holds in every lane. A link that is not open yet
 opens when all nodes that hang together say the same: so of two links that close a loop together
 none opens before the other end of the mesh has shut what loses. Spec: K26, K27, EMS-15.
@@ -24,7 +24,7 @@ from mesh.core.loops import (
 from mesh.core.routing import LocalLink, local_links
 from mesh.model.control import Stage
 from mesh.model.effects import DropLinks, Note, WriteLinks
-from mesh.model.inputs import IdentityRead, LinksRead, Stilled
+from mesh.model.inputs import DrainStepDone, IdentityRead, LinksRead
 from mesh.model.links import Answer, Gate, HeldLink, NodeLinks
 from mesh.model.topology import Topology
 from mesh.node.gates import LINKS, STILL, set_gates
@@ -36,12 +36,12 @@ from mesh.node.mistakes import mistaken, not_held
 from mesh.node.shutting import (
     NOTHING_REFUSED,
     by_name,
-    is_heard_alone,
     is_probing,
     is_same,
     kept_open,
     news,
     on_wire,
+    only_peers_changed,
     opened,
     shut,
     states,
@@ -70,7 +70,7 @@ class Probing:
 
     Attributes:
         topology, node, uuid: Whose links.
-        cluster_id: Of the node's own Kafka cluster; empty: nothing is told or judged.
+        cluster_id: Of the node's own Kafka cluster; empty: nothing is published or judged.
         number: Of the topology, which its new links are created by; 0 for a file.
         records: What each node says, by uuid.
         has_read: The own control topic is read to its end: sources may have to hold.
@@ -92,8 +92,8 @@ class Probing:
     _is_dirty: bool = True
     _is_urgent: bool = True
     _judged_ms: int = 0
-    _told: NodeLinks | None = None
-    _told_ms: int = 0
+    _written: NodeLinks | None = None
+    _written_ms: int = 0
     _in_force: int = -1
     _least: tuple[int, int] = (0, 0)
     _remembered: tuple[object, Judgement] = ("", NOTHING_REFUSED)
@@ -124,9 +124,9 @@ class Probing:
 
     # -- what is heard --------------------------------------------------------------------
 
-    def take(self, read: LinksRead | IdentityRead | Stilled, learner: Learner) -> None:
-        """Take note of what nodes say, of who writes a control topic, or of a step done here."""
-        if isinstance(read, Stilled):
+    def take(self, read: LinksRead | IdentityRead | DrainStepDone, learner: Learner) -> None:
+        """Take a node's links record, the writer of a control topic, or a drain step done here."""
+        if isinstance(read, DrainStepDone):
             learner.version_read(STILL, read.version)
         elif isinstance(read, LinksRead):
             self.heard(read.record)
@@ -135,7 +135,7 @@ class Probing:
             self._is_dirty = self._is_urgent = True
 
     def heard(self, record: NodeLinks) -> None:
-        """Take note of what a node says of its links, whoever handed it on."""
+        """Take a node's record of its links, whoever handed it on."""
         if record.uuid == self.uuid and self._leads:
             # Whoever handed it on may know more than the own control topic, if that lost its end.
             least = max(self._least[0], record.sequence), max(self._least[1], record.number)
@@ -157,11 +157,11 @@ class Probing:
         for record in written:
             self.heard(record)
         self._handing_on.written = {record.uuid: record.sequence for record in written}
-        self._told = next((record for record in written if record.uuid == self.uuid), None)
-        if self._told is not None:
-            # What came into force by a change while the node was down made a former one of its own.
-            last = (self._told.digest,) if self.number > 0 else ()
-            self._add_former((*last, *self._told.former))
+        self._written = next((record for record in written if record.uuid == self.uuid), None)
+        if self._written is not None:
+            # A change in force since the node was down made a former one of its own topology.
+            last = (self._written.digest,) if self.number > 0 else ()
+            self._add_former((*last, *self._written.former))
         self._leads = self._is_dirty = self._is_urgent = True
         self._has_judged, self._in_force = False, -1
         self.records.setdefault(
@@ -183,7 +183,7 @@ class Probing:
             self.change_ended()  # its end was read before this worker could follow it
 
     def change_ended(self) -> None:
-        """Take note that no change is under way: who works by the former topology is apart."""
+        """Take note that no change is under way: a node with the former topology is apart."""
         if len(self._digests) > 1:
             self._digests = self._digests[:1]
             self._is_dirty = True
@@ -212,10 +212,10 @@ class Probing:
         *,
         is_ready: bool,
     ) -> Iterator[WriteLinks | DropLinks | Note]:
-        """Set the gates by what is known, and each lane has committed; tell what is news of it.
+        """Set the gates by what is known and each lane has committed; publish what is new.
 
-        Who begins to judge waits until all that neighbours offer is proven, but for one that is
-        ready and has known them before: they may wait for it to write its own topic anew.
+        A leader that begins to judge waits until all that neighbours offer is proven, unless it is
+        ready and has known them before: they may wait for it to write its own topic again.
         """
         count = self.topology.nodes[self.node].lanes
         still = min(lanes.get(lane, {}).get(STILL, (-1, -1)) for lane in range(count))
@@ -242,38 +242,38 @@ class Probing:
     def _judge(
         self, own: NodeLinks, learner: Learner, leader: Leader | None
     ) -> Iterator[WriteLinks | DropLinks | Note]:
-        told = self._with_facts(own)
-        self.records[self.uuid] = told
+        record = self._with_facts(own)
+        self.records[self.uuid] = record
         near = component(self.records, self.uuid)
-        told = self._with_former(told, near)
-        self._ahead = self._digests_ahead(told.digest)
+        record = self._with_former(record, near)
+        self._ahead = self._digests_ahead(record.digest)
         digests = {self.records[uuid].digest for uuid in near}
-        are_one = digests == {told.digest}
+        are_one = digests == {record.digest}
         is_quiet = digests <= self._expected
-        # Who is down or behind a disabled link has missed changes, and finds them when it is back:
-        # those who had to be there were, so what it holds goes well with what is in force (K28).
-        are_ours = digests <= {told.digest, *self._former, *self._ahead}
-        # While all follow a change, it is no use to hand on who has come how far.
+        # A node that is down or behind a disabled link has missed changes, and follows them once it
+        # is back: those that had to take part did, so its links agree with what is in force (K28).
+        are_ours = digests <= {record.digest, *self._former, *self._ahead}
+        # While all follow a change, handing on how far each of them is serves nobody.
         apart = () if are_one or is_quiet else near
-        settled = facts_digest(self.records, near) if apart else ""
-        judged = NOTHING_REFUSED if is_quiet else self._judgement(settled, near)
+        facts = facts_digest(self.records, near) if apart else ""
+        judged = NOTHING_REFUSED if is_quiet else self._judgement(facts, near)
         losers = yielding(self.records, judged)
         words = [word for uuid in near if (word := self.records[uuid].word) is not None]
-        words = [word for word in words if word.settled == settled and word.has_switched]
-        may_shut = bool(words) or self._is_quiescent(told, near)
-        kept = () if may_shut else kept_open(self.records, told, near, losers, self._said)
-        gates = shut(self.records, told, self._reasons(told, judged, kept), kept)
-        is_set = states(gates) == states(by_name(told)) and self._in_force >= told.gate_number
+        words = [word for word in words if word.facts == facts and word.has_switched]
+        may_shut = bool(words) or self._is_quiescent(record, near)
+        kept = () if may_shut else kept_open(self.records, record, near, losers, self._said)
+        gates = shut(self.records, record, self._reasons(record, judged, kept), kept)
+        is_set = states(gates) == states(by_name(record)) and self._in_force >= record.gate_number
         if is_set and not kept:
-            told = replace(told, seen=settled)
-            self._said = (settled, *self._said[:FORMER_MAX])
-        self.records[self.uuid] = told
-        lagging = [uuid for uuid in near if self.records[uuid].seen != settled]
+            record = replace(record, seen=facts)
+            self._said = (facts, *self._said[:FORMER_MAX])
+        self.records[self.uuid] = record
+        lagging = [uuid for uuid in near if self.records[uuid].seen != facts]
         may_open = any(word.has_opened for word in words)
         if may_open or ((are_ours or not lagging) and not losers):
             gates = {name: opened(gate) for name, gate in gates.items()}
-        gate_number = told.gate_number + (states(gates) != states(by_name(told)))
-        told = replace(told, gates=tuple(map(on_wire, gates.values())), gate_number=gate_number)
+        gate_number = record.gate_number + (states(gates) != states(by_name(record)))
+        record = replace(record, gates=tuple(map(on_wire, gates.values())), gate_number=gate_number)
         yield from news(by_name(own), gates)
         names = [self.records[uuid].node for uuid in lagging if uuid != self.uuid]
         waits = waits_for(self.node, names, losers, judged)
@@ -284,11 +284,11 @@ class Probing:
         closed = set_gates(learner, shown, gate_number)
         if leader is not None and closed:
             leader.shut(closed)
-        self.records[self.uuid] = told
+        self.records[self.uuid] = record
         now = Situation(
             now_ms=self._judged_ms,
             near=near,
-            settled=settled,
+            facts=facts,
             asks=self.uuid == min((end for one in losers for end in one.ends), default=""),
             why=waits,
             still=self._still,
@@ -296,39 +296,39 @@ class Probing:
             is_set=not is_probing(gates),
             is_joined=leader is not None and leader.is_complete(learner),
         )
-        told = self._way.step(told, self.records, now)
+        record = self._way.step(record, self.records, now)
         yield from self._way.notes
         self._way.notes.clear()
-        is_under_way = told.answer.is_following or (told.word is not None and told.word.is_active)
+        is_under_way = record.answer.is_following or bool(record.word and record.word.is_active)
         self._again_ms = AGAIN_MS if is_under_way else CALM_MS if losers else 0
-        yield from self._tell(told, apart)
+        yield from self._tell(record, apart)
 
-    def _is_quiescent(self, told: NodeLinks, near: Sequence[str]) -> bool:
+    def _is_quiescent(self, record: NodeLinks, near: Sequence[str]) -> bool:
         """Say whether sources hold and nothing is on its way, whatever the facts are by now."""
-        followed = self.records.get(told.answer.to) if told.answer.is_holding else None
+        followed = self.records.get(record.answer.to) if record.answer.is_holding else None
         word = followed.word if followed is not None and followed.uuid in near else None
         return word is not None and word.is_active and word.has_switched
 
     def _with_facts(self, own: NodeLinks) -> NodeLinks:
         """Return the own record with the links that the node holds now."""
         links = tuple(self._held(own, link) for link in local_links(self.topology, self.node))
-        told = replace(own, cluster_id=self.cluster_id, digest=self._digests[0], links=links)
-        if told.facts == own.facts and own.number >= max(1, self._least[1]):
-            return told
+        record = replace(own, cluster_id=self.cluster_id, digest=self._digests[0], links=links)
+        if record.facts == own.facts and own.number >= max(1, self._least[1]):
+            return record
         # What was said of a link that is another one now says nothing of it.
-        kept = [gate for gate in own.gates if is_same(own, told, gate.neighbour)]
+        kept = [gate for gate in own.gates if is_same(own, record, gate.neighbour)]
         self._said = ()
-        return replace(told, number=max(own.number, self._least[1]) + 1, gates=tuple(kept))
+        return replace(record, number=max(own.number, self._least[1]) + 1, gates=tuple(kept))
 
-    def _with_former(self, told: NodeLinks, near: Sequence[str]) -> NodeLinks:
+    def _with_former(self, record: NodeLinks, near: Sequence[str]) -> NodeLinks:
         """Return the own record with what is known of former topologies.
 
-        Who came with a change has seen none of them, and takes the word of others.
+        A node that a change has added has seen none of them, and takes them from others.
         """
         for uuid in near:
-            if self.records[uuid].digest == told.digest:
+            if self.records[uuid].digest == record.digest:
                 self._add_former(self.records[uuid].former)
-        return replace(told, former=self._former)
+        return replace(record, former=self._former)
 
     @property
     def _expected(self) -> frozenset[str]:
@@ -355,19 +355,19 @@ class Probing:
         identity = self._identities.get(link.neighbour)
         return held if identity is None else replace(held, peer=identity.uuid)
 
-    def _judgement(self, settled: str, near: Sequence[str]) -> Judgement:
-        if self._remembered[0] != (settled, self._former):
+    def _judgement(self, facts: str, near: Sequence[str]) -> Judgement:
+        if self._remembered[0] != (facts, self._former):
             all_ = {uuid: self.records[uuid] for uuid in near}
             found = judgement(up_to_date(all_, self.topology, self._former))
-            self._remembered = (settled, self._former), found
+            self._remembered = (facts, self._former), found
         return self._remembered[1]
 
     def _reasons(
-        self, told: NodeLinks, judged: Judgement, kept: Sequence[str]
+        self, record: NodeLinks, judged: Judgement, kept: Sequence[str]
     ) -> Mapping[str, str]:
         """Return why links must carry nothing, by neighbour."""
         found: dict[str, str] = {}
-        for held in told.links:
+        for held in record.links:
             name = held.neighbour
             loses = None if name in kept else judged.reasons.get((self.uuid, name))
             reason = (
@@ -379,16 +379,16 @@ class Probing:
                 found[name] = reason
         return found
 
-    def _tell(self, told: NodeLinks, near: Sequence[str]) -> Iterator[WriteLinks | DropLinks]:
-        """Write what is news of the own links, and hand on what others say of theirs."""
-        last, least = self._told, max(told.sequence, self._least[0])
-        if last is None or replace(told, sequence=last.sequence) != last or least > last.sequence:
+    def _tell(self, record: NodeLinks, near: Sequence[str]) -> Iterator[WriteLinks | DropLinks]:
+        """Write the own record if it has changed, and hand on those of others."""
+        last, least = self._written, max(record.sequence, self._least[0])
+        if last is None or replace(record, sequence=last.sequence) != last or least > last.sequence:
             self._is_dirty = True  # having said so may be what a link waits for
-            is_calm = not near and not states(by_name(told)) and is_heard_alone(last, told)
-            if not is_calm or self._judged_ms - self._told_ms >= CALM_MS:
-                told = self._told = replace(told, sequence=least + 1)
-                self._told_ms = self._judged_ms
-        self.records[self.uuid] = told
+            is_calm = not near and not states(by_name(record)) and only_peers_changed(last, record)
+            if not is_calm or self._judged_ms - self._written_ms >= CALM_MS:
+                record = self._written = replace(record, sequence=least + 1)
+                self._written_ms = self._judged_ms
+        self.records[self.uuid] = record
         yield from self._handing_on.step(self.records, near, self._judged_ms)
         if self._handing_on.is_behind:
             self._again_ms = self._again_ms or RENEW_MS

@@ -1,7 +1,7 @@
 """The queues of a node: what its subscriptions to them want, and which of those it refuses.
 
-Looked at anew in every round, because what others want of the same queues, and what the topology
-declares of them, decides as well. Spec: DESIGN 6, K13.
+Recomputed in every round, because what others want of the same queues, and what the topology
+declares for them, decides as well. Spec: DESIGN 6, K13.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class OwnQueues:
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     left: dict[str, Leaving] = field(default_factory=dict)
     _placed: dict[tuple[str, Member], Interest] = field(default_factory=dict)
-    _told: Sequence[EndpointStatus] | None = None
+    _statuses: Sequence[EndpointStatus] | None = None
 
     @classmethod
     def at(cls, node: str, topology: Topology) -> OwnQueues:
@@ -116,7 +116,7 @@ class OwnQueues:
         if not (queues or self.left or self._placed or self.refused):
             return
         self.refused.clear()
-        self._told = None
+        self._statuses = None
         wanted = dict(self._wanted(queues, own.surplus(), table))
         for endpoint, leaving in self.left.items():
             if self.is_shared(endpoint, leaving.wanted):
@@ -145,14 +145,14 @@ class OwnQueues:
         ]
 
     def statuses(self) -> Sequence[EndpointStatus]:
-        """Return what is to be told of endpoints: why they attract nothing, once each."""
-        if self._told is None:  # asked ten times a second
+        """Return the reported state of refused endpoints: why they attract nothing, once each."""
+        if self._statuses is None:  # asked ten times a second
             by_endpoint = {endpoint: text for (endpoint, _), text in self.refused.items()}
-            self._told = [
+            self._statuses = [
                 EndpointStatus(endpoint, REFUSED, text)
                 for endpoint, text in sorted(by_endpoint.items())
             ]
-        return self._told
+        return self._statuses
 
     def _wanted(
         self, queues: Mapping[Key, Subscription], surplus: Collection[Key], table: InterestTable
@@ -163,7 +163,7 @@ class OwnQueues:
             fault = self._fault(endpoint, subscription, policies.setdefault(endpoint, policy))
             kind = member_kind(policy)
             if kind is MemberKind.HOME and fault is None:
-                kind, fault = self._beside_home(endpoint, table)
+                kind, fault = self._home_or_proxy(endpoint, table)
             if (endpoint, filter_) in surplus:
                 fault = SURPLUS.format(filter_, endpoint)
             if fault is not None:
@@ -195,7 +195,7 @@ class OwnQueues:
             )
         return None
 
-    def _beside_home(self, endpoint: str, table: InterestTable) -> tuple[MemberKind, str | None]:
+    def _home_or_proxy(self, endpoint: str, table: InterestTable) -> tuple[MemberKind, str | None]:
         """Return whether the node is the home of a queue or a proxy, or why it is neither.
 
         Of two undeclared homes that come up at once the one with the lesser name stays.

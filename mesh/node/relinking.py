@@ -33,10 +33,10 @@ def is_switching(version: tuple[int, int]) -> bool:
 
 
 def topology_cut(number: int) -> dict[str, int]:
-    """Return what lanes tell as a cut where they begin to route by the topology of a number.
+    """Return the cut that lanes announce where they begin to route by the topology of a number.
 
     In the place of a node's uuid stands `CHANGE`, in that of its `clients` offset the number.
-    Nothing is told before the first change of a mesh. Spec: K25, K28.
+    Nothing is announced before the first change of a mesh. Spec: K25, K28.
     """
     return {CHANGE: number} if number > 0 else {}
 

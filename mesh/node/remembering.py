@@ -1,10 +1,10 @@
 """What neighbours want, kept in this node's own Kafka cluster for starts without them. Spec: K21.
 
-Whole sets are kept when they have changed, seldom, for they may be large; what is about to be
-acknowledged is added before that, so that no start ever lacks it. What is withdrawn meanwhile
-stays in what is kept until the next whole set: too much of it only waits. Each version that is
-acknowledged is told with it, so that who finds a later one elsewhere knows that something may lack.
-Who has read less than the node's lanes have routed by keeps nothing: what stands there is newer.
+Whole sets may be large, so they are written rarely and only when they have changed; what is about
+to be acknowledged is added before that, so that no start ever lacks it. What is withdrawn meanwhile
+remains until the next whole set: the worst it can do is keep messages waiting. Each version that is
+acknowledged is kept with it, so that whoever finds a later one elsewhere knows what may be missing.
+A worker that has read less than the node's lanes route by keeps nothing: what is there is newer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Remembering:
     _due_ms: float = 0.0
     _kept: dict[Source, tuple[str, ...]] = field(default_factory=dict)
     _added: dict[Source, None] = field(default_factory=dict)
-    _told: dict[Source, tuple[int, int]] = field(default_factory=dict)
+    _versions: dict[Source, tuple[int, int]] = field(default_factory=dict)
     _missed: dict[Source, dict[str, None]] = field(default_factory=dict)
 
     def look(
@@ -77,26 +77,30 @@ class Remembering:
     ) -> Iterator[WriteLearned]:
         """Keep what a round has brought into force, and its version, before it is acknowledged.
 
-        Also of a scope that is read anew since the round began. What cannot be kept with this
-        round is kept with the next one that can: its reader tells it no more.
+        Includes scopes that have been re-read since the round began. What cannot be kept with this
+        round is kept with the next one that can, since its reader will not report it again.
         """
         for name, neighbour in neighbours.items():
             for scope, reader in neighbour.scopes.items():
                 source, heard = (name, scope), input_name(name, scope)
                 version = round_.in_force.get(heard, _NEVER)
                 read_to = version if reader.mark is None else _read_to(reader)
-                came = self._missed.pop(source, {}) | dict.fromkeys(round_.came.get(source, ()))
+                new = self._missed.pop(source, {}) | dict.fromkeys(
+                    round_.new_filters.get(source, ())
+                )
                 if version == _NEVER or _is_behind(read_to, heard, lanes):
-                    self._missed |= {source: came} if came else {}
+                    self._missed |= {source: new} if new else {}
                     continue
-                if not came and (reader.mark is None or version <= self._told.get(source, _NEVER)):
+                if not new and (
+                    reader.mark is None or version <= self._versions.get(source, _NEVER)
+                ):
                     continue
                 if source not in self._kept:
                     yield from self._keep(source, read_to, reader.in_force())
                     continue
-                self._told[source] = version
-                self._added |= dict.fromkeys([source] if came else [])
-                yield WriteLearned(name, scope, *version, tuple(came), is_more=True)
+                self._versions[source] = version
+                self._added |= dict.fromkeys([source] if new else [])
+                yield WriteLearned(name, scope, *version, tuple(new), is_more=True)
 
     def _keep(
         self, source: Source, version: tuple[int, int], entries: Iterable[tuple[str, Interest]]
@@ -108,21 +112,21 @@ class Remembering:
             return
         self._kept[source] = filters
         self._added.pop(source, None)
-        self._told[source] = version
+        self._versions[source] = version
         yield WriteLearned(*source, *version, filters)
 
     def forget(self, gone: Sequence[str]) -> None:
-        """Know no more what was kept of these neighbours: their links are gone."""
+        """Forget what was kept of these neighbours: their links are gone."""
         for source in [one for one in self._kept if one[0] in gone]:
             del self._kept[source]
             self._added.pop(source, None)
-            self._told.pop(source, None)
+            self._versions.pop(source, None)
         for source in [one for one in self._missed if one[0] in gone]:
             del self._missed[source]
 
 
 def _read_to(reader: ScopeReader) -> tuple[int, int]:
-    """Return the version that a reader has come to."""
+    """Return the version that a reader has reached."""
     return _NEVER if reader.mark is None else (reader.mark.epoch, reader.mark.number)
 
 

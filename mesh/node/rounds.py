@@ -25,14 +25,14 @@ class Round:
         cuts: Node uuid -> `clients` offset, where that changed.
         touched: Filter -> its members before, for every filter that changed.
         links: What it changes of the node's links.
-        came: Filters that guaranteed messages are wanted for, by neighbour and its scope.
+        new_filters: Filters that guaranteed messages are wanted for, by neighbour and its scope.
     """
 
     in_force: Mapping[str, tuple[int, int]]
     cuts: Mapping[str, int]
     touched: Mapping[str, Members]
     links: LinkChanges = NO_CHANGES
-    came: Mapping[tuple[str, Scope], Collection[str]] = field(default_factory=dict)
+    new_filters: Mapping[tuple[str, Scope], Collection[str]] = field(default_factory=dict)
 
 
 def input_name(neighbour: str, scope: Scope) -> str:

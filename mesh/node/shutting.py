@@ -40,7 +40,7 @@ def opened(gate: GateStatus) -> GateStatus:
 
 
 def on_wire(gate: GateStatus) -> GateStatus:
-    """Return a gate as others are told: whom a link waits for is their own knowledge."""
+    """Return a gate as it is published: others know by themselves whom a link waits for."""
     return gate if gate.state is Gate.REFUSED else replace(gate, reason="")
 
 
@@ -50,24 +50,24 @@ def is_same(before: NodeLinks, after: NodeLinks, neighbour: str) -> bool:
     return was is not None and now is not None and (was.facts, was.peer) == (now.facts, now.peer)
 
 
-def is_heard_alone(last: NodeLinks | None, told: NodeLinks) -> bool:
-    """Say whether all that is news of the own links is who the neighbours are.
+def only_peers_changed(last: NodeLinks | None, record: NodeLinks) -> bool:
+    """Return whether nothing about the own links has changed but who the neighbours are.
 
-    Other links must be told at once: when a change ends, who told of the former ones is apart.
-    So must a link that has opened: whoever takes the node up goes by what was told.
+    Other links must be published at once: when a change ends, a node whose record has the former
+    ones is apart. So must a link that has opened: the next leader goes by what was published.
     """
-    if last is None or last.digest != told.digest:
+    if last is None or last.digest != record.digest:
         return False
-    if states(by_name(last)) != states(by_name(told)):
+    if states(by_name(last)) != states(by_name(record)):
         return False
-    return [link.facts for link in last.links] == [link.facts for link in told.links]
+    return [link.facts for link in last.links] == [link.facts for link in record.links]
 
 
 def up_to_date(records: Records, topology: Topology, former: Collection[str]) -> Records:
-    """Return what nodes say, without the links that those will drop who missed changes.
+    """Return what nodes say, without the links that those that missed changes will drop.
 
-    Who is down or behind a disabled link says for weeks what it said before; it follows what is
-    in force as soon as it is back, and until then its word must refuse nothing of that.
+    A node that is down or behind a disabled link may keep its old record for weeks; it follows what
+    is in force as soon as it is back, and until then its record must refuse none of that.
 
     Args:
         records: By uuid.
@@ -129,19 +129,19 @@ def kept_open(
 
 
 def shut(
-    records: Records, told: NodeLinks, reasons: Mapping[str, str], kept: Sequence[str]
+    records: Records, own: NodeLinks, reasons: Mapping[str, str], kept: Sequence[str]
 ) -> dict[str, GateStatus]:
     """Return the gates with everything shut that has to be; nothing is opened but what is kept.
 
     Args:
         records: What each node says.
-        told: What this one does, with its gates before.
+        own: What this one does, with its gates before.
         reasons: Why links must carry nothing, by neighbour.
         kept: Neighbours whose links carry data nevertheless.
     """
-    gates = by_name(told)
+    gates = by_name(own)
     found: dict[str, GateStatus] = {}
-    for held in told.links:
+    for held in own.links:
         name = held.neighbour
         known = gates.get(name)
         drains = known is not None and (known.state is Gate.OPEN or known.drains)
@@ -151,7 +151,7 @@ def shut(
             found[name] = GateStatus(name, Gate.OPEN)
         elif known is not None and known.state is Gate.OPEN:
             found[name] = known
-        elif link_back(records, told, held) is not None:
+        elif link_back(records, own, held) is not None:
             found[name] = GateStatus(name, Gate.PROBING, "", drains)
     return found
 

@@ -1,4 +1,4 @@
-"""What a node wants of itself, and what it makes of its clients' subscriptions.
+"""Interest that a node has by itself, and what it derives from its clients' subscriptions.
 
 Spec: UM-1, DMR-12, K22.
 """
@@ -16,11 +16,11 @@ OwnInterest = Mapping[tuple[str, Member], Interest]
 """(filter, who of this node) -> interest."""
 
 
-def standing_wishes(links: Sequence[LocalLink], static: Sequence[str]) -> OwnInterest:
+def standing_interest(links: Sequence[LocalLink], static: Sequence[str]) -> OwnInterest:
     """Return what a node wants although no client asked for it.
 
     Args:
-        links: Its links: what a join of it selects, it wants.
+        links: Its links: it wants what their joins select.
         static: Filters that the topology has it want.
     """
     joined = [link.out.filter for link in links if link.out is not None]
@@ -31,7 +31,7 @@ def standing_wishes(links: Sequence[LocalLink], static: Sequence[str]) -> OwnInt
 def standing_changes(
     before: OwnInterest, after: OwnInterest
 ) -> Iterator[tuple[str, Member, Interest | None]]:
-    """Yield what makes the one of the other."""
+    """Yield the changes that turn one set of interest into the other."""
     for filter_, member in before:
         if (filter_, member) not in after:
             yield filter_, member, None

@@ -85,7 +85,7 @@ class OwnSubscriptions:
         return None
 
     def pop(self, key: Key) -> Subscription | None:
-        """Return what was asked for, and know it no more; None if it was not."""
+        """Remove and return a subscription; None if there is none."""
         gone = self.asked.pop(key, None)
         self._leases.pop(key, None)
         if gone is not None:
@@ -102,7 +102,7 @@ class OwnSubscriptions:
         return not self._filters[endpoint]
 
     def forget(self, endpoint: str) -> None:
-        """Know an endpoint no more: the next subscription gives it its kind and class."""
+        """Forget an endpoint: the next subscription gives it its kind and class."""
         del self.endpoints[endpoint], self._filters[endpoint]
 
     def ended(self, now: int) -> Iterator[Key]:

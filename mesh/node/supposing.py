@@ -1,6 +1,6 @@
-"""What nodes would know of each other once all interest had travelled everywhere.
+"""What nodes would know of each other once all interest had spread everywhere.
 
-So that a mesh that does not run, or not so, can be explained by the nodes' own core.
+This lets the nodes' own core explain a mesh that is not running, or not running like this.
 Spec: DESIGN 3, DESIGN 4.2, K22.
 """
 

@@ -24,12 +24,12 @@ from mesh.model.effects import (
     BecameReady,
     Effect,
     EnsureEndpoint,
-    LeadAnew,
-    LearnAnew,
     Note,
     ReadAgain,
     Relinked,
+    RepeatLearned,
     Reroute,
+    RestartLeadership,
     ResumeSource,
     WriteHeartbeat,
 )
@@ -462,10 +462,10 @@ class Worker:
             case ResumeSource(stop):
                 if self._lanes is not None:
                     self._lanes.resume(stop)
-            case LeadAnew():
+            case RestartLeadership():
                 for input_ in self._leadership.stop():
                     self._step(input_)
-            case LearnAnew():
+            case RepeatLearned():
                 self._listener.tell_again()
             case ReadAgain(neighbour):
                 self._listener.read_again(neighbour)

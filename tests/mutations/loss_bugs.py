@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.node.troubles import Troubles
+from mesh.node.faults import Faults
 from mesh.runtime.beside import holding
 from mesh.runtime.beside.displacing import Displacing
 from mesh.runtime.beside.holding import Holds
@@ -67,7 +67,7 @@ def consent_not_awaited(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(Troubles, "stopped", wrapper)
+    patches.wrap(Faults, "stopped", wrapper)
 
 
 def announcement_not_delivered(patches: Patches) -> None:

@@ -40,21 +40,21 @@ from mesh.model.inputs import (
     AckRead,
     AdvertRead,
     BeatRead,
-    ClientsAnew,
     ClientsCaughtUp,
+    ClientsReset,
     Input,
     LaneApplied,
     LinkDisabled,
     LinkEnabled,
     MarkRead,
-    NeighbourAnew,
     NeighbourCaughtUp,
+    NeighbourReset,
     NeighbourUnreachable,
     OwnAdvertRead,
-    OwnControlAnew,
     OwnControlCaughtUp,
+    OwnControlReset,
     OwnMarkRead,
-    StreamAnew,
+    StreamReset,
     SubscriptionRead,
     SubscriptionRefused,
 )
@@ -156,10 +156,10 @@ class Listener:
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
-        self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp(), ClientsAnew())
+        self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp(), ClientsReset())
         self._add(names.config(), own, self.orders.take, None)
         control, caught_up = names.control(self.node), OwnControlCaughtUp()
-        self._add(control, own, self._own_control, caught_up, OwnControlAnew())
+        self._add(control, own, self._own_control, caught_up, OwnControlReset())
         if (lanes := nodes[self.node].lanes) > 1:
             # With one lane its owner knows by itself; with more, lane 0 waits for the others.
             for lane in range(lanes):
@@ -175,9 +175,9 @@ class Listener:
         self._neighbours[names.outbox(other, self.node, MessageClass.GUARANTEED)] = other
         control, stream = names.control(other), names.to_control(other, self.node)
         take, hear = self._control_of(other), self._stream_of(other)
-        caught_up, anew = NeighbourCaughtUp(other), NeighbourAnew(other)
+        caught_up, anew = NeighbourCaughtUp(other), NeighbourReset(other)
         self._add(control, kafka, take, caught_up, anew, neighbour=other, since_ms=now_ms)
-        self._add(stream, kafka, hear, None, StreamAnew(other), neighbour=other, since_ms=now_ms)
+        self._add(stream, kafka, hear, None, StreamReset(other), neighbour=other, since_ms=now_ms)
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Hear no more of removed neighbours, and all from the beginning of new ones. Spec: K28."""
@@ -247,7 +247,7 @@ class Listener:
         for topic in self._own.changed(now_ms):
             feed = self._feeds.get(f"{topic}-0")
             if feed is None:  # what neighbours read of this node
-                yield OwnControlAnew()
+                yield OwnControlReset()
             else:
                 feed.is_doubted = True
         yield from self._reopen()
@@ -380,7 +380,7 @@ class Listener:
 
     def _begin_again(self, feed: _Feed) -> None:
         self._stop(feed)
-        if isinstance(feed.anew, StreamAnew):
+        if isinstance(feed.anew, StreamReset):
             self._forget_asked(feed.neighbour)  # tombstones may be gone with the former topic
         self.questions.forget("control", feed.kafka)  # what is being asked may be of before
         feed.looked_to, feed.has_marks = None, False

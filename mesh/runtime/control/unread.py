@@ -21,8 +21,8 @@ from mesh.model.inputs import (
     Input,
     LinkDisabled,
     LinkEnabled,
-    NeighbourAnew,
     NeighbourCaughtUp,
+    NeighbourReset,
     NeighbourUnreachable,
 )
 from mesh.runtime.control.leading import learned_versions, read_learned
@@ -75,7 +75,9 @@ class Unread:
                     else:
                         self._waiting[neighbour] = input_
                 case (
-                    NeighbourCaughtUp(neighbour) | NeighbourAnew(neighbour) | LinkEnabled(neighbour)
+                    NeighbourCaughtUp(neighbour)
+                    | NeighbourReset(neighbour)
+                    | LinkEnabled(neighbour)
                 ):
                     self._forget(neighbour)
                     yield input_

@@ -142,7 +142,7 @@ def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
 
 def _over(lane: Lane) -> Iterator[Input]:
     """Yield the end of those troubles that the node knows of a lane, and the lane does not."""
-    positions, known = lane.positions, lane.learner.troubles
+    positions, known = lane.positions, lane.learner.faults
     lanes = lane.topology.nodes[lane.node].lanes
     for (neighbour, *_), request in known.gaps.items():
         at = TopicPartition(request.outbox, request.outbox_partition)

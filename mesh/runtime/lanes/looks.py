@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportError
-from mesh.model.inputs import Stilled
+from mesh.model.inputs import DrainStepDone
 from mesh.model.links import HOLD, SWITCH
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
@@ -39,7 +39,7 @@ class Looks:
     _asked_ms: int = -ASK_MS
     _kafka: Mapping[TopicPartition, str] = field(default_factory=dict)
 
-    def follow(self, now_ms: int) -> Iterator[Stilled]:
+    def follow(self, now_ms: int) -> Iterator[DrainStepDone]:
         """Do the step that the node is at; tell once that it is done.
 
         Must be called when all that was read has been routed.
@@ -61,10 +61,12 @@ class Looks:
             return
         if answer.asked == HOLD:
             self._told = asked
-            yield Stilled(*asked)
+            yield DrainStepDone(*asked)
         elif self._has_passed(now_ms):
             self._told = asked
-            yield Stilled(*asked, is_idle=self._before is not None and self._ends == self._before)
+            yield DrainStepDone(
+                *asked, is_idle=self._before is not None and self._ends == self._before
+            )
 
     def _has_passed(self, now_ms: int) -> bool:
         lanes = self.lanes.owned

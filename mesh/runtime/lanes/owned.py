@@ -286,7 +286,7 @@ class Lanes:
             return
         self._resumed_ms = now
         lanes = self.topology.nodes[self.machine.node].lanes
-        consents = self.machine.learner.troubles.accepted
+        consents = self.machine.learner.faults.accepted
         for place, stop in list(self._accepted.items()):
             at = TopicPartition(*place)
             lane = self.owned.get(at.partition % lanes)

@@ -56,7 +56,7 @@ def figures_of(worker: Worker) -> Figures:
     if lanes is None or machine is None:
         return Figures(control_behind=sum(_behind(worker).values()))
     learner, accounts = machine.learner, lanes.accounts
-    troubles = learner.troubles
+    faults = learner.faults
     membership = worker.membership
     waiting, control = _sorted_out(_behind(worker), lanes.sources.topics, lanes.sources.neighbours)
     return Figures(
@@ -65,11 +65,11 @@ def figures_of(worker: Worker) -> Figures:
         lanes=len(lanes.owned),
         assigned=0 if membership is None else len(membership.lanes()),
         links=[
-            troubles.seen(neighbour.status(troubles.of_neighbour(name)))
+            faults.seen(neighbour.status(faults.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()
         ],
-        stops=Counter(neighbour for neighbour, _ in troubles.stops.values()),
-        endpoints=Counter(status.state for status in troubles.endpoints.values()),
+        stops=Counter(neighbour for neighbour, _ in faults.stops.values()),
+        endpoints=Counter(status.state for status in faults.endpoints.values()),
         filters={
             name: sum(len(scope.view) for scope in neighbour.scopes.values())
             for name, neighbour in learner.neighbours.items()

@@ -68,7 +68,7 @@ def subscribed(mesh: SmallMesh, node: str) -> Acknowledgement:
 def states(mesh: SmallMesh, node: str) -> dict[str, str]:
     leader = worker(mesh, node).machine.leader
     assert leader is not None
-    return {one.neighbour: one.state for one in leader.beating._told.links}
+    return {one.neighbour: one.state for one in leader.beating._last.links}
 
 
 @pytest.mark.parametrize("when", STARTS)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.codec.keys import subscription_key
-from mesh.node.troubles import AWAITED
+from mesh.node.faults import AWAITED
 from mesh.transport.port import BEGINNING, TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
 
@@ -101,7 +101,7 @@ def test_a_filter_that_was_known_of_a_direct_endpoint_alone_is_recalled_too() ->
 def reason(mesh: SmallMesh, worker: str) -> str:
     """Return what a worker that leads says of its link to b."""
     leader = mesh.world.workers[worker].machine.leader
-    [link] = [one for one in leader.beating._told.links if one.neighbour == "b"]
+    [link] = [one for one in leader.beating._last.links if one.neighbour == "b"]
     assert (link.state == "up") == (not link.reason)
     return link.reason
 

@@ -28,7 +28,7 @@ def values(mesh: SmallMesh, topic: str) -> list[bytes | None]:
 def status(mesh: SmallMesh, node: str) -> str:
     worker = mesh.world.workers[node]
     assert worker.machine is not None
-    return " ".join(one.reason for one in worker.machine.learner.troubles.endpoints.values())
+    return " ".join(one.reason for one in worker.machine.learner.faults.endpoints.values())
 
 
 def holds(mesh: SmallMesh, node: str) -> set[str]:

@@ -1,9 +1,9 @@
-"""Troubles of a lane that ended while the node was not told are over for the node too. Spec: K12."""
+"""Faults of a lane that ended while the node was not told are over for the node too. Spec: K12."""
 
 from __future__ import annotations
 
 from mesh.model.inputs import GapMended, SourceResumed
-from mesh.node.troubles import Troubles
+from mesh.node.faults import Faults
 from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh
@@ -28,8 +28,8 @@ class Deaf(MemoryFaults):
         return Outcome.UNKNOWN_COMMITTED
 
 
-def troubles(mesh: SmallMesh) -> Troubles:
-    return mesh.world.workers["b"].machine.learner.troubles
+def troubles(mesh: SmallMesh) -> Faults:
+    return mesh.world.workers["b"].machine.learner.faults
 
 
 def test_a_chain_that_was_mended_by_a_commit_that_seemed_to_fail_is_asked_for_no_more(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mesh.codec.control import decode_heartbeat, encode_heartbeat
 from mesh.model.control import Heartbeat
 from mesh.model.demands import QueueDemand
-from mesh.node.demands import TOLD_MAX, Demands
+from mesh.node.demands import ANNOUNCED_MAX, Demands
 
 
 def test_the_newest_of_each_member_is_handed_on() -> None:
@@ -14,7 +14,7 @@ def test_the_newest_of_each_member_is_handed_on() -> None:
     middle.own["jobs"] = 7
     middle.hear([QueueDemand("Jobs", "a", 1, 5, 3), QueueDemand("jobs", "b", 9, 9, 9)], 0)
     middle.hear([QueueDemand("jobs", "a", 1, 4, 8), QueueDemand("jobs", "c", 1, 1, 1)], 0)
-    assert middle.told(2, 6) == [
+    assert middle.announced(2, 6) == [
         QueueDemand("jobs", "b", 2, 6, 7),
         QueueDemand("Jobs", "a", 1, 5, 3),
         QueueDemand("jobs", "c", 1, 1, 1),
@@ -39,8 +39,8 @@ def test_a_member_whose_beats_stand_still_demands_nothing_whoever_repeats_it() -
     one, other = Demands("b"), Demands("c")
     one.hear([QueueDemand("jobs", "a", 1, 5, 3)], 0)
     for now in range(0, 20_000, 500):
-        other.hear(one.told(1, now), now)
-        one.hear(other.told(1, now), now)
+        other.hear(one.announced(1, now), now)
+        one.hear(other.announced(1, now), now)
         one.expire(now)
         other.expire(now)
     assert (one.of("jobs"), other.of("jobs")) == ([], [])
@@ -63,12 +63,12 @@ def test_a_queue_without_room_is_told_while_it_is_news_and_costs_nothing_then() 
     demands.see("jobs", 9)
     counts = []
     for beat in range(8):
-        counts.append(len(demands.told(1, beat)))
+        counts.append(len(demands.announced(1, beat)))
         demands.see("jobs", 9)
-    assert counts == [TOLD_MAX] * 4 + [1] * 4
-    assert len(encode_heartbeat(Heartbeat(1, 1, True, queues=demands.told(1, 9)))) < 100
+    assert counts == [ANNOUNCED_MAX] * 4 + [1] * 4
+    assert len(encode_heartbeat(Heartbeat(1, 1, True, queues=demands.announced(1, 9)))) < 100
     demands.see("jobs", 0)
-    assert [one.room for one in demands.told(1, 10)] == [0]
+    assert [one.room for one in demands.announced(1, 10)] == [0]
 
 
 def test_a_heartbeat_stays_below_what_a_record_may_have() -> None:
@@ -77,4 +77,4 @@ def test_a_heartbeat_stays_below_what_a_record_may_have() -> None:
     told = [QueueDemand(f"q{at:03}" + "q" * 60, name, 1 << 40, 1 << 40, 500) for at in range(3_000)]
     demands = Demands("b")
     demands.hear(told, 0)
-    assert len(encode_heartbeat(Heartbeat(1, 1, True, queues=demands.told(1, 1)))) < 500_000
+    assert len(encode_heartbeat(Heartbeat(1, 1, True, queues=demands.announced(1, 1)))) < 500_000

@@ -52,7 +52,7 @@ class Talk:
             now = Situation(
                 now_ms=self.now_ms,
                 near=ALL,
-                settled=self.settled,
+                facts=self.settled,
                 asks=uuid in self.asking and not self.has_switched,
                 why="waits until n1-n2 gives way",
                 still=still,

@@ -27,8 +27,8 @@ from mesh.model.effects import (
     BecameReady,
     EndSubscription,
     EnsureEndpoint,
-    LearnAnew,
     Note,
+    RepeatLearned,
     Reroute,
     WriteAck,
     WriteAdvert,
@@ -50,8 +50,8 @@ from mesh.model.inputs import (
     LinkDisabled,
     LinkEnabled,
     MarkRead,
-    NeighbourAnew,
     NeighbourCaughtUp,
+    NeighbourReset,
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
@@ -337,7 +337,7 @@ def test_a_worker_that_had_read_less_learns_what_others_knew(machine: NodeMachin
     learn_from_b(machine)
     machine.step(LinkDisabled("b", {FROM_B: ("x",)}, {FROM_B: (7, 1)}))
     assert effects_of(machine, LaneApplied(1, {f"b {FROM_B}": (7, 1)})) == []
-    assert effects_of(machine, LaneApplied(1, {f"b {FROM_B}": (7, 2)})) == [LearnAnew()]
+    assert effects_of(machine, LaneApplied(1, {f"b {FROM_B}": (7, 2)})) == [RepeatLearned()]
     machine.step(LinkDisabled("b", {FROM_B: ("x", "new")}, {FROM_B: (7, 2)}))
     apply_now(machine, 1000)
     assert wants(machine) == {"x", "new"}
@@ -429,7 +429,7 @@ def test_what_is_acknowledged_is_remembered_although_its_topic_is_read_anew_just
     machine.step(AdvertRead("b", FROM_B, "x", Interest()))
     effects = effects_of(machine, MarkRead("b", FROM_B, writer.next_mark(1)))
     [reroute] = [one for one in effects if isinstance(one, Reroute)]
-    effects = effects_of(machine, NeighbourAnew("b"), LaneApplied(0, reroute.in_force))
+    effects = effects_of(machine, NeighbourReset("b"), LaneApplied(0, reroute.in_force))
     kept = [one.filters for one in effects if isinstance(one, WriteLearned)]
     told = [one.ack.applied for one in effects if isinstance(one, WriteAck)]
     assert (kept, told) == ([("x",)], [2])
@@ -457,7 +457,7 @@ def test_a_round_waits_for_no_lane_that_has_told_what_a_topic_made_anew_voids(na
     wanted = machine.in_force
     assert wanted[f"{name} {FROM_B}"] == (1, 1)
     machine.step(LaneApplied(0, wanted))
-    effects = effects_of(machine, NeighbourAnew(name))
+    effects = effects_of(machine, NeighbourReset(name))
     assert Reroute(wanted, {}) in effects
     effects = effects_of(machine, LaneApplied(1, wanted), LaneApplied(0, wanted))
     assert any(isinstance(one, WriteAck) for one in effects)

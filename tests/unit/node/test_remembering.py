@@ -59,7 +59,7 @@ def test_who_has_read_less_than_the_lanes_route_by_keeps_nothing() -> None:
     """What a former leader has kept is newer than what a lagging one would write there. K21."""
     neighbour, remembering, heard = a_neighbour(3), Remembering(), input_name("n", SCOPE)
     lanes = [{heard: (1, 2)}, {heard: (1, 3)}]
-    round_ = Round({heard: (1, 1)}, {}, {}, came={("n", SCOPE): ["x/0"]})
+    round_ = Round({heard: (1, 1)}, {}, {}, new_filters={("n", SCOPE): ["x/0"]})
     assert not list(remembering.add({"n": neighbour}, lanes, round_))
     assert not list(remembering.look({"n": neighbour}, lanes, 0))
     neighbour.scopes[SCOPE].mark = Mark(1, 2, 3, 0)
@@ -82,6 +82,6 @@ def test_what_cannot_be_kept_with_its_round_is_kept_with_the_next() -> None:
     """A topic that is read anew tells again what is in force, and that is no news. K21."""
     neighbour, remembering, heard = a_neighbour(1), Remembering(), input_name("n", SCOPE)
     list(remembering.look({"n": neighbour}, [], 0))
-    assert not list(remembering.add({"n": neighbour}, [], Round({}, {}, {}, came=CAME)))
+    assert not list(remembering.add({"n": neighbour}, [], Round({}, {}, {}, new_filters=CAME)))
     (told,) = remembering.add({"n": neighbour}, [], Round({heard: (1, 2)}, {}, {}))
     assert (told.number, told.filters, told.is_more) == (2, ("new",), True)

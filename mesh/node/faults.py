@@ -1,6 +1,6 @@
 """What is wrong with the node's sources: reading that stopped, chains that broke.
 
-Lanes find and mend; the node tells people and neighbours, and waits for an operator's consent.
+Lanes detect and repair; the node reports to people and neighbours, and awaits operators' consent.
 Spec: K11, R6, DESIGN 6.
 """
 
@@ -30,14 +30,14 @@ Place = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Troubles:
+class Faults:
     """Stops and gaps of all lanes of the node, as far as this worker knows.
 
     Attributes:
         stops: By place: the neighbour, empty for the own ingress, and the stop.
         gaps: Open repair requests, with the neighbour asked.
         accepted: What operators consent to now, by place.
-        endpoints: Endpoints of which something is to be told.
+        endpoints: Status of the endpoints that have something to report.
         full: By neighbour: why no more may wait for it, or nothing.
         awaited: Neighbours of whom lanes must hear more before they read anything.
     """
@@ -90,7 +90,7 @@ class Troubles:
             yield ResumeSource(stop)
 
     def endpoint_seen(self, endpoint: str, status: EndpointStatus | None) -> None:
-        """Take note of what is to be told of an endpoint, or that nothing is."""
+        """Take note of an endpoint's status, or that it has nothing to report."""
         self.endpoints.pop(endpoint, None)
         if status is not None:
             self.endpoints[endpoint] = status
@@ -118,14 +118,14 @@ class Troubles:
             yield WriteRepair(key[0], request, is_open=True)
 
     def forget(self, gone: Sequence[str]) -> None:
-        """Ask nothing of neighbours whose links were removed; lanes tell that stops have ended."""
+        """Ask nothing of neighbours whose links were removed; lanes report the end of stops."""
         for key in [one for one in self.gaps if one[0] in gone]:
             del self.gaps[key]
         for name in gone:
             self.full.pop(name, None)
             self.awaited.pop(name, None)
 
-    def link_told(self, input_: OutboxFull | NeighbourAwaited) -> None:
+    def link_reported(self, input_: OutboxFull | NeighbourAwaited) -> None:
         """Take note of why a link is not well, or is again."""
         match input_:
             case OutboxFull(neighbour, text):
@@ -147,8 +147,8 @@ class Troubles:
             )
         if not (text := self.full.get(link.neighbour, "")):
             return link
-        told = [text] if link.state == "up" else [text, link.state, link.reason]
-        return replace(link, state=FULL, reason="; ".join(filter(None, told)))
+        reasons = [text] if link.state == "up" else [text, link.state, link.reason]
+        return replace(link, state=FULL, reason="; ".join(filter(None, reasons)))
 
     def of_neighbour(self, neighbour: str) -> Sequence[Stop]:
         """Return what is stopped of a neighbour's outboxes."""
