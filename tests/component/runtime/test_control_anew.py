@@ -303,7 +303,7 @@ def test_nothing_is_missed_while_offers_are_read_again(mesh: SmallMesh) -> None:
     reading = worker(mesh, "b")
     assert reading.machine is not None
     mesh.kafka.faults = OneByOne()
-    reading.machine.learner.read_again("c", is_anew=False)
+    reading.machine.learner.read_again("c", is_reset=False)
     reading._listener.read_again("c")
     for index in range(100):
         mesh.publish(b"%d" % index, [subject("y/9")])
