@@ -35,7 +35,7 @@ class Past:
         self._writer = kafka.writer("auditor")
         self.api.mesh.world.clock.ms += 40 * 24 * HOUR_MS
         self.api.lives(1)
-        self.minute_ms = (self.api.live.seen.at_ms - 3 * HOUR_MS) // MINUTE_MS * MINUTE_MS
+        self.minute_ms = (self.api.live.still.seen.at_ms - 3 * HOUR_MS) // MINUTE_MS * MINUTE_MS
 
     def says(self, table: str, **value: object) -> None:
         with self.api.turn:
