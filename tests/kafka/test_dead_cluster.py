@@ -31,7 +31,7 @@ LINES = {
     "queue list": "no queues where Kafka answers",
     "endpoint list": "far",
     "zone show Z": "near: ",
-    "wait near --timeout 1": "near",
+    "wait near --timeout 1": "known everywhere",
     "dlq far": "",
 }
 """Command line -> what it shows of the living rest."""
