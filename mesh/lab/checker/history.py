@@ -10,10 +10,18 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from mesh.errors import ConfigError, Problem
+
+_Shape = TypeVar("_Shape")
+
+SEQUENCE_MAX = 1_000_000_000
+"""What a publisher says is kept as a bit each: a larger number is no count of messages."""
 
 
 class Outcome(StrEnum):
@@ -162,7 +170,7 @@ def read_history(path: Path) -> History:
     """
     run: dict[str, Any] = {}
     at = 0
-    publishes: list[Publish] = []
+    publishes: dict[str, Publish] = {}
     subscriptions: list[Wanted] = []
     for number, line in _objects(path):
         with _Located(path, number):
@@ -170,31 +178,38 @@ def read_history(path: Path) -> History:
                 case "run":
                     run, at = line, number
                 case "publish":
-                    publishes.append(Publish(**{**line, "outcome": Outcome(line["outcome"])}))
+                    _add(publishes, _read(Publish, line))
                 case "subscription":
-                    subscriptions.append(Wanted(**line))
+                    subscriptions.append(_read(Wanted, line))
                 case "held":
-                    _held(line)
+                    _read(Held, line)
                 case other:
                     raise ValueError(f"no record is called {other!r}")
     if not run:
         raise _bad(path, 1, "no line with `is: run`; this is no history of a storm")
     with _Located(path, at):
         return History(
-            publishes=publishes,
+            publishes=list(publishes.values()),
             subscriptions=subscriptions,
             origins={node: _ways(sources) for node, sources in run["origins"].items()},
             held=_HeldInFile(path),
             drained=bool(run["drained"]),
-            drains=[int(one) for one in run["drains"]],
+            drains=_read(list[int], run["drains"]),
         )
 
 
-def _ways(sources: Mapping[str, Sequence[str]] | Sequence[str]) -> Mapping[str, Sequence[str]]:
+def _add(known: dict[str, Publish], publish: Publish) -> None:
+    if not 0 <= publish.sequence < SEQUENCE_MAX:
+        raise ValueError(f"sequence: {publish.sequence} is not between 0 and {SEQUENCE_MAX}")
+    if known.setdefault(publish.payload, publish) is not publish:
+        raise ValueError(f"two publishes are called {publish.payload}")
+
+
+def _ways(sources: object) -> Mapping[str, Sequence[str]]:
     """Return the ways to a node; files of the time before joins name only where they begin."""
     if isinstance(sources, Mapping):
-        return {source: tuple(filters) for source, filters in sources.items()}
-    return dict.fromkeys(sources, ())
+        return _read(dict[str, tuple[str, ...]], sources)
+    return dict.fromkeys(_read(list[str], sources), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +221,28 @@ class _HeldInFile:
     def __iter__(self) -> Iterator[Held]:
         for _, line in _objects(self.path):
             if line.pop("is") == "held":
-                yield _held(line)
+                yield _read(Held, line)
 
 
-def _held(line: Mapping[str, Any]) -> Held:
-    origin = line["origin"]
-    return Held(**{**line, "origin": None if origin is None else tuple(origin)})
+def _read(shape: type[_Shape], value: object) -> _Shape:
+    """Return what a file says as such a value.
+
+    Raises:
+        ValueError: It is none; says in one line what is wrong.
+    """
+    kind: Any = shape
+    try:
+        found: _Shape = _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from error
+    return found
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

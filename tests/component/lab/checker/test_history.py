@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +52,29 @@ def test_a_bad_file_is_one_clear_line(tmp_path: Path, text: str, place: str, mes
     [problem] = caught.value.problems
     assert str(problem.where).endswith(place)
     assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"node": None}, "node: Input should be a valid string"),
+        ({"sequence": []}, "sequence: Input should be a valid integer"),
+        ({"sequence": -1}, "sequence: -1 is not between 0 and"),
+        ({"sequence": 10**30}, "is not between 0 and"),
+        ({"outcome": "maybe"}, "outcome: Input should be 'ok', 'failed' or 'unknown'"),
+        ({}, "two publishes are called"),
+    ],
+)
+def test_a_line_that_says_what_cannot_be_is_named(
+    tmp_path: Path, changed: dict[str, object], message: str
+) -> None:
+    path = tmp_path / "h.jsonl"
+    write_history(path, Run().history())
+    told = next(line for line in path.read_text().splitlines() if '"is":"publish"' in line)
+    with path.open("a") as file:
+        file.write(json.dumps({**json.loads(told), **changed}) + "\n")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read_history(path)
 
 
 def test_what_could_not_be_written_afterwards_is_refused_before(tmp_path: Path) -> None:
