@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import re
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,9 @@ from mesh.operate.watch import Watch
 from mesh.transport.port import KafkaCluster
 from mesh.transport.probes import listener_at
 from mesh.view.connection import open_kafka
+
+M_ARENA_MAX, ARENAS = -8, 2
+"""Of glibc's `mallopt`: from how many pools all threads take memory."""
 
 THREADS_MAX = 16
 GRACE_S = 3
@@ -111,6 +115,7 @@ def serve(topology: Topology, settings: Settings, announce: Callable[[str], None
     """
     access = settings.access()
     listener = listener_at(settings.host, settings.port)
+    share_memory()
     port = listener.getsockname()[1]
     shown = settings.host if settings.host not in ("", "0.0.0.0", "::") else "localhost"  # noqa: S104
     host = f"[{shown}]" if ":" in shown else shown
@@ -125,6 +130,15 @@ def serve(topology: Topology, settings: Settings, announce: Callable[[str], None
                 announce=lambda: announce(f"http://{host}:{port}{access.root_path}/"),
             )
         )
+
+
+def share_memory() -> None:
+    """Have all threads take memory from few pools: each of glibc's keeps what it was once given.
+
+    There are threads enough here, of clients of Kafka above all, and none of them is in a hurry.
+    """
+    with suppress(OSError, AttributeError):  # another C library keeps memory in its own way
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
 
 
 async def _run(

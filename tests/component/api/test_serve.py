@@ -52,3 +52,34 @@ def test_a_port_that_somebody_has_is_named() -> None:
         settings = Settings(host="127.0.0.1", port=port)
         with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:{port}: .* in use"):
             serve(topology_from_mapping(CHAIN), settings, print)
+
+
+POOLS = """
+import ctypes, threading
+from pathlib import Path
+from mesh.api.serve import share_memory
+
+share_memory()
+libc = ctypes.CDLL(None)
+together = threading.Barrier(9)
+
+
+def take() -> None:
+    libc.malloc(50_000)
+    together.wait()
+    together.wait()
+
+
+for _ in range(8):
+    threading.Thread(target=take, daemon=True).start()
+together.wait()
+places = [line.split("-")[0] for line in Path("/proc/self/maps").read_text().splitlines()]
+print(sum(int(place, 16) % (64 << 20) == 0 for place in places))
+together.wait()
+"""
+
+
+def test_threads_take_memory_from_few_pools() -> None:
+    """glibc begins each of its pools at a multiple of 64 MB, and keeps what was free in it."""
+    told = subprocess.run([sys.executable, "-c", POOLS], capture_output=True, text=True, check=True)
+    assert int(told.stdout) <= 2
