@@ -53,7 +53,7 @@ def test_explain_has_the_sentence(run: Run, tmp_path: Path) -> None:
     assert sentence.partition(",")[0] in " ".join(run(*asked).out.split())
 
 
-def test_a_wish_that_is_not_exported_is_shown_as_such(run: Run, chain: Chain) -> None:
+def test_a_subscription_that_is_not_exported_is_shown_as_such(run: Run, chain: Chain) -> None:
     """Spec: DMR-12."""
     _, file = chain
     made = run("subscribe", "acme/>", "-n", "c", "-e", "e", "--noexport", "-f", file, "-o", "json")

@@ -161,7 +161,7 @@ def test_people_read_sentences_and_no_reasons(run: Run) -> None:
     assert "nobody behind this link wants it" in told.out
 
 
-def test_a_proposed_file_under_the_wishes_of_the_mesh(
+def test_a_proposed_file_under_the_subscriptions_of_the_mesh(
     run: Run, chain: Chain, tmp_path: Path
 ) -> None:
     _, file = chain

@@ -29,30 +29,30 @@ def load(folder: Path, *steps: str) -> None:
     load_scenario(path)
 
 
-def wish(node: str, queue: str, filter_: str = "x", policy: str = "") -> str:
+def asked(node: str, queue: str, filter_: str = "x", policy: str = "") -> str:
     said = f", policy: {policy}" if policy else ""
     return f"subscribe: {{node: {node}, endpoint: {queue}, filter: {filter_}, kind: queue{said}}}"
 
 
 @pytest.mark.parametrize(
-    "second", [wish("c", "Jobs", policy="home"), wish("c", "jobs", "y/>", "home")]
+    "second", [asked("c", "Jobs", policy="home"), asked("c", "jobs", "y/>", "home")]
 )
 def test_two_homes_that_do_not_see_each_other(tmp_path: Path, second: str) -> None:
     """Spec: DESIGN 6."""
     with pytest.raises(ConfigError) as caught:
-        load(tmp_path, wish("a", "jobs", policy="home"), second)
+        load(tmp_path, asked("a", "jobs", policy="home"), second)
     [problem] = caught.value.problems
     assert "has its home at a already" in problem.message
     assert "spec.steps[1].subscribe" in problem.where
     with pytest.raises(ConfigError, match="has its home at a already"):
-        load(tmp_path, wish("a", "sought"), wish("c", "sought"))
+        load(tmp_path, asked("a", "sought"), asked("c", "sought"))
 
 
 def test_homes_that_are_declared_or_seen_or_gone(tmp_path: Path) -> None:
     """The mesh refuses a second home that sees the first one: that may be looked at."""
     gone = "unsubscribe: {node: a, endpoint: jobs, filter: x}"
-    load(tmp_path, wish("a", "jobs", policy="home"), gone, wish("c", "jobs", policy="home"))
-    load(tmp_path, wish("a", "jobs", policy="home"), wish("b", "jobs", policy="home"))
-    load(tmp_path, wish("a", "jobs", policy="home"), wish("a", "jobs", "y", "home"))
+    load(tmp_path, asked("a", "jobs", policy="home"), gone, asked("c", "jobs", policy="home"))
+    load(tmp_path, asked("a", "jobs", policy="home"), asked("b", "jobs", policy="home"))
+    load(tmp_path, asked("a", "jobs", policy="home"), asked("a", "jobs", "y", "home"))
     for queue in ("found", "all", "other"):
-        load(tmp_path, wish("a", queue), wish("c", queue))
+        load(tmp_path, asked("a", queue), asked("c", queue))

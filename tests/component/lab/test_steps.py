@@ -182,7 +182,7 @@ def test_a_storm_gets_another_seed_and_length(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_has_one_kind_and_one_class(tmp_path: Path) -> None:
-    """A node would refuse the second wish, and the scenario see nothing. Spec: K13."""
+    """A node would refuse the second subscription, and the scenario see nothing. Spec: K13."""
     first = "subscribe: {node: a, endpoint: e, filter: x}"
     for other in ("class: direct", "kind: queue"):
         second = f"subscribe: {{node: a, endpoint: e, filter: y, {other}}}"

@@ -23,8 +23,8 @@ def examination(mesh: Mesh, **options: Any) -> Examination:
         "expected": {node: node_topics(mesh.topology, node) for node in mesh.topology.nodes},
         "endpoints": {
             node: [
-                endpoint_topic(mesh.topology, node, endpoint, wish.message_class)
-                for (endpoint, _), wish in seen.subscriptions.items()
+                endpoint_topic(mesh.topology, node, endpoint, one.message_class)
+                for (endpoint, _), one in seen.subscriptions.items()
             ]
             for node, seen in view.nodes.items()
         },

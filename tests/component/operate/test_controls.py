@@ -88,7 +88,7 @@ def test_what_is_supposed_follows_the_controls() -> None:
     """`explain --proposed` and `--subscribe`. Spec: UM-1, EMS-11."""
     known = suppose(CONTROLLED, {})
     assert {f for entries in known["b"].offers.values() for f in entries} == {"acme/prices"}
-    assert all(wish.static for entries in known["b"].offers.values() for wish in entries.values())
+    assert all(one.static for entries in known["b"].offers.values() for one in entries.values())
     assert not any(known["c"].offers.values())
     found = explain(CONTROLLED, known, "acme/prices", "a", MessageClass.GUARANTEED)
     assert [(one.node, one.endpoints) for one in found.reached] == [("a", ()), ("b", ())]

@@ -84,7 +84,7 @@ def test_guaranteed_messages_wait_before_a_dead_node_and_direct_ones_do_not_go(
     assert told(mesh, "acme/x", "a").reached[-1].waits is False
 
 
-def test_a_wish_that_has_not_travelled_is_told_apart(mesh: Mesh) -> None:
+def test_interest_that_has_not_travelled_is_told_apart(mesh: Mesh) -> None:
     mesh.subscribe("c", "e", "warm")
     mesh.world.cut("b", ["c"])
     mesh.client("c").subscribe("e", "acme/>")

@@ -28,11 +28,11 @@ def test_what_is_wanted_now_says_since_when(mesh: Mesh) -> None:
     began = mesh.now_ms()
     mesh.subscribe("c", "e", "acme/>")
     now = past(mesh, "c", None)
-    [wished] = now.subscriptions
-    assert (wished.endpoint, wished.filter) == ("e", "acme/>")
+    [there] = now.subscriptions
+    assert (there.endpoint, there.filter) == ("e", "acme/>")
     since = offered(now)["acme/>"]
     assert since is not None
-    assert began <= wished.since_ms <= since <= mesh.now_ms()
+    assert began <= there.since_ms <= since <= mesh.now_ms()
 
 
 def test_a_moment_gone_by_shows_what_has_ended_since(mesh: Mesh) -> None:

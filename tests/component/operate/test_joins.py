@@ -79,6 +79,6 @@ def test_who_publishes_waits_until_those_behind_a_join_are_known(joined: Mesh) -
     view.refresh()
     uuid = joined.world.workers["a"].machine.uuid  # type: ignore[union-attr]
     table = joined.world.workers["f"].machine.router.table  # type: ignore[union-attr]
-    [(member, wish)] = table.members(f"$node/{uuid}")
-    assert (member.name, wish.clients_offset) == ("d", view.nodes["a"].clients_offset)
+    [(member, kept)] = table.members(f"$node/{uuid}")
+    assert (member.name, kept.clients_offset) == ("d", view.nodes["a"].clients_offset)
     view.close()
