@@ -130,6 +130,7 @@ class _App:
         wishes: What stands for it on `roles`.
         keys: ... and in which words; each role once.
         granted: Roles that came by a grant, and for which no wish stands yet.
+        probing: Roles whose holder is asked for before they are taken, by which call.
         ports: Protocols that it listens to.
         hello: Its word, until it is said back.
     """
@@ -139,6 +140,7 @@ class _App:
     wishes: dict[RoleKey, RoleWish] = field(default_factory=dict)
     keys: dict[Address, RoleKey] = field(default_factory=dict)
     granted: dict[Address, None] = field(default_factory=dict)
+    probing: dict[RoleKey, str] = field(default_factory=dict)
     ports: dict[str, None] = field(default_factory=dict)
     hello: str = ""
 
@@ -148,6 +150,7 @@ class _App:
         key = self.keys.pop(address, None)
         if key is not None:
             del self.wishes[key]
+            self.probing.pop(key, None)
         return key
 
 
@@ -373,8 +376,8 @@ class Applications:
             return False
         former = app.wishes.get(key)
         app.wishes[key] = wish
-        if former is not None and self._is_caught_up:
-            yield from self._tree(RolesRemoved(key.app, (former.address,)))
+        if former is not None:
+            yield from self._give_up(key)
         is_new = app.granted.pop(wish.address, True) is True
         if is_new and wish.is_polite and self._is_caught_up:
             yield from self._probe(key)
@@ -392,6 +395,7 @@ class Applications:
         self._probed += 1
         call = str(self._probed)
         self._probes[call] = key
+        self._apps[key.app].probing[key] = call
         address = self._apps[key.app].wishes[key].address
         options = Options(one_instance=True)
         yield from self._tree(SendWanted("", call, address, options=options, protocol=PROBE))
@@ -403,9 +407,10 @@ class Applications:
             return
         key = self._probes.pop(answer.call, None)
         app = self._apps.get(key.app) if key is not None else None
-        wish = app.wishes.get(key) if app is not None and key is not None else None
-        if key is None or wish is None:
-            return
+        if key is None or app is None or app.probing.get(key) != answer.call:
+            return  # what it was for is wanted no more, or otherwise
+        del app.probing[key]
+        wish = app.wishes[key]
         if is_held:
             text = f"{key.role!r} is held alone elsewhere; ask its holder"
             yield from self._pass_on(
@@ -441,9 +446,16 @@ class Applications:
         app = self._apps.get(key.app)
         address = _address(key)
         if app is not None and (key in app.wishes or address in app.granted):
+            yield from self._give_up(key)
             app.forget(address)
-            if self._is_caught_up:
-                yield from self._tree(RolesRemoved(key.app, (address,)))
+
+    def _give_up(self, key: RoleKey) -> Iterator[Effect]:
+        """End what a wish has brought, if it is in force already."""
+        address = _address(key)
+        self._settling.pop((key.app, address), None)
+        is_asking = self._apps[key.app].probing.pop(key, None) is not None
+        if self._is_caught_up and not is_asking:
+            yield from self._tree(RolesRemoved(key.app, (address,)))
 
     def _end_leases(self) -> Iterator[Effect]:
         if not self._is_caught_up:
@@ -458,7 +470,8 @@ class Applications:
         app = self._apps.pop(name)
         self.listeners.part(name)
         self._end_counts()
-        for key in app.wishes:
+        for key, wish in app.wishes.items():
+            self._settling.pop((name, wish.address), None)
             yield self._drop(key)
         if self._is_caught_up:
             yield from self._tree(AppGone(name))
@@ -501,6 +514,7 @@ class Applications:
             case Refused():
                 self.refused[output.code] += 1
                 if output.address is not None and output.code not in _HELD_ALREADY:
+                    self._settling.pop((output.app, output.address), None)
                     yield from self._forget(output.app, output.address)
                 if output.app:
                     yield Tell(output.app, output)
@@ -518,8 +532,9 @@ class Applications:
 
     def _taken(self, taken: RoleTaken) -> Iterator[Effect]:
         place = (taken.app, taken.address)
-        if taken.is_granted and taken.app in self._apps:
-            self._apps[taken.app].granted[taken.address] = None
+        app = self._apps.get(taken.app)
+        if taken.is_granted and app is not None and taken.address not in app.keys:
+            app.granted[taken.address] = None
         if place in self._settling:
             self._settling[place] = (self._now_ms + SETTLE_MS, taken)
         else:

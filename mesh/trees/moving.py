@@ -13,7 +13,7 @@ from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, is_beaten
 from mesh.trees.installing import install, remove_instance, remove_routes_over, role_routes
 from mesh.trees.node import Node
-from mesh.trees.publishing import Parcel, host, publish, taken
+from mesh.trees.publishing import Parcel, host, publish, taken, unpublish
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.routes import Route
 
@@ -72,8 +72,15 @@ def lose_grant(node: Node, link: str, grant: Grant) -> None:
 
 
 def take(node: Node, session: Session, grant: Grant) -> None:
-    """Hold, at the sender, what a reply has brought. A move is not published; a share is."""
+    """Hold, at the sender, what a reply has brought. A move is not published; a share is.
+
+    An application has one instance of a role: whoever has it already needs no share of it, and
+    what moves there takes the place of what it had.
+    """
     address, iid = grant.address, grant.iid
+    held = [one for one in node.instances(address).values() if one.app == session.app]
+    if held and not grant.give_up:
+        return
     if not grant.give_up:
         node.clock += 1
         iid = node.ids.instance(node.clock)
@@ -86,9 +93,11 @@ def take(node: Node, session: Session, grant: Grant) -> None:
         node.outputs.append(RoleLost(session.app, address, iid, Loss.HIGHER_HOLDER))
         return
     need_colour(node)
+    parcel = Parcel()
+    for former in held:
+        unpublish(node, former, parcel)
     host(node, one)
     node.outputs.append(taken(one, is_granted=True))
     if not grant.give_up:
-        parcel = Parcel()
         publish(node, one, parcel)
-        parcel.send(node)
+    parcel.send(node)

@@ -306,6 +306,26 @@ def test_30_a_role_is_taken_politely_only_if_nobody_holds_it(mesh: Mesh, applica
     assert sorted(len(one.held) for one in (other, third)) == [0, 1]
 
 
+def test_who_asked_politely_and_then_otherwise_holds_the_role(
+    mesh: Mesh, application: Open
+) -> None:
+    """The answer to the polite question came later, from the role's own holder. Spec: 5.4."""
+    one, asking = application("a"), application("c")
+    told: list[object] = []
+    one.listener = told.append
+    place = Address(tree_id("desk-7"), "lead")
+    for is_polite in (True, False):
+        wish = RoleWish(place, is_exclusive=True, is_polite=is_polite)
+        one._write_role(RoleKey("app", "desk-7", "lead"), wish)
+    live(mesh, 5, one, asking)
+    assert told == []
+    mesh.world.kill("a")
+    mesh.world.start("a")
+    live(mesh, 15, one, asking)
+    assert list(one.held) == [place]
+    assert payloads(finished(asking.send("desk-7", "lead", b"?"), one)) == ["a: ?"]
+
+
 def test_a_holder_that_comes_back_takes_nothing_from_who_took_over(
     mesh: Mesh, application: Open
 ) -> None:

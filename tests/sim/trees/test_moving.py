@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.model.tree_apps import (
     RoleTaken,
 )
@@ -98,3 +100,22 @@ def test_33_a_grant_without_giving_up_shares() -> None:
     mesh.run()
     assert list(hosts(mesh, address("t", "r"))) == ["a", "c"]
     check_quiet(mesh)
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_an_application_has_one_instance_of_a_role_whatever_it_is_granted(gives_up: bool) -> None:
+    """Else it would get each message twice, and one of the two would outlive its request."""
+    mesh = world(roles="ac")
+    ask(mesh, "a"), ask(mesh, "a")
+    held = hold_answers(mesh)
+    mesh.send("a", "r")
+    mesh.run(for_ms=300)
+    for one in held:
+        answer(mesh, one, grants=one[0] == "c", gives_up=gives_up)
+    mesh.run()
+    found = hosts(mesh, address("t", "r"))
+    assert {node: len(iids) for node, iids in found.items()} == (
+        {"a": 1} if gives_up else {"a": 1, "c": 1}
+    )
+    mesh.answers_of = mesh._say_name
+    assert ask(mesh, "b").reached == sorted(found)

@@ -20,7 +20,7 @@ from mesh.model.tree_apps import (
     Served,
 )
 from mesh.model.tree_nodes import MESH_APP
-from mesh.model.trees import Address, InstanceId, tree_id
+from mesh.model.trees import Address, Extent, InstanceId, tree_id
 from mesh.trees.applications import (
     SETTLE_MS,
     Applications,
@@ -217,6 +217,14 @@ def test_of_two_who_take_a_role_politely_at_once_one_is_refused() -> None:
     effects += apps.step(Ticked(), SETTLE_MS)
     ends = [kinds(effects, app)[-1] for app in ("app", "other")]
     assert sorted(one.__name__ for one in ends) == ["Refused", "RoleTaken"]
+
+
+def test_a_polite_request_that_is_refused_leaves_nothing_behind() -> None:
+    apps = served()
+    polite = RoleWish(PLACE, is_exclusive=True, extent=Extent.REALM, is_polite=True)
+    refused = told(apps.step(RolesRead([RoleSaid(KEY, polite)]), 0))
+    assert [one.code for one in refused if isinstance(one, Refused)] == ["NO_REALM"]
+    assert kinds(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 10)) == [RoleTaken]
 
 
 def test_there_are_not_more_applications_than_a_node_can_serve(
