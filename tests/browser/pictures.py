@@ -1,18 +1,37 @@
-"""Pictures of every view for the docs, taken of a mesh that runs: `make demo`, then
+"""Pictures of every view for the docs, most of them taken of a mesh that runs: `make demo`, then
 
     python -m tests.browser.pictures http://127.0.0.1:8080
+    python -m tests.browser.pictures
 
-They go to docs/img. Somebody looks at them before a release; tests look at the page itself.
+The second takes those of what a demo that is well does not have (findings, queues, dead letters,
+roles) of a mesh in memory. They go to docs/img. Somebody looks at them before a release; tests look
+at the page itself.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import structlog
 from playwright.sync_api import sync_playwright
 
+from mesh.api.guard import Access
+from mesh.client import Address, EndpointKind, QueuePolicy, RoleWish
+from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.tree_apps import RoleKey
+from mesh.model.trees import tree_id
+from streaming.audits.findings import FindingKind
+from streaming.audits.rules import RULES
+from tests.browser.conftest import SPEC, Auditor
 from tests.chromium import chromium_path
+from tests.component.api.conftest import Api
+from tests.component.in_memory_mesh import Mesh
 
 FOLDER = Path(__file__).parents[2] / "docs" / "img"
 WIDTH, HEIGHT = 1440, 900
@@ -23,21 +42,66 @@ SHOTS = (
     ("interest", "/interest?subject=flights/JFK/AA/LAX&from=ny2", WIDTH, "light"),
     ("trace", "/trace?id=mesh.ny1.in.g/0/5", WIDTH, "light"),
     ("audit", "/audit", WIDTH, "light"),
-    ("findings", "/findings", WIDTH, "light"),
     ("plan", "/plan", WIDTH, "light"),
-    ("queues", "/queues", WIDTH, "light"),
-    ("roles", "/roles", WIDTH, "light"),
     ("nodes", "/nodes", WIDTH, "dark"),
+)
+IN_MEMORY = (
+    ("findings", "/findings", WIDTH, "light"),
+    ("queues", "/queues?letters=tk1", WIDTH, "light"),
+    ("roles", "/roles", WIDTH, "light"),
 )
 PLAN = FOLDER.parents[1] / "mesh" / "lab" / "demo" / "topology.yaml"
 
 
-def take(url: str) -> None:
-    """Take all pictures of the mesh behind an address."""
+@contextmanager
+def mesh_in_memory() -> Iterator[str]:
+    """Give the address of a page whose mesh has what a demo that is well does not have."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    zones = {**SPEC["zones"], "TK": {"kind": "one-hop", "nodes": ["tk1", "tk2", "tk3"]}}
+    topology = topology_from_mapping({**SPEC, "zones": zones}, name="worldwide")
+    api = Api(Mesh(topology), Access())
+    try:
+        api.live.look()
+        auditor = Auditor(api)
+        for node in ("ny2", "tk2"):
+            queue = {"kind": EndpointKind.QUEUE, "policy": QueuePolicy.ANY}
+            api.mesh.subscribe(node, "invoices", "billing/>", **queue)
+        api.mesh.subscribe("ny2", "orders", "acme/>")
+        for number in range(40):
+            api.mesh.publish("tk3", "billing/eu", b"%d" % number)
+        with api.turn:
+            for kafka, node, app in (("left", "tk1", "desk"), ("right", "ny2", "risk")):
+                writer, topic = api.mesh.world.kafka[kafka].writer("app"), TopicNames("mesh.")
+                writer.produce(topic.ingress(node, MessageClass.GUARANTEED), b"no subject", None, 0)
+                writer.produce(topic.roles(node), encode_lease(600_000), lease_key(app), 0)
+                for role, alone in (("quotes", False), ("limits", app == "risk")):
+                    wish = RoleWish(Address(tree_id("trading"), role), is_exclusive=alone)
+                    key = role_key(RoleKey(app, "trading", role))
+                    writer.produce(topic.roles(node), encode_wish(wish), key, 0)
+                writer.flush()
+        auditor.certifies("ny2/orders", equal=False)
+        source, twice = "mesh.tk3.in.g", "mesh.tk3.in.g/0/0/7"
+        at = {"endpoint": "ny2/orders", "source": source, "ids": [twice]}
+        parts = ["tk1,tk2,tk3", "ny1,ny2"]
+        for kind, text, more in (
+            (FindingKind.DUPLICATE, f"{twice} was delivered twice, at offsets 7 and 8", at),
+            (FindingKind.CORRUPT, f"what was delivered as {twice} is not what was published", at),
+            (FindingKind.SPLIT, "tk1, tk2, tk3 hear nothing of ny1, ny2", {"ids": parts}),
+        ):
+            known = {"id": f"{kind}-3f7a2c", "what_to_do": RULES[kind].advice}
+            auditor.finds(kind, text, **more, **known)
+        api.lives(4)
+        yield api.url
+    finally:
+        api.close()
+
+
+def take(url: str, shots: Sequence[tuple[str, str, int, str]]) -> None:
+    """Take pictures of the mesh behind an address."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
-        for name, place, width, scheme in SHOTS:
+        for name, place, width, scheme in shots:
             context = browser.new_context(
                 viewport={"width": width, "height": HEIGHT},
                 color_scheme="dark" if scheme == "dark" else "light",
@@ -58,4 +122,8 @@ def take(url: str) -> None:
 
 
 if __name__ == "__main__":
-    take(sys.argv[1])
+    if len(sys.argv) > 1:
+        take(sys.argv[1], SHOTS)
+    else:
+        with mesh_in_memory() as address:
+            take(address, IN_MEMORY)
