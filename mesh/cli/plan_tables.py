@@ -119,8 +119,8 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
 
 def _changes(changes: Iterable[Change]) -> Iterator[Sequence[object]]:
     for change in changes:
-        texts = [_attribute(change.deed, one) for one in change.attributes]
-        yield change.deed, change.what, change.name, ", ".join(filter(None, texts))
+        texts = [_attribute(change.action, one) for one in change.attributes]
+        yield change.action, change.what, change.name, ", ".join(filter(None, texts))
 
 
 def _attribute(deed: Action, one: AttributeChange) -> str:
@@ -240,7 +240,7 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> Mapping[_K
 
 
 def _summary(plan: Plan) -> str:
-    counts = {deed: sum(one.deed is deed for one in plan.changes) for deed in Action}
+    counts = {deed: sum(one.action is deed for one in plan.changes) for deed in Action}
     told = ", ".join(f"{count} to {deed}" for deed, count in counts.items() if count)
     moving = sum(move.walks for move in plan.reach.moves)
     return f"{told}; walks that move: {moving}"

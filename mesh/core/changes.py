@@ -58,7 +58,7 @@ class Change:
 
     what: ItemKind
     name: str
-    deed: Action
+    action: Action
     attributes: Sequence[AttributeChange]
 
 
@@ -97,14 +97,14 @@ def _change(
         if before.get(key) != after.get(key)
     ]
     if old is None:
-        deed = Action.CREATE
+        action = Action.CREATE
     elif new is None:
-        deed = Action.DELETE
+        action = Action.DELETE
     elif attributes:
-        deed = Action.CHANGE
+        action = Action.CHANGE
     else:
         return None
-    return Change(what=what, name=name, deed=deed, attributes=tuple(attributes))
+    return Change(what=what, name=name, action=action, attributes=tuple(attributes))
 
 
 def _things(of: Described, what: ItemKind) -> Mapping[str, Attributes]:
@@ -171,7 +171,7 @@ def _limits(limits: object) -> Iterator[tuple[str, Attributes]]:
 
 
 def _without_links(zone: object) -> Attributes:
-    """Return what a zone says of itself; its members and links are told apart from that."""
+    """Return a zone's own attributes; its members and links are compared separately."""
     return {key: value for key, value in _mapping(zone).items() if key not in {"nodes", "links"}}
 
 

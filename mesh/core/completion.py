@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from mesh.model.control import Acknowledgement, Scope
 
 WAITING_MAX = 64
-"""Versions of one input that are waited for one by one. While a node is down nothing completes, and
-interest may change ten times a second: what comes on top is waited for as one."""
+"""Versions of one input that are awaited individually. While a node is down nothing completes, and
+interest may change ten times a second: later versions are awaited as one."""
 
 NOTHING = Acknowledgement(epoch=-1, applied=-1, complete=-1)
 
@@ -46,10 +46,10 @@ class Completion:
     silent: Mapping[str, None] = field(default_factory=dict)
     _waiting: dict[str, deque[tuple[int, tuple[Need, ...]]]] = field(default_factory=dict)
     _state: dict[str, Acknowledgement] = field(default_factory=dict)
-    _told: dict[str, Acknowledgement] = field(default_factory=dict)
+    _reported: dict[str, Acknowledgement] = field(default_factory=dict)
 
     def acknowledged(self, reader: str, scope: Scope, ack: Acknowledgement) -> None:
-        """Take note of what a reader says of one of this node's scopes."""
+        """Take a reader's acknowledgement of one of this node's scopes."""
         self.acks[reader, scope] = ack
 
     def applied(self, source: str, epoch: int, number: int, needs: Sequence[Need]) -> None:
@@ -83,8 +83,8 @@ class Completion:
                 complete = waiting.popleft()[0]
             state = Acknowledgement(state.epoch, state.applied, complete, self._open(waiting))
             self._state[source] = state
-            if self._told.get(source) != state:
-                self._told[source] = news[source] = state
+            if self._reported.get(source) != state:
+                self._reported[source] = news[source] = state
         return news
 
     def has(self, reader: str, scope: Scope, number: int) -> bool:
@@ -104,11 +104,11 @@ class Completion:
         """Wait for nobody whose link was removed, and acknowledge nothing of theirs any more.
 
         Args:
-            gone: Neighbours; one whose link is another now begins anew.
+            gone: Neighbours; one whose link was replaced starts over.
             readers: Who reads each scope that is left.
         """
         for source in [one for one in self._state if " " in one and one.split(" ")[0] in gone]:
-            for known in (self._waiting, self._state, self._told):
+            for known in (self._waiting, self._state, self._reported):
                 known.pop(source, None)
         for reader, scope in [key for key in self.acks if key[0] in gone]:
             del self.acks[reader, scope]

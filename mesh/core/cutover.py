@@ -120,7 +120,7 @@ def _ended(
 ) -> Collection[str]:
     """Return the nodes whose walk from one source becomes another one or ends, nearest first.
 
-    So does a walk over a link that is made anew, as its ends take it: nothing crosses that before
+    So does a walk over a link that is recreated, as its ends see it: nothing crosses that before
     it is proven, though one of two joins on it be the same.
     """
     ended: dict[str, None] = {}

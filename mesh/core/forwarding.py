@@ -59,8 +59,8 @@ def may_leave(
 
     Args:
         kind: Kind of the link's zone.
-        arrived_on_zone: Whether the message came over a link of that zone.
-        arrived_on_link: Whether it came over that very link.
+        arrived_on_zone: Whether the message arrived over a link of that zone.
+        arrived_on_link: Whether it arrived over that very link.
         crossed_external: Whether it has ever crossed an external link.
 
     Spec: DESIGN 3.
@@ -117,8 +117,8 @@ def offers(
 
     Args:
         kind: Kind of the link's zone.
-        learned_on_zone: Whether the entry came over a link of that zone.
-        learned_on_link: Whether it came over that very link.
+        learned_on_zone: Whether the entry was learned over a link of that zone.
+        learned_on_link: Whether it was learned over that very link.
         ownership: As held here, see `ownership_after`.
 
     Spec: DESIGN 3, K22.

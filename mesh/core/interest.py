@@ -26,7 +26,7 @@ class Member:
         zone: Zone over which the interest was learned; empty for what is of this node.
         name: The neighbour's name, or the endpoint's; what starts with `$` is the node itself.
         ownership: Whether it was learned without crossing an external link.
-        row: Joins in a row by which an address came here.
+        row: Joins in a row by which an address arrived here.
         noexport: Whether it is an endpoint whose interest is offered to nobody. Spec: DMR-12.
     """
 

@@ -1,4 +1,4 @@
-"""Which links must carry nothing, judged from what the nodes themselves say of their links.
+"""Which links must carry nothing, judged from the nodes' own records of their links.
 
 Every node that has heard the same comes to the same answer: links are taken up one by one, oldest
 first, and one that would give a second way to any node is refused. So of the links of a loop the
@@ -51,7 +51,7 @@ class Pair:
 
 
 def facts_digest(records: Records, uuids: Sequence[str]) -> str:
-    """Return what tells whether two nodes have heard the same of these nodes."""
+    """Return a digest that is equal where two nodes know the same about these nodes."""
     return _digest([(uuid, records[uuid].number) for uuid in sorted(uuids)])
 
 
@@ -144,7 +144,7 @@ def judgement(records: Records) -> Judgement:
         taken.remove(pair)
     while (loop := _first_loop(taken, labels)) is not None:
         at, conflict = loop
-        refused |= dict.fromkeys(taken[at].keys, _told(conflict, taken[at], labels))
+        refused |= dict.fromkeys(taken[at].keys, _loop_text(conflict, taken[at], labels))
         losers.append(taken.pop(at))
     return Judgement(refused, losers, labels)
 
@@ -291,7 +291,7 @@ def _graph(pairs: Sequence[Pair], labels: Mapping[str, str]) -> Graph:
     return Graph.of_links(sorted(labels.values()), kinds, sorted(links), joins)
 
 
-def _told(conflict: Conflict, pair: Pair, labels: Mapping[str, str]) -> str:
+def _loop_text(conflict: Conflict, pair: Pair, labels: Mapping[str, str]) -> str:
     """Return the loop in one line: both walks, and what to do."""
     first, second = conflict.walks
     link = "-".join(labels[end] for end in pair.ends)

@@ -20,7 +20,7 @@ WINDOW = 1_000
 
 
 MEMBER = "mover"
-"""Ends the client id of a mover: by it the mesh's own members of a group are told from clients."""
+"""Ends the client id of a mover: it distinguishes the mesh's members of a group from clients."""
 
 _MOVER = re.compile(rf"(mesh-({NAME_PATTERN}-)?)?{MEMBER}")
 """Workers begin theirs with `mesh` and the node's name; others may end theirs as they like."""

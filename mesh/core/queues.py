@@ -24,7 +24,7 @@ QUEUE_SHAPES_MAX = 64
 def shapes_within(wanted: Mapping[str, Collection[Shape]], most: int) -> frozenset[Shape]:
     """Return the wildcard shapes that count, of more than a node may have for its queues.
 
-    What is wanted alone decides, never in which order it came: workers of one node, and one that
+    Only the set of subscriptions decides, never their order: workers of one node, and one that
     restarts, read `clients` as far compacted as it is then. The queues take turns, so one with many
     shapes crowds out no other.
 
@@ -44,7 +44,7 @@ def shapes_within(wanted: Mapping[str, Collection[Shape]], most: int) -> frozens
 class Attractions:
     """What attracts to queues, as an index: none of it matches a subject by itself.
 
-    Who is chosen must not depend on which filter came first, so none is widened: every shape is
+    The choice must not depend on which filter arrived first, so none is widened: every shape is
     looked up, and each node takes few of them for its queues (`QUEUE_SHAPES_MAX`).
     """
 

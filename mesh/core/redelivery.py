@@ -92,7 +92,7 @@ class Share:
         return times
 
     def take_back(self, offset: int) -> None:
-        """Count one less: nobody has seen the message, and nobody was told of it."""
+        """Count one less: nobody has seen the message, and it was announced to nobody."""
         self._often[offset] = self.times(offset) - 1
 
     def finish(self, offset: int, left: Iterable[int], end: int) -> None:

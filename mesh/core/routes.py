@@ -18,11 +18,11 @@ MEMO_MAX = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """How a message came here; with its subject and class it decides where it goes.
+    """How a message arrived here; with its subject and class it decides where it goes.
 
     Attributes:
         zone: Zone it arrived on, or empty if it was published here.
-        neighbour: The node it came from, or empty.
+        neighbour: The node it was received from, or empty.
         crossed_external: Whether it has crossed an external link.
         row: Joins crossed in a row.
     """

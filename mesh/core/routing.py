@@ -70,7 +70,7 @@ class LocalLink:
         return not self.direct_only or message_class is MessageClass.DIRECT
 
     def cause_against(self, subject: str, message_class: MessageClass) -> FilterCause | None:
-        """Return what keeps a message off the link whichever way it came, or None."""
+        """Return what keeps a message off the link wherever it arrived from, or None."""
         if self.locals.bars(subject):
             return FilterCause.LOCAL
         return None if self.carries(message_class) else FilterCause.DIRECT_ONLY
@@ -260,7 +260,7 @@ class Router:
         """Return a route with what queues get that do not all get a copy. Spec: DESIGN 6.
 
         Members are chosen where a message is published; from then on it follows their addresses.
-        What came over a join is published once more for queues that are local. Spec: UM-7.
+        A message that arrived over a join is published again for local queues. Spec: UM-7.
         """
         is_published = arrival == PUBLISHED_HERE
         if not is_published and not arrival.row.joins:
@@ -382,7 +382,7 @@ class Router:
 
     @staticmethod
     def _forbids(link: LocalLink, arrival: Arrival) -> Reason | None:
-        """Return why nothing that came this way may leave on a link, or None if it may."""
+        """Return why nothing that arrived this way may leave on a link, or None if it may."""
         reason = may_leave(
             link.kind,
             arrived_on_zone=arrival.zone == link.zone,

@@ -119,7 +119,7 @@ class ScopeReader:
         return self.freeze(filters)
 
     def begin_again(self, *, has_lost_end: bool = False) -> None:
-        """Expect every record anew; what is in force stays so until it is proven. Spec: K23.
+        """Expect every record again; what is in force stays so until it is proven. Spec: K23.
 
         Args:
             has_lost_end: Whether newer records than those that are left were read: what older

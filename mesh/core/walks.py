@@ -1,6 +1,6 @@
 """Every way a message can take through a topology, under interest everywhere.
 
-A walk is a sequence of links; where it may go on depends on how it came, by the table in
+A walk is a sequence of links; where it may continue depends on how it arrived, by the table in
 `mesh.core.forwarding` and nothing else. Spec: DESIGN 3, EMS-0, lab.md 3.
 """
 
@@ -43,7 +43,7 @@ class Walk:
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """A message at a node, with how it came: the state that a walk goes on from.
+    """A message at a node, with how it arrived: the state that a walk continues from.
 
     Not frozen only because a thousand nodes make a million of them.
 
@@ -52,7 +52,7 @@ class Visit:
         link: The link it arrived on, or None at the source.
         crossed_external: Whether it has crossed an external link.
         row: Joins crossed in a row.
-        before: The visit it came from, or None at the source.
+        before: The previous visit, or None at the source.
     """
 
     node: str

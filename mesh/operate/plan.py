@@ -118,7 +118,7 @@ class Plan:
         changed = [
             one.name
             for one in self.changes
-            if one.what is ItemKind.KAFKA and one.deed is Action.CHANGE
+            if one.what is ItemKind.KAFKA and one.action is Action.CHANGE
         ]
         before = self.base.topology
         return [

@@ -53,7 +53,7 @@ def _change(change: Change) -> Mapping[str, object]:
     return {
         "what": str(change.what),
         "name": change.name,
-        "deed": str(change.deed),
+        "deed": str(change.action),
         "attributes": [
             {"name": one.name, "before": one.before, "after": one.after}
             for one in change.attributes

@@ -34,7 +34,7 @@ def told(before: Topology, after: Topology) -> list[str]:
     changes = changes_between(
         *(Described(topology=one, document=published_document(one)) for one in (before, after))
     )
-    return [f"{one.deed} {one.what} {one.name}" for one in changes]
+    return [f"{one.action} {one.what} {one.name}" for one in changes]
 
 
 def test_controls_are_values_in_one_order() -> None:

@@ -76,7 +76,7 @@ def test_a_plan_tells_what_becomes_of_a_queue() -> None:
         Described(topology=one, document=topology_document(one)) for one in (before, after)
     ]
     found = changes_between(*described)
-    assert [(one.what, one.name, one.deed) for one in found] == [
+    assert [(one.what, one.name, one.action) for one in found] == [
         (ItemKind.QUEUE, "orders", Action.CHANGE),
         (ItemKind.QUEUE, "old", Action.DELETE),
         (ItemKind.QUEUE, "new", Action.CREATE),

@@ -88,7 +88,7 @@ def test_a_change_of_selectors_alone_is_told_and_followed_in_place() -> None:
     before, after = mesh(selector("a", "b", "a")), mesh(selector("a", "b", "a", ACME))
     described = [Described(topology=t, document=published_document(t)) for t in (before, after)]
     (change,) = changes_between(*described)
-    assert (change.what, change.name, change.deed) == (ItemKind.SELECTOR, "a->b", Action.CHANGE)
+    assert (change.what, change.name, change.action) == (ItemKind.SELECTOR, "a->b", Action.CHANGE)
     cut = cut_over(before, after)
     assert cut.holding == ["a"]
     assert cut.rounds == [[("a", "b")], [("b", "c")], [("c", "d")]]

@@ -34,7 +34,7 @@ def told(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         described(topology_from_mapping(before)), described(topology_from_mapping(after))
     )
     return [
-        f"{one.deed} {one.what} {one.name}: "
+        f"{one.action} {one.what} {one.name}: "
         + ", ".join(f"{at.name} {at.before}>{at.after}" for at in one.attributes)
         for one in changes
     ]
