@@ -244,7 +244,7 @@ class MeshClient:
             self._drain()
         sent = [*headers, (SUBJECT_HEADER, subject.encode())]
         published = Published(subject, message_class, topic, topic_id)
-        self._open_writer().produce(topic, payload, key, headers=sent, told=published.settle)
+        self._open_writer().produce(topic, payload, key, headers=sent, on_delivery=published.settle)
         self._unsettled.append(published)
         self._in_flight_bytes += size + 100
         self._handed_over += 1

@@ -83,7 +83,7 @@ class Follower:
             places: Whose ends to reach; all if left out. What comes of others is yielded too.
 
         Raises:
-            TransportUnavailableError: An end was not reached, and nothing came for a minute.
+            TransportUnavailableError: An end was not reached, and nothing arrived for a minute.
         """
         yield from self._read_to(self._kafka.admin().ends(list(places or self._wanted)))
 
@@ -96,7 +96,7 @@ class Follower:
             places: As for `catch_up`.
 
         Raises:
-            TransportUnavailableError: An end was not reached, and nothing came for a minute.
+            TransportUnavailableError: An end was not reached, and nothing arrived for a minute.
         """
         yield from self._read_to(self._kafka.admin().stable_ends(list(places or self._wanted)))
 

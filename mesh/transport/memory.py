@@ -25,11 +25,11 @@ What it does not do:
   writer ends it, a successor fences it or `end_transactions` is called;
 * no delay: the marker of a commit is there when it returns, brokers write it soon after;
 * no replication and no leaders: `truncate` is all that is left of a lost leader, `brokers` and
-  `kept` are only told; no retention and no compaction (records stay until `delete_before`);
+  `kept` are only reported; no retention and no compaction (records stay until `delete_before`);
 * records handed over while the brokers are down fail instead of waiting;
 * no batches on the wire: the size limit is judged per record, by an estimate;
 * keys are placed by CRC-32 and records without a key in turn, unlike real clients;
-* no quotas; rights are only told (`withheld`), and `denied` stands for topics that refuse.
+* no quotas; rights are only reported (`withheld`), and `denied` lists topics that refuse.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class MemoryKafka(MemoryBroker):
     """One Kafka cluster in memory; see the module for what it leaves out.
 
     Fault hooks: see the module, `MemoryBroker` and `MemoryFaults`; `crash()` of a membership; and
-    the attributes below, which change nothing but what is told.
+    the attributes below, which change nothing but what is reported.
 
     Args:
         name: Stands in the cluster id, in topic ids and in error texts.

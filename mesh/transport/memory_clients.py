@@ -23,7 +23,7 @@ from mesh.transport.memory_log import (
     PartitionLog,
     record_bytes,
 )
-from mesh.transport.port import BEGINNING, Headers, Passed, Row, Told, TopicPartition
+from mesh.transport.port import BEGINNING, DeliveryCallback, Headers, Passed, Row, TopicPartition
 
 PATIENCE_MS = 12_000
 """How long a real flush waits for a partition that takes nothing."""
@@ -81,7 +81,7 @@ class MemoryReader:
         self._seen = -1
 
     def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:
-        """Return up to `limit` records at once; the timeout is only told to `faults`.
+        """Return up to `limit` records at once; the timeout is only passed to `faults`.
 
         Partitions take turns: a call goes on behind the partition at which the last one reached
         its limit.
@@ -156,7 +156,7 @@ class MemoryReader:
         """Return, once each, partitions whose position is outside their log."""
         lost = list(self._lost)
         for place in lost:
-            # Not read again until it is assigned anew, as the client library does.
+            # Not read again until it is reassigned, as the client library does.
             self._positions.pop(place, None)
         if lost:
             self._lost.clear()
@@ -252,7 +252,7 @@ class MemoryWriter:
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
-        told: Told | None = None,
+        on_delivery: DeliveryCallback | None = None,
     ) -> None:
         """Hand over one record; errors surface at `commit` or `flush`. `timestamp` 0 means now."""
         self._require_rights()
@@ -266,21 +266,21 @@ class MemoryWriter:
             raise InvariantError(f"writer {self.name}: produce outside a transaction")
         if not broker.available:
             self._cut_off += 1
-            if told is not None:
-                told(-1, -1, "no broker answers")
+            if on_delivery is not None:
+                on_delivery(-1, -1, "no broker answers")
             return
         log = self._log_for(topic, partition, key, value, headers)
         if log is None or self._ended_early:
-            if told is not None:
-                told(-1, -1, self._failures[-1][1] if self._failures else "it was aborted")
+            if on_delivery is not None:
+                on_delivery(-1, -1, self._failures[-1][1] if self._failures else "it was aborted")
             return
         if broker.topics[topic].append_time:
             stamp = (LOG_APPEND_TIME, broker.now_ms())
         else:
             stamp = (CREATE_TIME, timestamp or broker.now_ms())
         log.append(key, value, list(headers) if headers else None, stamp, transaction)
-        if told is not None:
-            told(log.partition, log.end - 1, "")
+        if on_delivery is not None:
+            on_delivery(log.partition, log.end - 1, "")
         if transaction is None:
             broker.touch(log)
             return
@@ -386,7 +386,7 @@ class MemoryWriter:
         self._end(committed=False)
 
     def _fault(self, outcome: Outcome, what: str, *, committed: bool = True) -> TransportError:
-        """Let a request fail; return what its sender is told."""
+        """Let a request fail; return the error for its sender."""
         text = f"Kafka cluster {self._broker.name}: {what} under {self._what}"
         if outcome is Outcome.FAILED:
             return TransportError(f"{text}: a connection was lost; nothing was committed")
@@ -419,7 +419,7 @@ class MemoryWriter:
         self._cut_off = 0
 
     def failed(self) -> int:
-        """Return how many records failed since that was last told."""
+        """Return how many records failed since the last call."""
         return self._reset()
 
     def flush(self, patience_s: float | None = None) -> int:

@@ -68,7 +68,7 @@ class MemoryConsumer:
             del self._owned[place]
 
     def pause(self, places: Collection[TopicPartition]) -> None:
-        """Read nothing of exactly these partitions until told otherwise."""
+        """Read nothing of exactly these partitions until the next call."""
         before, self._paused = self._paused, frozenset(places)
         for place in self._owned:
             if place in self._paused and place not in before:

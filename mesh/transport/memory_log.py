@@ -315,7 +315,7 @@ class MemoryBroker:
         self.shape += 1
 
     def recreate(self, name: str) -> None:
-        """Delete a topic and make it anew: same name and settings, empty, another topic id."""
+        """Delete and recreate a topic: same name and settings, empty, another topic id."""
         former = self.topics[name]
         self.delete_topic(name)
         self.create_topic(

@@ -147,7 +147,7 @@ class Reader(Protocol):
         """Return the offset to be read next; `BEGINNING` before anything is known.
 
         It also passes transaction markers and aborted records at the end of a log, so that
-        "read to the end" can be told from it even if the last entry is no record.
+        "read to the end" can be recognised even if the last entry is no record.
         """
 
     def lost(self) -> Sequence[TopicPartition]:
@@ -156,7 +156,7 @@ class Reader(Protocol):
     def behind(self) -> Mapping[TopicPartition, int]:
         """Return how many offsets lie between each position and the end of its log.
 
-        As brokers told it with the last records, at most some seconds ago; asks nobody.
+        As reported with the last fetched records, at most some seconds ago; sends no request.
         """
 
     def reachable(self) -> bool:
@@ -166,8 +166,8 @@ class Reader(Protocol):
         """Release everything."""
 
 
-Told = Callable[[int, int, str], None]
-"""Called once with partition, offset and no text where a record was written, else with why not."""
+DeliveryCallback = Callable[[int, int, str], None]
+"""Called once per record: partition, offset and no text if it was written, else with the fault."""
 
 
 class Writer(Protocol):
@@ -189,11 +189,11 @@ class Writer(Protocol):
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
-        told: Told | None = None,
+        on_delivery: DeliveryCallback | None = None,
     ) -> None:
         """Hand over one record; errors surface at `commit` or `flush`. `timestamp` 0 means now.
 
-        `told` is called with what became of it, of a writer that was opened for that.
+        `on_delivery` is called with the outcome, if the writer was opened for that.
         """
 
     def produce_all(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
@@ -231,7 +231,7 @@ class Writer(Protocol):
         """
 
     def failed(self) -> int:
-        """Return how many records failed for good since this or `flush` last told; never waits.
+        """Return how many records failed for good since the last such call or `flush`; no wait.
 
         Only without a transaction.
         """
@@ -274,7 +274,7 @@ class Consumer(Protocol):
     def owned(self) -> Mapping[TopicPartition, Passed]:
         """Return the partitions owned as of the last read, and where each was taken up.
 
-        One that went away and came back has another `Passed`, as an object.
+        A partition that was lost and assigned again has a new `Passed` object.
         """
 
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
@@ -285,7 +285,7 @@ class Consumer(Protocol):
         """
 
     def pause(self, places: Collection[TopicPartition]) -> None:
-        """Read nothing of exactly these partitions until told otherwise."""
+        """Read nothing of exactly these partitions until the next call."""
 
     def commit(self, positions: Mapping[TopicPartition, Passed]) -> None:
         """Move the group on.
@@ -448,7 +448,7 @@ class KafkaCluster(Protocol):
         Args:
             name: As for a reader.
             transactional_id: Of its transactions.
-            tells: Whether `produce` is told of each record that was written, not only of failures.
+            tells: Whether `on_delivery` is called for each record written, not only for failures.
         """
 
     def membership(self, name: str, group: str, topic: str) -> Membership:

@@ -147,5 +147,5 @@ class ProbeServer:
             *(["Allow: GET, HEAD"] if status is HTTPStatus.METHOD_NOT_ALLOWED else []),
             "Connection: close",
         )
-        told = "\r\n".join(lines).encode("latin-1")
-        return told + b"\r\n\r\n" + (b"" if method == "HEAD" else body)
+        head = "\r\n".join(lines).encode("latin-1")
+        return head + b"\r\n\r\n" + (b"" if method == "HEAD" else body)

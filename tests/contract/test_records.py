@@ -183,9 +183,9 @@ def test_who_asks_is_told_of_each_record_where_it_is_or_why_not(stand: Stand) ->
     writer = stand.kafka.writer("w", tells=True)
     for number in range(3):
         writer.produce(
-            topic, b"v", b"key", number % 2, told=lambda *what: told["there"].append(what)
+            topic, b"v", b"key", number % 2, on_delivery=lambda *what: told["there"].append(what)
         )
-    writer.produce("no-such-topic", b"v", told=lambda *what: told["nowhere"].append(what))
+    writer.produce("no-such-topic", b"v", on_delivery=lambda *what: told["nowhere"].append(what))
     assert writer.flush() == 1
     assert sorted(told["there"]) == [(0, 0, ""), (0, 1, ""), (1, 0, "")]
     [(partition, offset, why)] = told["nowhere"]

@@ -23,7 +23,15 @@ from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.gaps import EMPTY, gap_ext, gap_header
 from mesh.runtime.messages.refusing import write_letter
-from mesh.transport.port import Headers, Passed, Record, Row, Told, TopicPartition, Writer
+from mesh.transport.port import (
+    DeliveryCallback,
+    Headers,
+    Passed,
+    Record,
+    Row,
+    TopicPartition,
+    Writer,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ class Sieve:
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
-        told: Told | None = None,  # noqa: ARG002 - workers ask of batches
+        on_delivery: DeliveryCallback | None = None,  # noqa: ARG002 - workers ask of batches
     ) -> None:
         """Hand over one record.
 

@@ -82,7 +82,7 @@ class RealKafka:
     def reader(
         self, name: str, *, patience_ms: int = PATIENCE_MS, topics: Collection[str] = ()
     ) -> KafkaReader:
-        """Return a new reader; see the port for its patience, and for topics told early."""
+        """Return a new reader; see the port for its patience, and for topics known early."""
         settings = reader_settings(self._options, f"{self._prefix}-{name}", patience_ms)
         return self._keep(KafkaReader(self._site, name, settings, self._health, topics))
 

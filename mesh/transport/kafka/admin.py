@@ -137,7 +137,7 @@ class KafkaAdmin:
         self._wait_usable([topic.topic for topic in missing])
 
     def _missing(self, topics: Sequence[TopicSpec]) -> list[NewTopic]:
-        """Return those that do not exist, once each: a name told twice ends the process."""
+        """Return those that do not exist, once each: a repeated name aborts the process."""
         wanted = {spec.name: spec for spec in topics}
         known = self.describe(list(wanted))
         return [
@@ -453,8 +453,8 @@ class KafkaAdmin:
                 self._client.poll(0)
                 if (refused := self._identity.refused) is not None:
                     # It may be a moment's: a broker that begins knows its users a little later.
-                    told = transport_error(self._site, what, refused)
-                    raise TransportUnavailableError(str(told))
+                    refusal = transport_error(self._site, what, refused)
+                    raise TransportUnavailableError(str(refusal))
                 raise transport_error(self._site, what, again)
             time.sleep(_RETRY_S)
 

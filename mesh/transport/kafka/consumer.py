@@ -45,7 +45,7 @@ class KafkaConsumer:
         self._group = group
         self._owned: dict[TopicPartition, Passed] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
-        self._told: set[int] = set()
+        self._logged: set[int] = set()
         self._refusal: TransportError | None = None
         self._taking = 0
         self._given: list[Place] = []
@@ -75,7 +75,7 @@ class KafkaConsumer:
     def _take_up(self) -> bool:
         """Begin to read what the group has given, where it has come to; say whether that is done.
 
-        Whoever asks is told nothing while a transaction is open that moves the group on.
+        No answer is given while a transaction that moves the group on is open.
         """
         try:
             answers = self._consumer.committed(self._given, timeout=COMMITTED_S)
@@ -151,13 +151,13 @@ class KafkaConsumer:
         code = error.code()
         if is_denied(error) and code not in MISSING:
             raise transport_error(self._site, f"consume in group {self._group}", error)
-        if code not in self._told:
-            self._told.add(code)
+        if code not in self._logged:
+            self._logged.add(code)
             LOG.warning(self._site.text(f"group {self._group}: {error.str()}"))
         return False
 
     def pause(self, places: Collection[TopicPartition]) -> None:
-        """Read nothing of exactly these partitions until told otherwise."""
+        """Read nothing of exactly these partitions until the next call."""
         before, self._paused = self._paused, frozenset(places)
         resumed = [
             Place(at.topic, at.partition) for at in before - self._paused if at in self._owned

@@ -160,12 +160,12 @@ def transport_error(
     """
     code = error.code()
     advice = next((text for codes, text in _ADVICE if code in codes), "")
-    told = error.str()
-    if code == KafkaError._TIMED_OUT and told.startswith("Failed while waiting for"):
-        told = (
+    cause = error.str()
+    if code == KafkaError._TIMED_OUT and cause.startswith("Failed while waiting for"):
+        cause = (
             "no broker answers in time"  # what the client library waited for is nothing to people
         )
-    line = site.text(f"{what}: {told}" + (f"; {advice}" if advice else ""))
+    line = site.text(f"{what}: {cause}" + (f"; {advice}" if advice else ""))
     if code in FENCED:
         return TransportFencedError(line)
     if is_of_record(error):

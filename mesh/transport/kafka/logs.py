@@ -14,7 +14,7 @@ _AGE = re.compile(r"\(after \d+ms")
 
 
 class Repeats(logging.Filter):
-    """Keeps back lines that came less than `REPEAT_S` ago.
+    """Suppresses lines that were logged less than `REPEAT_S` ago.
 
     A client that cannot connect says so ten times a second.
     """

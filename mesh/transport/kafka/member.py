@@ -27,7 +27,7 @@ class KafkaMembership:
         self._site = site
         self._topic = topic
         self._lanes: frozenset[int] = frozenset()
-        self._told: set[int] = set()
+        self._logged: set[int] = set()
         try:
             self._consumer = Consumer(settings)
             self._consumer.subscribe(
@@ -72,8 +72,8 @@ class KafkaMembership:
         code = error.code()
         if is_denied(error) and code not in MISSING:
             raise transport_error(self._site, f"be a member of {self.name}", error)
-        if code not in MISSING and code not in self._told:
-            self._told.add(code)
+        if code not in MISSING and code not in self._logged:
+            self._logged.add(code)
             LOG.warning(self._site.text(f"member {self.name}: {error.str()}"))
 
     def lanes(self) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Idle writers with transactions take in their statistics: those would pile up, ten a second."""
+"""Lets idle transactional writers take in their statistics, which would pile up, ten a second."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Protocol
 PULSE_S = 1.0
 
 
-class Hearing(Protocol):
-    """Who has news to take in."""
+class NewsSource(Protocol):
+    """A client that has statistics or reports to take in."""
 
     def take_news(self) -> None:
         """Take it in, without waiting."""
 
 
 class Pulse:
-    """One thread that has some take in their news, as long as there are any.
+    """One thread that polls clients for their news, as long as any are open.
 
     Args:
-        hearing: Returns who there is now.
+        sources: Returns those that are open now.
     """
 
-    def __init__(self, hearing: Callable[[], Sequence[Hearing]]) -> None:
-        self._hearing = hearing
+    def __init__(self, sources: Callable[[], Sequence[NewsSource]]) -> None:
+        self._sources = sources
         self._is_ending = threading.Event()
         self._lock = threading.Lock()
         self._is_on = False
@@ -41,13 +41,13 @@ class Pulse:
         is_ending = self._is_ending
         while not is_ending.wait(PULSE_S):
             with self._lock:
-                hearing = self._hearing()
-                if not hearing:
+                sources = self._sources()
+                if not sources:
                     self._is_on = False
                     return
-            for one in hearing:
+            for one in sources:
                 one.take_news()
-            del hearing  # else the last one to be closed would be kept alive until the next round
+            del sources  # else the last one to be closed would be kept alive until the next round
 
     def end(self) -> None:
         """End."""

@@ -63,7 +63,7 @@ class KafkaReader:
         self._passed: dict[TopicPartition, int] = {}
         self._watched: dict[TopicPartition, None] = {}
         self._lost: dict[TopicPartition, None] = {}
-        self._told: set[tuple[str, int]] = set()
+        self._logged: set[tuple[str, int]] = set()
         self._asked: set[str] = set()
         self._behind: Mapping[TopicPartition, int] = {}
         self._behind_s = -BEHIND_S
@@ -166,9 +166,9 @@ class KafkaReader:
             if code in _GONE:
                 self._lost[place] = None
                 return
-        if code not in MISSING and (topic, code) not in self._told:
+        if code not in MISSING and (topic, code) not in self._logged:
             # A topic that is missing may still come; anything else is worth one line.
-            self._told.add((topic, code))
+            self._logged.add((topic, code))
             LOG.warning(self._site.text(f"reader {self.name}: topic {topic}: {error.str()}"))
 
     def _note_positions(self) -> None:
@@ -179,13 +179,13 @@ class KafkaReader:
         places = self._consumer.position([Place(at.topic, at.partition) for at in asked])
         with self._lock:
             for place, answer in zip(asked, places, strict=True):
-                # An end of partition may already have told more; a move since then begins anew.
+                # An end of partition may already say more; a move since then starts over.
                 if place in self._starts and place not in self._changes:
                     known = self._passed.get(place, BEGINNING)
                     self._passed[place] = max(known, answer.offset)
 
     def _note_behind(self) -> None:
-        """Note what the last fetches told of the ends of logs: the client library asks nobody."""
+        """Note the ends of logs as of the last fetches: the client library sends no request."""
         self._behind_s = time.monotonic()
         with self._lock:
             starts = {at: s for at, s in self._starts.items() if at not in self._changes}

@@ -67,8 +67,8 @@ class Retries:
         """Take what the client library counts."""
         connections = text.partition('"topics"')[0]
         total = sum(map(int, _COUNTED.findall(connections)))
-        now_s, told = self._clock_s(), _EMITTED.search(connections)
-        emitted_s = int(told[1]) / 1e6 if told else now_s
+        now_s, emitted = self._clock_s(), _EMITTED.search(connections)
+        emitted_s = int(emitted[1]) / 1e6 if emitted else now_s
         # Where its clock is another one they are as old as the ones before, at most.
         emitted_s = emitted_s if emitted_s <= now_s else self._received_s
         self._received_s = now_s

@@ -64,7 +64,7 @@ _MANAGED_TRANSACTIONS: Settings = {
     "socket.max.fails": 1,
 }
 _TUNED_TRANSACTIONS: Settings = {
-    # A client connects, hears the broker's number and often connects anew: who takes a lane over
+    # A client connects, learns the broker's number and often reconnects: who takes a lane over
     # waits for both. It doubles with each failure, up to the maximum above.
     "reconnect.backoff.ms": 10,
 }

@@ -50,7 +50,7 @@ class Transactions:
 
         A client that looks for its coordinator before that looks again only half a second later,
         and who takes a lane over has no half second. A client knows its first broker by address
-        alone, and often connects anew once it has heard the number.
+        alone, and often reconnects once it has learned the number.
         """
         with suppress(KafkaException):
             for _ in range(MEET_TRIES):

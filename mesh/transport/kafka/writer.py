@@ -16,7 +16,7 @@ from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import MESSAGE_TIMEOUT_MS, Settings
 from mesh.transport.kafka.state import WriterState
 from mesh.transport.kafka.transactions import Transactions
-from mesh.transport.port import Headers, Passed, Row, Told, TopicPartition
+from mesh.transport.port import DeliveryCallback, Headers, Passed, Row, TopicPartition
 
 ROOM_DEADLINE_S = 10.0
 """How long one record of a transaction waits for room in the queue."""
@@ -36,7 +36,7 @@ class Produce(Protocol):
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
-        told: Told | None = None,
+        on_delivery: DeliveryCallback | None = None,
     ) -> None:
         """Hand over one record."""
 
@@ -145,7 +145,7 @@ class KafkaWriter:
         return self._transactions
 
     def failed(self) -> int:
-        """Return how many records failed for good since this or `flush` last told; never waits."""
+        """Return how many records failed for good since the last such call or `flush`; no wait."""
         return self._reports(0.0, gives_up=False)
 
     def flush(self, patience_s: float | None = None) -> int:
@@ -205,15 +205,17 @@ def _refuse_closed(*_args: Any, **_options: Any) -> NoReturn:
     raise InvariantError("a writer is used after it was closed")
 
 
-def _report(state: WriterState, told: Told) -> Callable[[KafkaError | None, Message], None]:
+def _report(
+    state: WriterState, on_delivery: DeliveryCallback
+) -> Callable[[KafkaError | None, Message], None]:
     """Return what the client library calls once it knows what became of one record."""
 
     def report(error: KafkaError | None, message: Message) -> None:
         state.on_delivery(error, message)
         if error is None:
-            told(message.partition() or 0, message.offset() or 0, "")
+            on_delivery(message.partition() or 0, message.offset() or 0, "")
         else:
-            told(-1, -1, error.str())
+            on_delivery(-1, -1, error.str())
 
     return report
 
@@ -251,12 +253,12 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
-        told: Told | None = None,
+        on_delivery: DeliveryCallback | None = None,
     ) -> None:
-        if told is None:
+        if on_delivery is None:
             produce_all(topic, partition, [(value, key, timestamp, headers)])
             return
-        report = _report(state, told)
+        report = _report(state, on_delivery)
         arguments = (topic, value, key, partition, report, None, timestamp, headers)
         fault = ""
         try:
@@ -267,7 +269,7 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
         except BufferError:
             fault = make_room(topic, arguments)
         if fault:
-            told(-1, -1, fault)
+            on_delivery(-1, -1, fault)
 
     def produce_all(topic: str, partition: int, rows: Sequence[Row]) -> None:
         for value, key, timestamp, headers in rows:
