@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mesh.client.awaited import READ_S, AwaitedTopic
-from mesh.codec.letters import letter_record
+from mesh.codec.dead_letters import dead_letter_record
 from mesh.core.redelivery import Share
 from mesh.errors import (
     SubjectError,
@@ -330,7 +330,7 @@ class QueueConsumer:
                     target=at.topic,
                     identity=str(received(record).identity),
                 )
-                value, key, headers = letter_record(
+                value, key, headers = dead_letter_record(
                     letter, record.key(), record.value(), headers_of(record)
                 )
                 writer.produce(topic, value, key, at.partition, headers=headers)

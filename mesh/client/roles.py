@@ -35,7 +35,7 @@ from mesh.codec.tree_apps import (
     lease_key,
     role_key,
 )
-from mesh.codec.tree_told import decode_told
+from mesh.codec.tree_events import decode_event
 from mesh.errors import (
     DecodeError,
     SubjectError,
@@ -452,7 +452,7 @@ class Roles:
         records = self._reader.read(timeout_s, READ_LIMIT)
         for record in records:
             try:
-                self._take(decode_told(self.app, record.value() or b""))
+                self._take(decode_event(self.app, record.value() or b""))
             except DecodeError:
                 self.lost_messages += 1
         if lost := self._reader.lost():

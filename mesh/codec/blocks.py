@@ -19,7 +19,7 @@ NO_EXT = b"\x00"
 _STRING_LEAST = 1
 _ENTRY_LEAST = 2
 
-#: Names are few; if a client invents them without end, the memo starts anew.
+#: Names are few; if a client invents them without end, the memo starts over.
 _NAMES_MAX = 4_096
 _names: dict[str, bytes] = {}
 

@@ -154,8 +154,8 @@ _ENDPOINTS = "beat.endpoints"
 
 
 def _endpoints_ext(endpoints: Sequence[EndpointStatus]) -> Mapping[str, bytes]:
-    told = [[one.endpoint, one.state, one.reason] for one in endpoints]
-    return {_ENDPOINTS: json.dumps(told).encode()} if told else {}
+    rows = [[one.endpoint, one.state, one.reason] for one in endpoints]
+    return {_ENDPOINTS: json.dumps(rows).encode()} if rows else {}
 
 
 def _endpoints_of(ext: Mapping[str, bytes]) -> Sequence[EndpointStatus]:
@@ -237,9 +237,9 @@ _TREES = "beat.trees"
 def _trees_of(ext: Mapping[str, bytes]) -> TreeStatus | None:
     if _TREES not in ext:
         return None
-    told = json.loads(ext[_TREES])
-    links, colour = tuple(str(one) for one in told["links"]), str(told.get("realm_colour", ""))
-    return TreeStatus(links, int(told["refused"]), colour)
+    fields = json.loads(ext[_TREES])
+    links, colour = tuple(str(one) for one in fields["links"]), str(fields.get("realm_colour", ""))
+    return TreeStatus(links, int(fields["refused"]), colour)
 
 
 def _queues_of(ext: Mapping[str, bytes]) -> Sequence[QueueDemand]:
@@ -253,23 +253,23 @@ def _queues_of(ext: Mapping[str, bytes]) -> Sequence[QueueDemand]:
 def _beat_ext(beat: Heartbeat) -> Mapping[str, bytes]:
     ext = dict(_endpoints_ext(beat.endpoints))
     if beat.queues:
-        told = [[one.queue, one.node, *one.version, one.room] for one in beat.queues]
-        ext[_QUEUES] = json.dumps(told).encode()
+        rows = [[one.queue, one.node, *one.version, one.room] for one in beat.queues]
+        ext[_QUEUES] = json.dumps(rows).encode()
     if beat.colour:
         ext[_COLOUR] = beat.colour.encode()
     if beat.trees is not None:
-        told_trees = {"links": list(beat.trees.links), "refused": beat.trees.refused}
+        trees = {"links": list(beat.trees.links), "refused": beat.trees.refused}
         if beat.trees.realm_colour:
-            told_trees["realm_colour"] = beat.trees.realm_colour
-        ext[_TREES] = json.dumps(told_trees).encode()
+            trees["realm_colour"] = beat.trees.realm_colour
+        ext[_TREES] = json.dumps(trees).encode()
     if beat.change is not None:
         ext[_CHANGED] = _CHANGE_STATUS.encode(beat.change)
     return ext
 
 
 def _change_of(ext: Mapping[str, bytes]) -> ChangeStatus | None:
-    told = ext.get(_CHANGED)
-    return None if told is None else _CHANGE_STATUS.decode(told)
+    encoded = ext.get(_CHANGED)
+    return None if encoded is None else _CHANGE_STATUS.decode(encoded)
 
 
 _HEARTBEAT = RecordCodec[Heartbeat](

@@ -112,7 +112,7 @@ class DisableKey:
     """An operator's record on `mesh.config`: a link is disabled; the part of one of its ends.
 
     Attributes:
-        node, neighbour: The end that is told, and the other one.
+        node, neighbour: The end that the record is for, and the other one.
     """
 
     node: str
@@ -248,7 +248,7 @@ def pause_key(key: PauseKey) -> bytes:
 
 
 def disable_key(key: DisableKey) -> bytes:
-    """Return the key on `mesh.config` of a link that is disabled, as one of its ends is told."""
+    """Return the key on `mesh.config` by which one end of a disabled link learns of it."""
     return f"disable {key.node} {key.neighbour}".encode()
 
 

@@ -23,8 +23,15 @@ def _ext_of(value: NodeLinks) -> Mapping[str, bytes]:
     if value.word is not None:
         ext[_WORD] = [value.word.attempt, value.word.facts, value.word.step]
     if value.answer != Answer():
-        told = value.answer
-        ext[_ANSWER] = [told.to, told.attempt, told.number, told.asked, told.done, told.is_idle]
+        answer = value.answer
+        ext[_ANSWER] = [
+            answer.to,
+            answer.attempt,
+            answer.number,
+            answer.asked,
+            answer.done,
+            answer.is_idle,
+        ]
     return {key: json.dumps(one).encode() for key, one in ext.items()}
 
 

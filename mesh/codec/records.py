@@ -86,13 +86,13 @@ class RecordCodec(Generic[T]):
             value = self.from_fields(schemaless_reader(buffer, parsed(self.name), None))
         except _NOT_AVRO as error:
             raise DecodeError(
-                f"{self.name}: not a record of version {VERSION}: {_told(error)}"
+                f"{self.name}: not a record of version {VERSION}: {_cause(error)}"
             ) from error
         if buffer.tell() != len(data):
             raise DecodeError(f"{self.name}: {len(data) - buffer.tell()} bytes too many")
         return value
 
 
-def _told(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     text = str(error).partition("\n")[0]
     return text or "the bytes end too early"

@@ -1,4 +1,4 @@
-"""What standbys of a node have told on `learned`. Spec: K16, K21."""
+"""What standbys of a node have written to `learned`. Spec: K16, K21."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mesh.errors import ProtocolError
 from mesh.model.state import Standby
 
 GONE_MS = 600_000
-"""So much older than the newest of all, by the brokers' clock, a standby's word is cleared away."""
+"""A standby's record this much older than the newest one, by the brokers' clock, is deleted."""
 
-Told = tuple[bytes | None, bytes | None, int]
+LearnedRecord = tuple[bytes | None, bytes | None, int]
 """Key and value of a record, and when it was appended, in ms since 1970."""
 
 
-def standbys(records: Iterable[Told]) -> Mapping[str, tuple[Standby, int]]:
-    """Return the newest word of each standby, and when that was appended."""
+def standbys(records: Iterable[LearnedRecord]) -> Mapping[str, tuple[Standby, int]]:
+    """Return the newest record of each standby, and when it was appended."""
     found: dict[str, tuple[Standby, int]] = {}
     for raw, value, at_ms in records:
         try:
@@ -32,7 +32,7 @@ def standbys(records: Iterable[Told]) -> Mapping[str, tuple[Standby, int]]:
     return found
 
 
-def gone(records: Sequence[Told]) -> Sequence[str]:
-    """Return the standbys that have told nothing for long."""
+def gone(records: Sequence[LearnedRecord]) -> Sequence[str]:
+    """Return the standbys that have written nothing for long."""
     newest_ms = max((at_ms for _, _, at_ms in records), default=0)
     return [name for name, (_, at_ms) in standbys(records).items() if newest_ms - at_ms > GONE_MS]

@@ -96,8 +96,8 @@ def _located(error: str) -> str:
     place = f"character {column}" if line == "1" else f"line {line}, character {column}"
     if "Recursion limit" in what:
         return "the condition is nested too deeply; write it with fewer brackets"
-    told = what.partition(" expecting ")[0].removeprefix("Syntax error: ")
-    return f"the condition does not parse at {place}: {told}"
+    complaint = what.partition(" expecting ")[0].removeprefix("Syntax error: ")
+    return f"the condition does not parse at {place}: {complaint}"
 
 
 def _unknown(program: Program) -> Iterator[str]:

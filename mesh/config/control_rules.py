@@ -55,7 +55,7 @@ def _faults(
     if isinstance(node, str) and node not in nodes:
         hint = nearest(node, list(nodes)) or "; none is declared"
         yield ("node",), "UNKNOWN_NODE", f"no node is called {node!r}{hint}"
-    if not kinds and not one.keys() - _KEYS:  # one that is misspelt is told by its shape
+    if not kinds and not one.keys() - _KEYS:  # a misspelt one is reported by its shape
         yield (), "MISSING_KEY", "say what it does: give static or local, with a filter"
     if len(kinds) > 1:
         message = "has static and local; keep one, and list the other as a control of its own"

@@ -34,16 +34,16 @@ def exclusive_faults(zones: Mapping[str, object], members: Members) -> Iterator[
     """
     clusters = [name for name in members if _says(zones[name], "kind") == ZoneKind.CLUSTER]
     exclusive = [name for name in members if _says(zones[name], "exclusive") is True]
-    told: dict[tuple[str, frozenset[str]], None] = {}
+    reported: dict[tuple[str, frozenset[str]], None] = {}
     for zone in exclusive:
         for node in members[zone]:
             cluster = _cluster_beside(node, zone, clusters, exclusive, members)
             for fellow in dict.fromkeys([node, *members.get(cluster, ())]):
                 for other in members:
                     pair = (cluster or node, frozenset((zone, other)))
-                    if other in (zone, cluster) or fellow not in members[other] or pair in told:
+                    if other in (zone, cluster) or fellow not in members[other] or pair in reported:
                         continue
-                    told[pair] = None
+                    reported[pair] = None
                     yield Fault(_text(fellow, node, other, zone, cluster), members[other][fellow])
 
 

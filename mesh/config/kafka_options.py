@@ -95,7 +95,7 @@ JAVA_NAMES: Mapping[str, str] = {
 
 SERVERS = "bootstrap.servers"
 
-TOLD = frozenset(
+PUBLISHED_OPTIONS = frozenset(
     {
         SERVERS,
         "security.protocol",
@@ -167,10 +167,12 @@ _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 _RULE = "write host:port, several separated by commas"
 
 
-def told_options(options: Mapping[str, str]) -> Mapping[str, str]:
+def published_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return what a record says of a Kafka cluster, or what is taken from one. No references."""
     return {
-        option: value for option, value in options.items() if option in TOLD and "${" not in value
+        option: value
+        for option, value in options.items()
+        if option in PUBLISHED_OPTIONS and "${" not in value
     }
 
 

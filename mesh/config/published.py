@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from mesh.config.kafka_options import SERVERS, told_options
+from mesh.config.kafka_options import SERVERS, published_options
 from mesh.config.located import parse_document
 from mesh.config.topology_file import topology_of
 from mesh.config.topology_writer import topology_document
@@ -31,14 +31,14 @@ def published_document(topology: Topology) -> Mapping[str, object]:
     """Return the document of a topology file as records carry it.
 
     Of Kafka clusters it says where they are and how clients of them are tuned. Credentials, and
-    references to them, stay in the files of those who connect: `TOLD` lists what is told.
+    references to them, stay in the files of those who connect: see `PUBLISHED_OPTIONS`.
     """
-    return topology_document(_told(topology))
+    return topology_document(_published(topology))
 
 
-def _told(topology: Topology) -> Topology:
+def _published(topology: Topology) -> Topology:
     kafka = {
-        name: replace(one, options=told_options(one.options))
+        name: replace(one, options=published_options(one.options))
         for name, one in topology.kafka.items()
     }
     return replace(topology, kafka=kafka)
@@ -83,7 +83,7 @@ def published_topology(text: str) -> Topology:
     Raises:
         ConfigError: It describes none that is known here; a newer version may have written it.
     """
-    return _told(topology_of(parse_document(text.encode(), _NAME)))
+    return _published(topology_of(parse_document(text.encode(), _NAME)))
 
 
 def as_yaml_file(document: Mapping[str, object]) -> str:

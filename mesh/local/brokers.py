@@ -76,7 +76,7 @@ def start_brokers(
         jvm: Java options, `YOUNG_JVM` or `STEADY_JVM`.
         outside: Ways in from other machines, by name.
         deadline_s: For all of them together, in seconds, without the fetching of jars.
-        progress: Told what is going on, in short lines.
+        progress: Called with short lines about what is going on.
 
     Raises:
         StartError: One of them could not start; none is left running.

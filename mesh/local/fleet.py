@@ -74,7 +74,7 @@ class Fleet:
             apart: Topologies of nodes that read files of their own; then nothing is put in force.
             outside: Ways in from other machines to embedded Kafka clusters, by name.
             software: Java and Kafka's jars; None finds or fetches them where they are needed.
-            progress: Told what is going on.
+            progress: Called with lines about what is going on.
 
         Raises:
             StartError: A broker could not be started.
@@ -140,8 +140,8 @@ class Fleet:
         """Start the embedded Kafka clusters of a topology that are not there yet.
 
         Returns:
-            It with the addresses of all that came after the fleet's start: workers that run
-            were told only those of the start, so the others must stand in what is put in force.
+            It with the addresses of all that joined after the fleet's start: running workers
+            know only those of the start, so the others must stand in what is put in force.
 
         Raises:
             StartError: A broker could not be started.

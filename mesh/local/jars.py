@@ -107,7 +107,7 @@ def find_kafka(
         jar_set: Which jars.
         cache: Cache folder; None is `cache_folder()`.
         java_home: As `find_java`.
-        progress: Told what is going on, in short lines.
+        progress: Called with short lines about what is going on.
 
     Raises:
         StartError: No Java, no Ivy, or the jars cannot be fetched.
@@ -212,11 +212,11 @@ def _run_ivy(jar_set: JarSet, work: Path, root: Path, java: Path, progress: Prog
 def _follow(process: Process, progress: Progress) -> None:
     """Wait for Ivy within the deadline and tell how far it is."""
     end_s = time.monotonic() + _FETCH_DEADLINE_S
-    told = 0
+    reported = 0
     while not process.wait(_POLL_S) and time.monotonic() < end_s:
         fetched = process.log.read_text(encoding="utf-8", errors="replace").count("[SUCCESSFUL ]")
-        if fetched >= told + 10:
-            told = fetched
+        if fetched >= reported + 10:
+            reported = fetched
             progress(f"fetched {fetched} jars so far")
 
 

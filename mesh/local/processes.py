@@ -65,7 +65,7 @@ class Process:
         return float(times.user + times.system)
 
     def wait(self, deadline_s: float) -> bool:
-        """Wait at most `deadline_s` seconds for the end; return whether it came."""
+        """Wait at most `deadline_s` seconds for the process to end; return whether it did."""
         try:
             self._popen.wait(timeout=max(0.0, deadline_s))
         except subprocess.TimeoutExpired:

@@ -44,7 +44,7 @@ class Stopping:
 
     Attributes:
         scratch: Folders that are removed even if the work is left behind.
-        screen: Told when the work is left behind, to give the terminal back.
+        screen: Notified when the work is left behind, to give the terminal back.
     """
 
     scratch: list[Path] = field(default_factory=list)
@@ -98,7 +98,7 @@ def run_stoppable(work: Callable[[Stopping], int], *, progress: Progress) -> int
 
     Args:
         work: Gets the `Stopping` it must look at; returns an exit code.
-        progress: Told, in one line, that a signal came.
+        progress: Called with one line when a signal arrives.
 
     Returns:
         The exit code of the work, or 128 and the signal's number if it was stopped.
@@ -138,7 +138,7 @@ def _run(work: Callable[[Stopping], int], stopping: Stopping, outcome: _Outcome)
 
 
 def _ends(thread: threading.Thread, stopping: Stopping, received: list[int]) -> bool:
-    """Wait for the end of work that was asked to stop; say whether it came."""
+    """Wait for the end of work that was asked to stop; return whether it ended."""
     looks = 0
     while thread.is_alive():
         looks += 1
@@ -173,7 +173,7 @@ def work_folder(
 ) -> Iterator[Path]:
     """Give a folder for data and logs: the chosen one, or a scratch one that is removed.
 
-    A scratch folder stays after an error, for its logs, and `progress` is told where. What
+    A scratch folder stays after an error, for its logs, and `progress` says where. What
     killed programs left behind is removed first.
     """
     if chosen is not None:

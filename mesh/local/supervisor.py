@@ -53,7 +53,7 @@ class Supervisor:
 
     Attributes:
         fleet: Brokers that run; no node does yet.
-        progress: Told of every start and end.
+        progress: Called with a line for every start and end.
         now_s: Monotonic clock.
         restarts: How often something was started again.
     """

@@ -1,4 +1,4 @@
-"""A whole mesh on this machine, kept running until told to stop."""
+"""A whole mesh on this machine, kept running until asked to stop."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def run_up(
         addresses: Of Kafka clusters that run already.
         software: Java and jars, needed if any Kafka cluster is embedded.
         workers: Processes per node.
-        duration_s: How long to run; 0 until told to stop.
+        duration_s: How long to run; 0 until asked to stop.
         stopping: Tells when to stop.
-        progress: Told what is going on.
+        progress: Called with lines about what is going on.
 
     Returns:
         Exit code 0: the mesh served and was stopped on purpose.
@@ -49,7 +49,7 @@ def run_up(
     Raises:
         StartError: Something could not be started.
         TransportUnavailableError: A given Kafka cluster does not answer.
-        StoppedError: Told to stop before the mesh served.
+        StoppedError: Asked to stop before the mesh served.
     """
     fleet = Fleet.start(
         topology,
@@ -85,7 +85,7 @@ def software_for(
         topology: The mesh.
         addresses: Of Kafka clusters that run already.
         environment: `MESH_CACHE` and `JAVA_HOME` count.
-        progress: Told what is going on.
+        progress: Called with lines about what is going on.
 
     Raises:
         StartError: They cannot be had.

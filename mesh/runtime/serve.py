@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from mesh.config.kafka_options import SERVERS, told_options
+from mesh.config.kafka_options import SERVERS, published_options
 from mesh.config.references import files_of, resolve_options
 from mesh.errors import ConfigError, Problem, TransportDeniedError, TransportError
 from mesh.model.topics import TopicNames
@@ -192,7 +192,7 @@ class Serving:
         own = self.topology.kafka.get(name) or self.read_file().get(name)
         if own is not None:
             return resolve_options(own.options, environment=self.environment, where=where)
-        options = told_options(topology.kafka[name].options)
+        options = published_options(topology.kafka[name].options)
         lacking = "an address" if SERVERS not in options else "credentials"
         if SERVERS not in options or options.get("security.protocol", "").startswith("SASL"):
             message = f"is new to this node and wants {lacking}: add it to the node's own file"

@@ -80,9 +80,9 @@ class ConfigWriters:
             except TransportError as error:
                 faults.setdefault(name, f"{name} ({error})")
         if faults:
-            told = ", ".join(fault for _, fault in sorted(faults.items()))
+            clusters = ", ".join(fault for _, fault in sorted(faults.items()))
             raise TransportError(
-                f"{what} did not reach Kafka cluster {told}; give the same command again"
+                f"{what} did not reach Kafka cluster {clusters}; give the same command again"
             )
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ def write_disabled(
         unreachable: Kafka clusters that are known not to answer, with the reason.
 
     Returns:
-        Ends that could not be told, with the reason; the others are.
+        Ends that could not be notified, with the reason; the others were.
     """
     value = None if why is None else encode_pause(why)
     failed: dict[DisableKey, str] = {}

@@ -35,7 +35,7 @@ def open_links(
 
 def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
     """Say whether a node is not to hear a neighbour, or reports that it cannot. Spec: K24, K32."""
-    # Perhaps only one end could be told; and the node may call a disabled link full.
+    # Perhaps only one end was notified; and the node may call a disabled link full.
     return is_to_be_disabled(view, node, neighbour) or is_unheard(view, node, neighbour)
 
 

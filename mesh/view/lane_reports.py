@@ -116,7 +116,7 @@ class LaneReports:
                 for record in self._new(name, kafka, self._places[name]):
                     self._take(record)
             except TransportError:
-                continue  # told by whoever asks the same Kafka cluster for offsets
+                continue  # reported by the query for offsets of the same Kafka cluster
 
     def _new(
         self,

@@ -191,7 +191,7 @@ class MeshView:
             try:
                 records.extend(how(self._follower(kafka)))
             except TransportError as error:
-                return records, str(error)  # what came before it is not read again
+                return records, str(error)  # earlier records are not read again
             return records, None
 
         found = map(read, places) if self._executor is None else self._executor.map(read, places)

@@ -153,8 +153,8 @@ def announced(record: Record) -> Loss | None:
     if [name for name, _ in headers] != [GAP_HEADER]:
         return None
     try:
-        told = json.loads(headers[0][1] or b"")
-        return Loss(**{**told, "path": tuple(told["path"])})
+        fields = json.loads(headers[0][1] or b"")
+        return Loss(**{**fields, "path": tuple(fields["path"])})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DecodeError(f"no announcement of a loss: {headers[0][1]!r:.300}") from error
 

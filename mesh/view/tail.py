@@ -47,7 +47,7 @@ class Tail:
             TransportError: The Kafka cluster does not answer.
         """
         for place in self._now.lost():
-            self._begins.pop(place, None)  # its topic was made anew
+            self._begins.pop(place, None)  # its topic was recreated
         missing = [place for place in self._wanted if place not in self._begins]
         if not missing:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.codec.letters import letter_record
+from mesh.codec.dead_letters import dead_letter_record
 from mesh.errors import TransportError
 from mesh.model.state import DeadLetter
 from mesh.runtime.lane.batch import Batch
@@ -68,5 +68,5 @@ def write_letter(
         value: Likewise.
         headers: Likewise.
     """
-    refused, name, told = letter_record(letter, key, value, headers)
+    refused, name, told = dead_letter_record(letter, key, value, headers)
     writer.produce(place.topic, refused, name, place.partition, headers=told)

@@ -15,7 +15,7 @@ from functools import partial
 import structlog
 
 from mesh.codec.tree_apps import encode_wish, lease_key, role_key
-from mesh.codec.tree_told import encode_told
+from mesh.codec.tree_events import encode_event
 from mesh.codec.trees import encode_frame
 from mesh.errors import LocalProtocolError, TransportError
 from mesh.model.topics import TopicNames
@@ -73,7 +73,7 @@ class TreeWriter:
                 case Transmit():
                     self._transmit(effect)
                 case Tell(app, told):
-                    self._tell(app, encode_told(told))
+                    self._tell(app, encode_event(told))
                 case WriteRole(key, wish):
                     topic = self._names.roles(self.node)
                     self._writer.produce(topic, encode_wish(wish), role_key(key), 0)

@@ -14,7 +14,7 @@ from mesh.codec.tree_apps import (
     lease_key,
     role_key,
 )
-from mesh.codec.tree_told import decode_told, encode_told
+from mesh.codec.tree_events import decode_event, encode_event
 from mesh.errors import DecodeError
 from mesh.model.tree_apps import (
     Answered,
@@ -115,7 +115,7 @@ def test_what_an_application_says_comes_back_as_it_was(said: AppSaid) -> None:
 
 @pytest.mark.parametrize("told", TOLD, ids=lambda one: type(one).__name__)
 def test_what_an_application_is_told_comes_back_as_it_was(told: AppTold) -> None:
-    assert decode_told("me", encode_told(told)) == told
+    assert decode_event("me", encode_event(told)) == told
 
 
 def test_wishes_and_leases_come_back_as_they_were() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mesh.config.kafka_options import TOLD
+from mesh.config.kafka_options import PUBLISHED_OPTIONS
 from mesh.config.published import published_text, published_topology
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.kafka.settings import is_secret
@@ -45,7 +45,7 @@ def test_a_record_holds_no_credentials_and_no_references(option: str, value: str
     assert json.loads(text)["spec"]["kafka"] == {"k": {"bootstrap.servers": ADDRESS}}
     assert CANARY not in text
     assert is_secret(option)
-    assert option not in TOLD
+    assert option not in PUBLISHED_OPTIONS
 
 
 @pytest.mark.parametrize(

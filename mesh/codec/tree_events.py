@@ -1,4 +1,4 @@
-"""What applications are told by the tree layer of their node: JSON on `app.APP`.
+"""Events that the tree layer of a node sends to its applications: JSON on `app.APP`.
 
 Spec: kafka.md 1; tree_layer 8, 13.
 """
@@ -44,101 +44,106 @@ from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.trees import Colour, Extent, InstanceId, MessageId
 
 
-def encode_told(told: AppTold) -> bytes:
+def encode_event(event: AppTold) -> bytes:
     """Return the value of a record of `app.APP`; `event` says what it is."""
-    return json_bytes(_told(told))
+    return json_bytes(_event_fields(event))
 
 
-def _told(told: AppTold) -> Fields:
-    match told:
+def _event_fields(event: AppTold) -> Fields:
+    match event:
         case Delivered():
-            return _message(told)
+            return _message(event)
         case Snooped():
-            return _snooped(told)
+            return _snooped(event)
         case Answered():
-            cause = {} if told.cause is None else {"cause": told.cause}
-            items = [content_fields("text", item) for item in told.items]
-            said = {"call": told.call, "kind": told.kind, "last": told.is_last, "items": items}
+            cause = {} if event.cause is None else {"cause": event.cause}
+            items = [content_fields("text", item) for item in event.items]
+            said = {"call": event.call, "kind": event.kind, "last": event.is_last, "items": items}
             return {"event": "reply", **said, **cause}
         case RoleTaken():
-            kept = {"exclusive": told.is_exclusive, "extent": told.extent}
-            instance = {**place_fields(told.address), "iid": f"{told.iid:x}"}
-            return {"event": "role_taken", **instance, "granted": told.is_granted, **kept}
+            kept = {"exclusive": event.is_exclusive, "extent": event.extent}
+            instance = {**place_fields(event.address), "iid": f"{event.iid:x}"}
+            return {"event": "role_taken", **instance, "granted": event.is_granted, **kept}
         case RoleLost():
-            instance = {**place_fields(told.address), "iid": f"{told.iid:x}"}
-            return {"event": "role_lost", **instance, "why": told.why}
+            instance = {**place_fields(event.address), "iid": f"{event.iid:x}"}
+            return {"event": "role_lost", **instance, "why": event.why}
         case Refused():
-            place = {} if told.address is None else place_fields(told.address)
-            why = {"call": told.call, "code": told.code, "text": told.text}
+            place = {} if event.address is None else place_fields(event.address)
+            why = {"call": event.call, "code": event.code, "text": event.text}
             return {"event": "refused", **why, **place}
         case PartitionSuspected():
-            return {"event": "link_lost", "link": told.link}
+            return {"event": "link_lost", "link": event.link}
         case Unpartitioned():
-            ends = {"id": f"{told.id:x}", "scope": told.scope, "near": told.near, "far": told.far}
-            sides = {"near_colour": told.near_colour, "far_colour": told.far_colour}
+            ends = {
+                "id": f"{event.id:x}",
+                "scope": event.scope,
+                "near": event.near,
+                "far": event.far,
+            }
+            sides = {"near_colour": event.near_colour, "far_colour": event.far_colour}
             before = {key: str(one) for key, one in sides.items() if one is not None}
-            return {"event": "heal", **ends, "colour": str(told.colour), **before}
+            return {"event": "heal", **ends, "colour": str(event.colour), **before}
         case ColourChanged():
-            old = {} if told.old is None else {"old": str(told.old)}
+            old = {} if event.old is None else {"old": str(event.old)}
             return {
                 "event": "colour",
-                "scope": told.scope,
+                "scope": event.scope,
                 **old,
-                "new": str(told.new),
-                "reason": told.reason,
+                "new": str(event.new),
+                "reason": event.reason,
             }
         case TreeBuilt():
-            protocol = {"protocol": told.protocol} if told.protocol else {}
-            return {"event": "tree_built", "tree": told.tree, **protocol}
+            protocol = {"protocol": event.protocol} if event.protocol else {}
+            return {"event": "tree_built", "tree": event.tree, **protocol}
         case SplitTold():
-            return {"event": "split", "reached": list(told.reached), "lost": list(told.lost)}
+            return {"event": "split", "reached": list(event.reached), "lost": list(event.lost)}
         case JoinTold():
-            nodes = {"reached": list(told.reached), "lost": list(told.lost)}
-            return {"event": "joined", **nodes, "joined": list(told.joined)}
+            nodes = {"reached": list(event.reached), "lost": list(event.lost)}
+            return {"event": "joined", **nodes, "joined": list(event.joined)}
         case Served():
-            hello = {"hello": told.hello} if told.hello else {}
-            return {"event": "served", "uuid": told.uuid, "epoch": told.epoch, **hello}
+            hello = {"hello": event.hello} if event.hello else {}
+            return {"event": "served", "uuid": event.uuid, "epoch": event.epoch, **hello}
         case Expired():
             return {"event": "expired"}
         case RoutesTold():
-            return _routes(told)
+            return _routes(event)
 
 
-def _message(told: Delivered) -> Fields:
+def _message(event: Delivered) -> Fields:
     return {
         "event": "message",
-        "id": f"{told.mid:x}",
-        **place_fields(told.address),
-        "iid": f"{told.iid:x}",
-        **content_fields("payload", told.payload),
-        **(content_fields("header", told.header) if told.header else {}),
-        **({"protocol": told.protocol} if told.protocol else {}),
-        "wants_answer": told.wants_answer,
-        "endpoint": told.is_endpoint,
-        "hops": told.hops,
+        "id": f"{event.mid:x}",
+        **place_fields(event.address),
+        "iid": f"{event.iid:x}",
+        **content_fields("payload", event.payload),
+        **(content_fields("header", event.header) if event.header else {}),
+        **({"protocol": event.protocol} if event.protocol else {}),
+        "wants_answer": event.wants_answer,
+        "endpoint": event.is_endpoint,
+        "hops": event.hops,
     }
 
 
-def _snooped(told: Snooped) -> Fields:
+def _snooped(event: Snooped) -> Fields:
     return {
         "event": "snooped",
-        **({"token": f"{told.token:x}"} if told.token else {}),
-        "id": f"{told.mid:x}",
-        **place_fields(told.address),
-        **({"iid": f"{told.iid:x}"} if told.iid else {}),
-        **({"protocol": told.protocol} if told.protocol else {}),
-        **(content_fields("header", told.header) if told.header else {}),
-        "options": [name for name in OPTIONS if getattr(told.options, name)],
-        "items": [content_fields("text", item) for item in told.items],
-        "link": told.link,
-        "hops": told.hops,
-        "has_role": told.has_role,
-        **({} if told.kind is None else {"kind": told.kind, "last": told.is_last}),
-        **({"endpoint": True} if told.is_endpoint else {}),
+        **({"token": f"{event.token:x}"} if event.token else {}),
+        "id": f"{event.mid:x}",
+        **place_fields(event.address),
+        **({"iid": f"{event.iid:x}"} if event.iid else {}),
+        **({"protocol": event.protocol} if event.protocol else {}),
+        **(content_fields("header", event.header) if event.header else {}),
+        "options": [name for name in OPTIONS if getattr(event.options, name)],
+        "items": [content_fields("text", item) for item in event.items],
+        "link": event.link,
+        "hops": event.hops,
+        "has_role": event.has_role,
+        **({} if event.kind is None else {"kind": event.kind, "last": event.is_last}),
+        **({"endpoint": True} if event.is_endpoint else {}),
     }
 
 
-def _snooped_told(app: str, fields: JsonFields) -> Snooped:
+def _read_snooped(app: str, fields: JsonFields) -> Snooped:
     options = fields.texts("options")
     return Snooped(
         app,
@@ -159,23 +164,23 @@ def _snooped_told(app: str, fields: JsonFields) -> Snooped:
     )
 
 
-def _routes(told: RoutesTold) -> Fields:
+def _routes(event: RoutesTold) -> Fields:
     return {
         "event": "routes",
-        "call": told.call,
-        **place_fields(told.address),
-        "certain": told.is_certain,
+        "call": event.call,
+        **place_fields(event.address),
+        "certain": event.is_certain,
         "routes": [
             {"scope": one.scope, "iid": f"{one.iid:x}", "link": one.link, "seq": one.seq,
              "hops": one.hops, "reason": one.reason, "age_s": one.age_ms / 1000}
-            for one in told.routes
+            for one in event.routes
         ],
-        "links": list(told.links),
-        "colour": told.colour,
+        "links": list(event.links),
+        "colour": event.colour,
     }  # fmt: skip
 
 
-def _routes_told(app: str, fields: JsonFields) -> RoutesTold:
+def _read_routes(app: str, fields: JsonFields) -> RoutesTold:
     return RoutesTold(
         app,
         fields.text("call"),
@@ -205,12 +210,12 @@ def _colour(text: str) -> Colour:
         raise DecodeError(f"no colour is {shown(text)}") from error
 
 
-def _colour_if_told(fields: JsonFields, key: str) -> Colour | None:
+def _read_colour_if_present(fields: JsonFields, key: str) -> Colour | None:
     label = fields.text(key, "")
     return _colour(label) if label else None
 
 
-def decode_told(app: str, value: bytes) -> AppTold:
+def decode_event(app: str, value: bytes) -> AppTold:
     """Return what a record of `app.APP` tells; keys of later releases are passed over.
 
     Raises:
@@ -224,7 +229,7 @@ def decode_told(app: str, value: bytes) -> AppTold:
     return read(app, fields)
 
 
-def _message_told(app: str, fields: JsonFields) -> Delivered:
+def _read_message(app: str, fields: JsonFields) -> Delivered:
     return Delivered(
         app,
         MessageId(fields.hexadecimal("id")),
@@ -239,7 +244,7 @@ def _message_told(app: str, fields: JsonFields) -> Delivered:
     )
 
 
-def _reply_told(app: str, fields: JsonFields) -> Answered:
+def _read_reply(app: str, fields: JsonFields) -> Answered:
     cause = fields.text("cause", "")
     return Answered(
         app,
@@ -280,15 +285,15 @@ def _heal(_: str, fields: JsonFields) -> Unpartitioned:
         fields.text("near"),
         fields.text("far"),
         _colour(fields.text("colour")),
-        _colour_if_told(fields, "near_colour"),
-        _colour_if_told(fields, "far_colour"),
+        _read_colour_if_present(fields, "near_colour"),
+        _read_colour_if_present(fields, "far_colour"),
     )
 
 
-def _colour_told(_: str, fields: JsonFields) -> ColourChanged:
+def _read_colour(_: str, fields: JsonFields) -> ColourChanged:
     return ColourChanged(
         fields.word("scope", Extent),
-        _colour_if_told(fields, "old"),
+        _read_colour_if_present(fields, "old"),
         _colour(fields.text("new")),
         fields.word("reason", ColourReason),
     )
@@ -307,20 +312,20 @@ def _served(app: str, fields: JsonFields) -> Served:
 
 
 _READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
-    "message": _message_told,
-    "reply": _reply_told,
-    "snooped": _snooped_told,
+    "message": _read_message,
+    "reply": _read_reply,
+    "snooped": _read_snooped,
     "role_taken": _role_taken,
     "role_lost": _role_lost,
     "refused": _refused,
     "link_lost": lambda _, fields: PartitionSuspected(fields.text("link")),
     "heal": _heal,
-    "colour": _colour_told,
+    "colour": _read_colour,
     "tree_built": _tree_built,
     "joined": _joined,
     "split": lambda _, fields: SplitTold(fields.texts("reached"), fields.texts("lost")),
     "served": _served,
     "expired": lambda app, _: Expired(app),
-    "routes": _routes_told,
+    "routes": _read_routes,
 }
 """What `event` says -> how the rest is read."""

@@ -1,4 +1,4 @@
-"""Dead letters as records: what is refused, cut to what is kept, and why. Spec: kafka.md 1."""
+"""Dead letters as records: the refused record, truncated, and why. Spec: kafka.md 1."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ HEADERS_KEPT = 16_000
 """Most bytes of each part that a dead letter keeps."""
 
 
-def letter_record(
-    letter: DeadLetter, key: bytes | None, value: bytes | None, headers: Headers
+def dead_letter_record(
+    dead_letter: DeadLetter, key: bytes | None, value: bytes | None, headers: Headers
 ) -> tuple[bytes | None, bytes | None, Headers]:
     """Return (value, key, headers) of a dead letter.
 
     Args:
-        letter: What it says; the sizes are filled in here.
+        dead_letter: What it says; the sizes are filled in here.
         key: Of the record that is refused; cut to what is kept, as the following.
         value: Likewise.
         headers: Likewise.
     """
-    told = replace(
-        letter,
+    sized = replace(
+        dead_letter,
         key_size=len(key or b""),
         value_size=len(value or b""),
         headers_size=sum(len(name) + len(content or b"") for name, content in headers),
@@ -35,7 +35,7 @@ def letter_record(
     return (
         value[:VALUE_KEPT] if value is not None else None,
         key[:KEY_KEPT] if key is not None else None,
-        [*_kept(headers), (MESH_HEADER, encode_dead_letter(told))],
+        [*_kept(headers), (MESH_HEADER, encode_dead_letter(sized))],
     )
 
 
