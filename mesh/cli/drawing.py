@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.render import Output, as_json, standard_output
+from mesh.cli.render import Output, View, as_json, console, render, standard_output
 from mesh.cli.target import HERE, Target
 from mesh.cli.topology import topology_in_question
 
 if TYPE_CHECKING:
     from mesh.model.topology import Link, Topology, Zone
+
+
+_WIDTH = 78
+"""Lines are no longer, however wide the terminal is."""
 
 
 class Drawing(StrEnum):
@@ -45,7 +49,9 @@ def topology_command(
     found = topology_in_question(path, asked, target)
     match output:
         case Drawing.TEXT:
-            text = as_text(found)
+            view = View(data={}, table=lambda: as_text(found, min(_WIDTH, console().width)))
+            render(view, Output.TABLE)
+            return
         case Drawing.MERMAID:
             text = as_mermaid(found)
         case Drawing.DOT:
@@ -56,7 +62,7 @@ def topology_command(
         sys.stdout.write(text + "\n")
 
 
-def as_text(topology: Topology) -> str:
+def as_text(topology: Topology, width: int) -> str:
     """Return a topology for people: zones as groups, and who connects them."""
     from mesh.core.ways import directions
 
@@ -65,12 +71,12 @@ def as_text(topology: Topology) -> str:
     kafka = _count(len(topology.kafka), "Kafka cluster")
     counts = f"{_count(len(topology.zones), 'zone')}, {_count(len(topology.links), 'link')}"
     lines = [f"{topology.name}: {_count(len(topology.nodes), 'node')} on {kafka}, {counts}", ""]
-    width = max(map(len, topology.kafka), default=0)
+    longest = max(map(len, topology.kafka), default=0)
     for name in topology.kafka:
         here = [node for node, one in topology.nodes.items() if one.kafka == name]
-        lines += _folded(f"Kafka cluster {name:{width}}  ", here or ["no node"])
+        lines += _folded(f"Kafka cluster {name:{longest}}  ", here or ["no node"], width)
     for zone in topology.zones.values():
-        lines += ["", _headline(zone), *_members(zone, leads)]
+        lines += ["", _headline(zone), *_members(zone, leads, width)]
     several = [f"{node} ({', '.join(zones)})" for node, zones in zones_of.items() if zones[1:]]
     gateways = [node for node in topology.nodes if _is_gateway(topology, node)]
     alone = [node for node, zones in zones_of.items() if not zones]
@@ -82,7 +88,7 @@ def as_text(topology: Topology) -> str:
         ("not linked        ", alone),
     ):
         if names:
-            lines += _folded(title, names)
+            lines += _folded(title, names, width)
     return "\n".join(lines)
 
 
@@ -140,12 +146,12 @@ def _headline(zone: Zone) -> str:
     return f"zone {zone.name}{title}  {zone.kind}{marks}: {counts}"
 
 
-def _members(zone: Zone, leads: Mapping[Link, Sequence[tuple[str, str]]]) -> list[str]:
+def _members(zone: Zone, leads: Mapping[Link, Sequence[tuple[str, str]]], width: int) -> list[str]:
     """Return who is linked in a zone: the nodes of a full one, the links of any other."""
     if len(zone.nodes) > 2 and [link.ends for link in zone.links] == list(
         combinations(zone.nodes, 2)
     ):
-        return _folded("  each with each  ", list(zone.nodes))
+        return _folded("  each with each  ", list(zone.nodes), width)
     return _folded(
         "  ",
         [
@@ -153,18 +159,16 @@ def _members(zone: Zone, leads: Mapping[Link, Sequence[tuple[str, str]]]) -> lis
             for link in zone.links
         ]
         or ["no link"],
+        width,
     )
 
 
-_WIDTH = 78
-
-
-def _folded(title: str, names: list[str]) -> list[str]:
+def _folded(title: str, names: list[str], width: int) -> list[str]:
     """Return names separated by commas, in lines that begin below each other."""
     lines = [title]
     for index, name in enumerate(names):
         word = name + ("," if index + 1 < len(names) else "")
-        if len(lines[-1]) + len(word) > _WIDTH and lines[-1].strip() != title.strip():
+        if len(lines[-1]) + len(word) > width and lines[-1].strip() != title.strip():
             lines.append(" " * len(title))
         lines[-1] += word + " "
     return [line.rstrip() for line in lines]

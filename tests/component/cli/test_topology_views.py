@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mesh.cli.drawing import as_text
 from mesh.cli.drawing_formats import as_dot, as_mermaid
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.model.reasons import SENTENCES
@@ -95,6 +96,13 @@ def test_drawings_are_valid_and_whole(topology: Topology, draw: Any, grammar: An
 def test_quotes_cannot_end_a_label() -> None:
     topology = topology_from_mapping(AWKWARD, name='a "mesh" \\')
     assert as_dot(topology).splitlines()[0] == 'graph "a \\"mesh\\" \\\\" {'
+
+
+def test_text_is_as_narrow_as_the_terminal() -> None:
+    """Who is in several zones stands below each other where one line does not hold them."""
+    lines = as_text(load_topology(FIG36), 40).splitlines()
+    assert "in several zones  tk1 (TK, WO)," in lines
+    assert [line for line in lines if len(line) > 40 and line[:4] not in ("fig3", "zone")] == []
 
 
 def test_text_is_for_people(run: Run) -> None:
