@@ -9,7 +9,7 @@ keys.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -41,7 +41,7 @@ from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
-from streaming.tables.aggregates import batch_rows
+from streaming.tables.aggregates import DATA_ROLES, batch_rows
 from streaming.tables.columns import parsed
 from streaming.tables.rows import Batch, TopicPartition, read_batch
 from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, OUTBOX, is_of_data, place_of
@@ -140,7 +140,7 @@ class Auditor:
             ConfigError: The state beside the checkpoint is not of the batch before.
         """
         if self.is_news(kafka, batch):
-            self.absorb(self.rows(records), kafka, batch)
+            self.absorb(self.rows(records, self.positions(kafka, batch)), kafka, batch)
 
     def is_news(self, kafka: str, batch: int) -> bool:
         """Say whether a batch has not been taken yet.
@@ -155,14 +155,29 @@ class Auditor:
             raise ConfigError([Problem(code="CHECKPOINT", message=message, where=where)])
         return batch > known
 
-    def rows(self, records: DataFrame) -> Batch:
-        """Return the small rows of a micro-batch; this alone touches nothing of the state."""
+    def rows(self, records: DataFrame, ends: Mapping[TopicPartition, int] | None = None) -> Batch:
+        """Return the small rows of a micro-batch; this alone touches nothing of the state.
+
+        Args:
+            records: The micro-batch.
+            ends: Up to where it reads the partitions of its Kafka cluster; None: nobody knows.
+        """
         topology = self.topology
+        roles = DATA_ROLES if ends is None else self._roles(ends)
         with kept(
             parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
         ) as opened:
-            rows = batch_rows(opened, self.wanted, self.asked)
+            rows = batch_rows(opened, self.wanted, self.asked, roles)
             return self.only(read_batch(row[0] for row in rows.collect()))
+
+    def _roles(self, ends: Mapping[TopicPartition, int]) -> Collection[str]:
+        """Return what topics with messages a batch has read on, that ends there.
+
+        Most batches of a mesh at rest hold what nodes say of themselves, and nothing else.
+        """
+        prefix, read = self.topology.prefix, self.state.read
+        news = [place.topic for place, end in ends.items() if end != read.get(place, 0)]
+        return {place_of(prefix, one).role for one in news if is_of_data(prefix, one)}
 
     def absorb(self, rows: Batch, kafka: str, batch: int) -> None:
         """Take the small rows of a micro-batch, and judge."""

@@ -159,7 +159,8 @@ class Readings:
             try:
                 if self.auditor.is_news(kafka, batch):
                     # Others may be taken while the rows are made.
-                    rows = None if reading.is_spoiled else self.auditor.rows(records)
+                    ends = self.auditor.positions(kafka, batch)
+                    rows = None if reading.is_spoiled else self.auditor.rows(records, ends)
                     with self.lock:
                         self._absorb(rows, kafka, batch)
             except (ConfigError, TransportFencedError) as error:

@@ -7,7 +7,7 @@ field `of` that names the table; `streaming.tables.rows` reads them. Spec: perfo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -24,6 +24,9 @@ REPAIR = 1
 """Bit of a header's flags. Spec: K20."""
 
 
+DATA_ROLES = (INGRESS, ENDPOINT, OUTBOX)
+"""Topics with messages."""
+
 WANTED = "array<struct<topic: string, pattern: string>>"
 """Endpoint topics, each with a regular expression of what was ever asked for there."""
 
@@ -37,7 +40,10 @@ SUBJECTS_MAX = 20
 
 
 def batch_rows(
-    records: DataFrame, wanted: Mapping[str, str], asked: Mapping[str, str]
+    records: DataFrame,
+    wanted: Mapping[str, str],
+    asked: Mapping[str, str],
+    roles: Collection[str] = DATA_ROLES,
 ) -> DataFrame:
     """Return all small rows of a batch of parsed records, in one frame so that one job does it.
 
@@ -45,18 +51,18 @@ def batch_rows(
         records: The batch.
         wanted: Endpoint topic -> regular expression of the subjects that were ever asked for.
         asked: Outbox topic without its class -> the same of what is asked for behind its link.
+        roles: Of topics with messages that the batch has records of: a table costs as much
+            without a record as with a hundred.
     """
-    tables = (
-        *((needless_rows(records, asked),) if asked else ()),
-        unwanted_rows(records, wanted),
-        ingress_rows(records),
-        delivery_rows(records),
-        stray_rows(records),
-        frame_rows(records),
-        small_rows(records),
-        ledger_rows(records),
-        minute_rows(records),
-    )
+    tables: list[DataFrame] = [small_rows(records), ledger_rows(records), minute_rows(records)]
+    if INGRESS in roles:
+        tables.append(ingress_rows(records))
+    if ENDPOINT in roles:
+        tables += [unwanted_rows(records, wanted), delivery_rows(records)]
+    if OUTBOX in roles:
+        tables += [frame_rows(records), *((needless_rows(records, asked),) if asked else ())]
+    if ENDPOINT in roles or OUTBOX in roles:
+        tables.append(stray_rows(records))
     return reduce(DataFrame.union, tables)
 
 
