@@ -57,7 +57,7 @@ def test_a_group_goes_on_where_it_was_and_keeps_remarks(stand: Stand) -> None:
 
 
 def test_members_are_told_by_their_client_ids(stand: Stand) -> None:
-    """Whose they are can be told from the outside; who left is none any more."""
+    """Members are visible from the outside; one that left is a member no more."""
     topic = stand.topic(2)
     group = f"group.{topic}"
     admin = stand.kafka.admin()
@@ -150,7 +150,7 @@ def test_paused_partitions_rest(stand: Stand) -> None:
 
 
 def test_a_group_behind_the_log_goes_on_at_its_beginning(stand: Stand) -> None:
-    """What retention or a limit took is told elsewhere; a group is not stopped by it."""
+    """What retention or a limit took is reported elsewhere; a group is not stopped by it."""
     topic = stand.topic()
     at = TopicPartition(topic, 0)
     _write(stand, topic, b"a", b"b", b"c")

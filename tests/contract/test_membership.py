@@ -69,17 +69,17 @@ def test_lanes_that_move_away_are_told_while_nobody_else_has_them(stand: Stand) 
     first = stand.kafka.membership("first", f"group.{topic}", topic)
     _settle(stand, [first], [4])
     second = stand.kafka.membership("second", f"group.{topic}", topic)
-    told: list[tuple[frozenset[int], frozenset[int]]] = []
+    offers: list[tuple[frozenset[int], frozenset[int]]] = []
 
     def giving_up(lanes: frozenset[int]) -> None:
         second.poll()
-        told.append((lanes, second.lanes()))
+        offers.append((lanes, second.lanes()))
 
     first.giving_up = giving_up
     _settle(stand, [first, second], [2, 2])
-    assert told == [(second.lanes(), frozenset())]
+    assert offers == [(second.lanes(), frozenset())]
     first.close()
-    assert len(told) == 1, "who leaves gives up before that"
+    assert len(offers) == 1, "who leaves gives up before that"
 
 
 def test_a_group_says_whether_it_has_members(stand: Stand) -> None:

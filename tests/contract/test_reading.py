@@ -195,7 +195,7 @@ def test_reachable_says_whether_brokers_answer(stand: Stand) -> None:
 
 
 def test_a_read_tells_how_many_changes_it_knows_of(stand: Stand) -> None:
-    """So records found for a former assignment can be told from those of the present one."""
+    """So records of a former assignment can be distinguished from those of the present one."""
     place = TopicPartition(stand.topic(), 0)
     _fill(stand.kafka.writer("w"), place, 2)
     reader = stand.reader(place)

@@ -179,14 +179,14 @@ def test_a_transactional_writer_writes_in_transactions_only(stand: Stand) -> Non
 def test_who_asks_is_told_of_each_record_where_it_is_or_why_not(stand: Stand) -> None:
     """Of a topic that is missing as well; those of a writer that was not asked are counted."""
     topic = stand.topic(2)
-    told: dict[str, list[tuple[int, int, str]]] = {"there": [], "nowhere": []}
+    reports: dict[str, list[tuple[int, int, str]]] = {"there": [], "nowhere": []}
     writer = stand.kafka.writer("w", tells=True)
     for number in range(3):
         writer.produce(
-            topic, b"v", b"key", number % 2, on_delivery=lambda *what: told["there"].append(what)
+            topic, b"v", b"key", number % 2, on_delivery=lambda *what: reports["there"].append(what)
         )
-    writer.produce("no-such-topic", b"v", on_delivery=lambda *what: told["nowhere"].append(what))
+    writer.produce("no-such-topic", b"v", on_delivery=lambda *what: reports["nowhere"].append(what))
     assert writer.flush() == 1
-    assert sorted(told["there"]) == [(0, 0, ""), (0, 1, ""), (1, 0, "")]
-    [(partition, offset, why)] = told["nowhere"]
+    assert sorted(reports["there"]) == [(0, 0, ""), (0, 1, ""), (1, 0, "")]
+    [(partition, offset, why)] = reports["nowhere"]
     assert (partition, offset, bool(why)) == (-1, -1, True)

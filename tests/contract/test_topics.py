@@ -24,7 +24,7 @@ def test_create_is_idempotent_and_describe_leaves_out_the_missing(stand: Stand) 
 
 
 def test_a_new_topic_may_be_named_twice(stand: Stand) -> None:
-    """Nodes of one Kafka cluster share topics; librdkafka crashes on a name told twice."""
+    """Nodes of one Kafka cluster share topics; librdkafka crashes on a repeated name."""
     name = f"contract.{stand.mark}.twice"
     admin = stand.kafka.admin()
     topics = [TopicSpec(name=name, partitions=2), TopicSpec(name=name, partitions=2)]

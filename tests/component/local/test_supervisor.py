@@ -22,14 +22,14 @@ class Bench:
 
     folder: Path
     now_s: float = 100.0
-    told: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     starts: int = 0
     process: Process | None = None
 
     def __post_init__(self) -> None:
         topology = Topology(name="t", kafka={}, nodes={}, zones={})
         fleet = Fleet(topology, self.folder / "f.yaml", self.folder, {}, KafkaClusters({}))
-        self.supervisor = Supervisor(fleet, self.told.append, lambda: self.now_s)
+        self.supervisor = Supervisor(fleet, self.lines.append, lambda: self.now_s)
 
     def start(self, program: str = "false") -> None:
         self.starts += 1
@@ -63,9 +63,9 @@ def test_what_ends_is_started_again_after_its_back_off(bench: Bench) -> None:
     bench.supervisor.tend()
     assert bench.starts == 1
     log = bench.folder / "it.log"
-    assert bench.told == [f"it ended with code 1; starting it again in 0.5 s; log: {log}"]
+    assert bench.lines == [f"it ended with code 1; starting it again in 0.5 s; log: {log}"]
     assert bench.pass_(BACKOFF_FIRST_S) == 1
-    assert bench.told[1] == "it runs again"
+    assert bench.lines[1] == "it runs again"
 
 
 def test_back_off_doubles_up_to_its_limit(bench: Bench) -> None:
@@ -80,7 +80,7 @@ def test_who_ran_for_long_is_started_again_soon(bench: Bench) -> None:
     bench.start("true")
     bench.now_s += STEADY_S
     bench.supervisor.tend()
-    bench.told.clear()
+    bench.lines.clear()
     bench.now_s += STEADY_S
     bench.supervisor.tend()
     assert bench.pass_(2 * BACKOFF_FIRST_S) >= 1
@@ -96,5 +96,5 @@ def test_a_start_that_fails_is_told_and_tried_again(bench: Bench) -> None:
     bench.keep(refuse)
     bench.pass_(5)
     assert len(tries) >= 2
-    assert "port 9092 is in use" in bench.told
+    assert "port 9092 is in use" in bench.lines
     assert bench.supervisor.restarts == 0

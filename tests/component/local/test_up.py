@@ -16,7 +16,7 @@ from mesh.local.up import select_mesh
 def test_a_context_that_a_person_added_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And it is told what the mesh is called instead, and what wins over it."""
+    """And it says what the mesh is called instead, and what wins over it."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv(VARIABLE, raising=False)
     file = tmp_path / "mesh.yaml"
@@ -25,16 +25,16 @@ def test_a_context_that_a_person_added_stays(
     here = SimpleNamespace(
         topology=SimpleNamespace(name="prod"), file=file, addresses={"k": "localhost:1"}
     )
-    told: list[str] = []
-    select_mesh(cast("Fleet", here), told.append)
+    lines: list[str] = []
+    select_mesh(cast("Fleet", here), lines.append)
     assert (context_named("prod"), current_context()) == (
         added,
         Context("prod-2", file, {"k": "localhost:1"}, is_local=True),
     )
-    assert told == [
+    assert lines == [
         "context prod is one that you added and stays; this mesh is prod-2",
         "context prod-2 is selected: other commands speak to this mesh now",
     ]
     monkeypatch.setenv(VARIABLE, "prod")
-    select_mesh(cast("Fleet", here), told.append)
-    assert told[-1] == f"context prod-2 is selected, but {VARIABLE} says prod and wins"
+    select_mesh(cast("Fleet", here), lines.append)
+    assert lines[-1] == f"context prod-2 is selected, but {VARIABLE} says prod and wins"

@@ -32,14 +32,14 @@ def test_bytes_that_are_not_there_are_not_read(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "complaint"),
     [
         (zigzag(5) + b"abcd", "5 items at byte 0 do not fit"),
         (zigzag(-5) + zigzag(5) + b"abcd", "5 items at byte 0 do not fit"),
         (zigzag(-2) + zigzag(3) + b"abcd\0", "a block ends at byte 4 and said 5"),
     ],
 )
-def test_counts_are_refused_before_the_first_item(data: bytes, told: str) -> None:
+def test_counts_are_refused_before_the_first_item(data: bytes, complaint: str) -> None:
     """What one item takes at least says how many there can be."""
     asked = []
 
@@ -47,7 +47,7 @@ def test_counts_are_refused_before_the_first_item(data: bytes, told: str) -> Non
         asked.append(count)
         return at + count
 
-    with pytest.raises(DecodeError, match=told):
+    with pytest.raises(DecodeError, match=complaint):
         each_block(data, 0, 1, step)
     assert asked in ([], [2])
 

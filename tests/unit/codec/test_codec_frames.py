@@ -67,7 +67,7 @@ def test_what_a_key_cannot_say_is_refused_where_it_stands() -> None:
     origin = HEADER.origin
     flags = peek(KEY).table_end
     long = zigzag(1 << 31)
-    for spoilt, told in [
+    for spoilt, complaint in [
         (KEY[:3] + b"\x04" + KEY[4:], "the unknown kind 2"),
         (KEY[:3] + b"\x01" + KEY[4:], "the unknown kind -1"),
         (KEY[:at] + b"\x02" + KEY[at + 1 :], f"no truth value at byte {at}"),
@@ -76,7 +76,7 @@ def test_what_a_key_cannot_say_is_refused_where_it_stands() -> None:
         (KEY[:flags] + zigzag(-1) + KEY[flags + 1 :], "the unknown flags -1"),
         (encode_header(replace(HEADER, origin=replace(origin, count=-1))), "-1 messages"),
     ]:
-        with pytest.raises(DecodeError, match=told):
+        with pytest.raises(DecodeError, match=complaint):
             peek(spoilt)
 
 
@@ -92,7 +92,7 @@ def test_no_byte_of_a_value_may_be_missing_or_left_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "complaint"),
     [
         (value_of((0, 0), (0, 0)), "offset delta 0 after 0"),
         (value_of((1, 0), (0, 0)), "offset delta 0 after 1"),
@@ -104,13 +104,13 @@ def test_no_byte_of_a_value_may_be_missing_or_left_over() -> None:
         (value_of((0, 0), (1, 0), (2, 0)), "3 messages in a frame of 2"),
     ],
 )
-def test_a_value_that_contradicts_its_key_is_refused(value: bytes, told: str) -> None:
+def test_a_value_that_contradicts_its_key_is_refused(value: bytes, complaint: str) -> None:
     """Source order, the stretch, the subject table and the count hold, or nothing is delivered."""
-    with pytest.raises(DecodeError, match=told):
+    with pytest.raises(DecodeError, match=complaint):
         decode_messages(value, ORIGIN)
-    with pytest.raises(DecodeError, match=told):
+    with pytest.raises(DecodeError, match=complaint):
         scan_value(value, ORIGIN)
-    with pytest.raises(DecodeError, match=told):
+    with pytest.raises(DecodeError, match=complaint):
         decode_messages(value, ORIGIN, [False, False])
 
 

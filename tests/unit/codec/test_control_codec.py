@@ -145,7 +145,7 @@ def test_subscriptions_in_json_default_what_they_leave_out(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "complaint"),
     [
         (
             '{"clas": "direct"}',
@@ -169,11 +169,11 @@ def test_subscriptions_in_json_default_what_they_leave_out(
         ("{" + '"kind":{' * 100_000, ""),
     ],
 )
-def test_subscriptions_in_json_are_refused_with_the_reason(text: str, told: str) -> None:
+def test_subscriptions_in_json_are_refused_with_the_reason(text: str, complaint: str) -> None:
     """Unknown keys and values are never passed over: a typing error would subscribe wrongly."""
     with pytest.raises(DecodeError) as caught:
         decode_subscription(text.encode())
-    assert told in str(caught.value)
+    assert complaint in str(caught.value)
 
 
 def test_json_of_another_version_or_code_is_refused() -> None:

@@ -21,8 +21,8 @@ LETTER = DeadLetter(reason="QUARANTINED", detail="too large", topic="t", partiti
 
 def test_a_heartbeat_tells_which_endpoints_are_full() -> None:
     """Spec: R14."""
-    told = (EndpointStatus("orders", FULL, "発注 waits"), EndpointStatus("ticker", LOSSY, ""))
-    beat = replace(BEAT, endpoints=told)
+    value = (EndpointStatus("orders", FULL, "発注 waits"), EndpointStatus("ticker", LOSSY, ""))
+    beat = replace(BEAT, endpoints=value)
     assert decode_heartbeat(encode_heartbeat(beat)) == beat
     assert decode_heartbeat(encode_heartbeat(BEAT)) == BEAT
     assert by_fastavro("heartbeat", encode_heartbeat(BEAT))["ext"] == {}
@@ -58,7 +58,7 @@ def test_a_node_tells_which_topologies_were_in_force_before() -> None:
     """Spec: K27."""
     plain = NodeLinks(node="a", uuid="ua", cluster_id="k", digest="now")
     word, answer = Word(3, "facts", SWITCH), Answer("ub", 7, 2, SWITCH, 4, is_idle=True)
-    told = replace(plain, former=("before", "first"), word=word, answer=answer)
-    assert decode_node_links(encode_node_links(told)) == told
+    value = replace(plain, former=("before", "first"), word=word, answer=answer)
+    assert decode_node_links(encode_node_links(value)) == value
     assert decode_node_links(encode_node_links(plain)) == plain
     assert by_fastavro("node_links", encode_node_links(plain))["ext"] == {}

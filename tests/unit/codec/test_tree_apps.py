@@ -77,7 +77,7 @@ SAID: list[AppSaid] = [
     NewsWanted("me", NewsOf.COLOURS, ends=True),
     NewsWanted("me", NewsOf.TREES),
 ]
-TOLD: list[AppTold] = [
+EVENTS: list[AppTold] = [
     Delivered("me", MID, PLACE, IID, "v2", b"\xff", b"text", True, False, 3),
     Snooped("me", MID, MID, PLACE, IID, "v2", Options(one_way=True), b"\xff", (b"a",), "ny1", 2, True),
     Snooped("me", MessageId(0), MID, PLACE, InstanceId(0), "", Options(), b"", (b"a", b""), "", 0,
@@ -113,9 +113,9 @@ def test_what_an_application_says_comes_back_as_it_was(said: AppSaid) -> None:
     assert decode_said("tk1", *encode_said(said)) == said
 
 
-@pytest.mark.parametrize("told", TOLD, ids=lambda one: type(one).__name__)
-def test_what_an_application_is_told_comes_back_as_it_was(told: AppTold) -> None:
-    assert decode_event("me", encode_event(told)) == told
+@pytest.mark.parametrize("event", EVENTS, ids=lambda one: type(one).__name__)
+def test_an_event_for_an_application_comes_back_as_it_was(event: AppTold) -> None:
+    assert decode_event("me", encode_event(event)) == event
 
 
 def test_wishes_and_leases_come_back_as_they_were() -> None:

@@ -20,8 +20,8 @@ def made(folder: Path, name: str, *options: str) -> tuple[str, float]:
     command += ["-keyout", str(folder / "key"), "-out", str(file), *options]
     subprocess.run(command, check=True, capture_output=True)
     ask = ["openssl", "x509", "-noout", "-enddate", "-in", str(file)]
-    told = subprocess.run(ask, check=True, capture_output=True, text=True).stdout
-    return file.read_text(encoding="utf-8"), ssl.cert_time_to_seconds(told.strip().split("=")[1])
+    expiry = subprocess.run(ask, check=True, capture_output=True, text=True).stdout
+    return file.read_text(encoding="utf-8"), ssl.cert_time_to_seconds(expiry.strip().split("=")[1])
 
 
 EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")

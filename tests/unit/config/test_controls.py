@@ -30,7 +30,7 @@ BARE = {
 BOTH = {**BARE, "interest": [LOCAL, STATIC]}
 
 
-def told(before: Topology, after: Topology) -> list[str]:
+def differences(before: Topology, after: Topology) -> list[str]:
     changes = changes_between(
         *(Described(topology=one, document=published_document(one)) for one in (before, after))
     )
@@ -106,11 +106,11 @@ def test_a_patch_sets_and_removes_them() -> None:
 def test_a_plan_names_each_control() -> None:
     """Spec: EMS-11."""
     bare, both = topology_from_mapping(BARE), topology_from_mapping(BOTH)
-    assert told(bare, both) == [
+    assert differences(bare, both) == [
         "create interest acme/prices/> is static at a",
         "create interest acme/private/> is local at b",
     ]
-    assert told(both, topology_from_mapping({**BARE, "interest": [STATIC]})) == [
+    assert differences(both, topology_from_mapping({**BARE, "interest": [STATIC]})) == [
         "delete interest acme/private/> is local at b"
     ]
-    assert told(both, both) == []
+    assert differences(both, both) == []

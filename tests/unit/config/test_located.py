@@ -13,7 +13,7 @@ from mesh.errors import ConfigError
 
 
 def lines_of(data: bytes) -> list[str]:
-    """What a person is told about a file with these bytes."""
+    """The complaint about a file with these bytes."""
     with pytest.raises(ConfigError) as caught:
         parse_document(data, "mesh.yaml")
     return [problem.line() for problem in caught.value.problems]
@@ -123,7 +123,7 @@ def test_alias_bomb_takes_no_memory() -> None:
 
 
 def test_unreadable_files_name_the_path(tmp_path: Path) -> None:
-    """A missing file and a directory are told apart."""
+    """A missing file and a directory have complaints of their own."""
     missing = tmp_path / "none.yaml"
     for path, message in (
         (missing, f"{missing}: no such file; check the path [NO_FILE]"),

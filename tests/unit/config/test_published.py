@@ -1,4 +1,4 @@
-"""What a topology tells everybody, and what is taken from what others told."""
+"""What is published of a topology, and what is taken from what others published."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def test_of_a_record_only_what_is_harmless_is_taken(option: str, value: str) -> 
 
 def test_tuning_is_told() -> None:
     """A plan names the nodes that must start again for it."""
-    told = topology_with(client_rack="a", linger_ms="7")
-    assert published_topology(published_text(told)).kafka == told.kafka
+    topology = topology_with(client_rack="a", linger_ms="7")
+    assert published_topology(published_text(topology)).kafka == topology.kafka

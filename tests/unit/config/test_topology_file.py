@@ -47,7 +47,7 @@ def parsed(text: str) -> Topology:
 
 
 def refused(text: str) -> list[str]:
-    """What a person is told about such a file."""
+    """The complaint about such a file."""
     with pytest.raises(ConfigError) as caught:
         parsed(text)
     return [problem.line() for problem in caught.value.problems]

@@ -48,7 +48,7 @@ def test_endpoints_gain_and_lose_publishers(mesh_of: MeshOf) -> None:
 
 @pytest.mark.parametrize(("node", "loses"), [("a", ("a",)), ("b", ("a", "b")), ("c", ("a", "b"))])
 def test_what_becomes_local_on_the_way_is_lost(node: str, loses: tuple[str, ...]) -> None:
-    """And gained again when it becomes global; what comes in part is not told. Spec: EMS-11."""
+    """And gained again when it becomes global; what arrives in part is not listed. Spec: EMS-11."""
     local = with_local(PLAIN, node, "acme/private/>")
     [lost], _ = compare_audience([PART, MORE], PLAIN, local)
     assert (lost.subscription, lost.gains, lost.loses) == (PART, (), loses)

@@ -29,7 +29,7 @@ def described(topology: Topology) -> Described:
     return Described(topology=topology, document=published_document(topology))
 
 
-def told(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     changes = changes_between(
         described(topology_from_mapping(before)), described(topology_from_mapping(after))
     )
@@ -99,13 +99,13 @@ def changed(*path: object, to: object) -> dict[str, Any]:
     ],
 )
 def test_each_attribute_that_differs_is_told(after: dict[str, Any], lines: list[str]) -> None:
-    assert told(SPEC, after) == lines
+    assert differences(SPEC, after) == lines
 
 
 def test_secrets_are_no_part_of_a_difference() -> None:
     one = changed("kafka", "left", "sasl.password", to="one")
-    assert told(one, changed("kafka", "left", "sasl.password", to="other")) == []
-    assert told(SPEC, changed("kafka", "left", "sasl.password", to="${env:P}")) == []
+    assert differences(one, changed("kafka", "left", "sasl.password", to="other")) == []
+    assert differences(SPEC, changed("kafka", "left", "sasl.password", to="${env:P}")) == []
     assert "one" not in str(published_document(topology_from_mapping(one))["spec"]["kafka"])  # type: ignore[index]
 
 

@@ -35,7 +35,7 @@ def test_what_cannot_be_answered_is_false(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "complaint"),
     [
         ('subject.matches("[")', "'[' is no regular expression: unclosed character class"),
         ('headers.x == "1" || subject.matches(r"a*{")', "'a*{' is no regular expression"),
@@ -46,11 +46,11 @@ def test_what_cannot_be_answered_is_false(text: str) -> None:
         ("(" * 200 + "true" + ")" * 200, "nested too deeply"),
     ],
 )
-def test_what_no_message_can_be_asked_is_refused(text: str, told: str) -> None:
+def test_what_no_message_can_be_asked_is_refused(text: str, complaint: str) -> None:
     """It would hold back everything, in silence. Spec: EMS-14."""
     fault = condition_fault(text)
     assert fault is not None
-    assert told in fault
+    assert complaint in fault
     assert "\n" not in fault
 
 
@@ -97,7 +97,7 @@ def test_addresses_of_the_mesh_are_not_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "complaint"),
     [
         (f"{ACME} &&", "does not parse at character 31: mismatched input '<EOF>'"),
         ("true &&\n1 +", "does not parse at line 2, character 4"),
@@ -108,11 +108,11 @@ def test_addresses_of_the_mesh_are_not_asked() -> None:
         ('subject == "' + 1_000 * "x" + '"', "at most 1000"),
     ],
 )
-def test_faults_are_one_line(text: str, told: str) -> None:
+def test_faults_are_one_line(text: str, complaint: str) -> None:
     """Spec: EMS-14."""
     fault = condition_fault(text)
     assert fault is not None
-    assert told in fault
+    assert complaint in fault
     assert "\n" not in fault
 
 

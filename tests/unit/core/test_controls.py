@@ -1,4 +1,4 @@
-"""What stays away from a link: told by the topology alone, the same from both ends."""
+"""What stays away from a link: decided by the topology alone, the same at both ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Direct-only clusters: which class crosses their links, and who is told what by it."""
+"""Direct-only clusters: which class crosses their links, and what is reported of it."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def test_a_home_behind_it_is_out_of_reach_and_that_is_counted() -> None:
 )
 def test_nothing_moves_over_its_links(part: Part, home: str | None, target: str) -> None:
     """Spec: DMR-11, DESIGN 6."""
-    told = [QueueDemand("q", "b", 1, 1, 5)]
-    assert target_of(part, 0, told, home, Nearness(PLAIN, "a")) == target
-    assert target_of(part, 0, told, home, Nearness(TOPOLOGY, "a")) is None
+    demands = [QueueDemand("q", "b", 1, 1, 5)]
+    assert target_of(part, 0, demands, home, Nearness(PLAIN, "a")) == target
+    assert target_of(part, 0, demands, home, Nearness(TOPOLOGY, "a")) is None
 
 
 def test_the_zone_is_named() -> None:

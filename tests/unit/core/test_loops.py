@@ -11,7 +11,7 @@ from mesh.model.links import HeldLink, NodeLinks
 from tests.sim.apart import file, multi_hop
 
 
-def told(node: str, *links: HeldLink, uuid: str = "", number: int = 1) -> NodeLinks:
+def record(node: str, *links: HeldLink, uuid: str = "", number: int = 1) -> NodeLinks:
     return NodeLinks(
         node=node, uuid=uuid or f"u-{node}", cluster_id="k", digest="d", number=number, links=links
     )
@@ -31,9 +31,9 @@ def refused(*all_: NodeLinks) -> set[frozenset[str]]:
 
 
 TRIANGLE = (
-    told("a", to("b"), to("c")),
-    told("b", to("a"), to("c")),
-    told("c", to("a"), to("b")),
+    record("a", to("b"), to("c")),
+    record("b", to("a"), to("c")),
+    record("c", to("a"), to("b")),
 )
 
 
@@ -48,38 +48,38 @@ def test_whoever_hears_first_judges_alike() -> None:
 def test_the_creation_version_comes_before_the_name() -> None:
     """It counts from the end that was later. Spec: K27."""
     late = (
-        told("a", to("b", version=2), to("c")),
-        told("b", to("a", version=7), to("c", version=6)),
-        told("c", to("a"), to("b", version=6)),
+        record("a", to("b", version=2), to("c")),
+        record("b", to("a", version=7), to("c", version=6)),
+        record("c", to("a"), to("b", version=6)),
     )
     assert set(judgement(records(*late)).reasons) == {("u-a", "b"), ("u-b", "a")}
 
 
 def test_a_link_of_one_end_is_no_link() -> None:
     """Spec: K27."""
-    assert not refused(TRIANGLE[0], TRIANGLE[1], told("c", to("a")))
-    assert component(records(TRIANGLE[0], told("b"), told("c", to("a"))), "u-b") == ["u-b"]
+    assert not refused(TRIANGLE[0], TRIANGLE[1], record("c", to("a")))
+    assert component(records(TRIANGLE[0], record("b"), record("c", to("a"))), "u-b") == ["u-b"]
 
 
 def test_the_ends_must_hold_the_same_link() -> None:
     """One clear line names both. Spec: K27, EMS-13."""
-    found = judgement(records(told("a", to("b")), told("b", to("a", kind="one-hop")))).reasons
+    found = judgement(records(record("a", to("b")), record("b", to("a", kind="one-hop")))).reasons
     assert found[("u-a", "b")] == found[("u-b", "a")]
     assert found[("u-a", "b")] == (
         "its ends hold different links: a has multi-hop in zone Z, b has one-hop in zone Z; "
         "give both the same zone and kind"
     )
-    assert refused(told("a", to("b", "Y")), told("b", to("a")))
+    assert refused(record("a", to("b", "Y")), record("b", to("a")))
 
 
 def test_a_zone_has_one_kind_everywhere() -> None:
     """What runs is not touched: the later link is refused. Spec: EMS-13."""
     found = judgement(
         records(
-            told("a", to("b")),
-            told("b", to("a"), to("c", "Y")),
-            told("c", to("b", "Y"), to("d", "Z", "one-hop")),
-            told("d", to("c", "Z", "one-hop")),
+            record("a", to("b")),
+            record("b", to("a"), to("c", "Y")),
+            record("c", to("b", "Y"), to("d", "Z", "one-hop")),
+            record("d", to("c", "Z", "one-hop")),
         )
     ).reasons
     assert set(found) == {("u-c", "d"), ("u-d", "c")}
@@ -95,9 +95,9 @@ def test_a_join_is_a_zone_of_its_own() -> None:
 
     found = judgement(
         records(
-            told("a", joined("a", "b", "b")),
-            told("b", joined("a", "b", "a"), joined("b", "c", "c")),
-            told("c", joined("b", "c", "b")),
+            record("a", joined("a", "b", "b")),
+            record("b", joined("a", "b", "a"), joined("b", "c", "c")),
+            record("c", joined("b", "c", "b")),
         )
     ).reasons
     assert set(found) == {("u-b", "c"), ("u-c", "b")}
@@ -107,10 +107,10 @@ def namesakes(**versions: int) -> tuple[NodeLinks, ...]:
     """`a` and `c` each have a `b` of their own, and a link between them."""
     to_b, to_each_other = versions.get("b", 0), versions.get("c", 0)
     return (
-        told("a", to("b", peer="u1"), to("c", version=to_each_other)),
-        told("c", to("B", peer="u2", version=to_b), to("a", version=to_each_other)),
-        told("b", to("a"), uuid="u1"),
-        told("B", to("c", version=to_b), uuid="u2"),
+        record("a", to("b", peer="u1"), to("c", version=to_each_other)),
+        record("c", to("B", peer="u2", version=to_b), to("a", version=to_each_other)),
+        record("b", to("a"), uuid="u1"),
+        record("B", to("c", version=to_b), uuid="u2"),
     )
 
 
@@ -132,9 +132,9 @@ def test_of_the_links_between_namesakes_the_newest_loses() -> None:
 def test_one_node_under_two_names_is_one_node() -> None:
     """`a` calls it b, `c` calls it x; the loop is one all the same. Spec: EMS-16."""
     three = (
-        told("a", to("b", peer="u1"), to("c")),
-        told("c", to("x", peer="u1"), to("a")),
-        told("b", to("a"), to("c"), uuid="u1"),
+        record("a", to("b", peer="u1"), to("c")),
+        record("c", to("x", peer="u1"), to("a")),
+        record("b", to("a"), to("c"), uuid="u1"),
     )
     assert set(judgement(records(*three)).reasons) == {("u1", "c"), ("u-c", "x")}
 
@@ -151,6 +151,6 @@ def test_only_links_make_topologies_differ() -> None:
 
 def test_facts_differ_with_their_numbers() -> None:
     """Spec: K27."""
-    one, other = records(told("a"), told("b")), records(told("a"), told("b", number=2))
+    one, other = records(record("a"), record("b")), records(record("a"), record("b", number=2))
     assert facts_digest(one, ["u-a", "u-b"]) == facts_digest(one, ["u-b", "u-a"])
     assert facts_digest(one, ["u-a", "u-b"]) != facts_digest(other, ["u-a", "u-b"])

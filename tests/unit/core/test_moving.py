@@ -55,8 +55,8 @@ def test_messages_move_where_somebody_consumes(
 ) -> None:
     """`any`: only from where nobody does, the nearest. `home`: to its neighbours, and back."""
     node = "b" if part is Part.HOME else "a"
-    told = [_demand(*one) for one in demands]
-    assert target_of(part, consumers, told, home, Nearness(CHAIN, node)) == target
+    known = [_demand(*one) for one in demands]
+    assert target_of(part, consumers, known, home, Nearness(CHAIN, node)) == target
 
 
 def test_movers_are_no_clients() -> None:

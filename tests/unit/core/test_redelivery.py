@@ -25,7 +25,7 @@ def test_what_was_handed_out_counts_for_whoever_comes_next() -> None:
 
 
 def test_what_nobody_has_seen_does_not_count() -> None:
-    """Handed out and not told to the group: whoever comes next hands it out as before."""
+    """Handed out and not committed to the group: the next member hands it out as before."""
     share = Share(5, 5)
     for offset in (5, 6):
         share.hand_out(offset)

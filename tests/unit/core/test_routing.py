@@ -99,15 +99,15 @@ def test_what_a_join_selects_leaves_although_nobody_wants_it() -> None:
 
 def test_nothing_returns_over_a_link_of_two_joins() -> None:
     """Spec: UM-5."""
-    came = Arrival("dy", "y", row=JoinRow(1, 1))
-    assert dict(joined().route("a/1", came, G).refused)["y"] is Reason.ARRIVAL_LINK
-    assert joined().route("a/1", came, G).neighbours == ("b",)
+    arrival = Arrival("dy", "y", row=JoinRow(1, 1))
+    assert dict(joined().route("a/1", arrival, G).refused)["y"] is Reason.ARRIVAL_LINK
+    assert joined().route("a/1", arrival, G).neighbours == ("b",)
 
 
 def test_a_row_that_is_long_enough_ends() -> None:
     """Before the filter is asked. Spec: UM-10, lab.md 2 (`join_hops`)."""
-    came = Arrival("xd", "x", row=JoinRow(2, 1))
-    refused = dict(joined().route("z", came, G).refused)
+    arrival = Arrival("xd", "x", row=JoinRow(2, 1))
+    refused = dict(joined().route("z", arrival, G).refused)
     assert (refused["b"], refused["y"]) == (Reason.JOIN_HOPS, Reason.JOIN_HOPS)
     assert joined().allowed(Arrival("xd", "x", row=JoinRow(2, 10)), G) == ["b", "e"]
 

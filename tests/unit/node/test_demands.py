@@ -74,7 +74,7 @@ def test_a_queue_without_room_is_told_while_it_is_news_and_costs_nothing_then() 
 def test_a_heartbeat_stays_below_what_a_record_may_have() -> None:
     """With the longest names that there may be."""
     name = "n" * 64
-    told = [QueueDemand(f"q{at:03}" + "q" * 60, name, 1 << 40, 1 << 40, 500) for at in range(3_000)]
+    many = [QueueDemand(f"q{at:03}" + "q" * 60, name, 1 << 40, 1 << 40, 500) for at in range(3_000)]
     demands = Demands("b")
-    demands.hear(told, 0)
+    demands.hear(many, 0)
     assert len(encode_heartbeat(Heartbeat(1, 1, True, queues=demands.announced(1, 1)))) < 500_000

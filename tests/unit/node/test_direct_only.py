@@ -1,4 +1,4 @@
-"""What is told of queues whose members are out of reach: by their zone, or by a local subject."""
+"""What is reported of queues whose members are out of reach, by zone or by a local subject."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def test_nobody_gets_what_is_kept_local_on_the_way(members: list[tuple[str, Memb
     """Spec: EMS-11, DESIGN 6."""
     kept = replace(PLAIN, interest=(InterestControl("b", ControlKind.LOCAL, "x"),))
     made = queued(kept, *members)
-    told = "queue q: nobody, since x is kept local on the way to "
-    assert [one.startswith(told) for one in queue_choices(made, "x", G)] == [True]
+    prefix = "queue q: nobody, since x is kept local on the way to "
+    assert [one.startswith(prefix) for one in queue_choices(made, "x", G)] == [True]
     assert not any("kept local" in one for one in queue_choices(made, "y", G))

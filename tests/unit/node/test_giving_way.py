@@ -60,10 +60,10 @@ class Talk:
                 is_set=True,
                 is_joined=True,
             )
-            told = way.step(own, self.records, now)
-            if told != own:
-                told = replace(told, sequence=own.sequence + 1)
-            self.records[uuid] = told
+            record = way.step(own, self.records, now)
+            if record != own:
+                record = replace(record, sequence=own.sequence + 1)
+            self.records[uuid] = record
 
     def begin(self) -> None:
         self.turn()

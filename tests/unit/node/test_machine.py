@@ -226,7 +226,7 @@ def test_who_has_just_begun_to_listen_has_missed_no_beats() -> None:
 def test_a_heartbeat_fits_into_a_record_whatever_clients_have(
     machine: NodeMachine, letter: str
 ) -> None:
-    """What is told of endpoints is bounded, and what is full comes first. Spec: K6, R12."""
+    """The statuses of endpoints are bounded, and full ones come first. Spec: K6, R12."""
     text = f"{100 * letter} attracts nothing"
     for number in range(2_000):
         refused = Subscription(EndpointKind.QUEUE, policy="any", noexport=True)
@@ -431,8 +431,8 @@ def test_what_is_acknowledged_is_remembered_although_its_topic_is_read_anew_just
     [reroute] = [one for one in effects if isinstance(one, Reroute)]
     effects = effects_of(machine, NeighbourReset("b"), LaneApplied(0, reroute.in_force))
     kept = [one.filters for one in effects if isinstance(one, WriteLearned)]
-    told = [one.ack.applied for one in effects if isinstance(one, WriteAck)]
-    assert (kept, told) == ([("x",)], [2])
+    applied = [one.ack.applied for one in effects if isinstance(one, WriteAck)]
+    assert (kept, applied) == ([("x",)], [2])
 
 
 @pytest.mark.parametrize("name", ["b", "clients"])

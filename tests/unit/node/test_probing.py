@@ -81,8 +81,8 @@ class Driven:
 
 def b(digest: str = DIGEST, **more: object) -> NodeLinks:
     links = (HeldLink("a", "Z", "multi-hop", 0, "ua"),)
-    told = NodeLinks(node="b", uuid="ub", cluster_id="k1", digest=digest, number=1, sequence=1)
-    return replace(told, **{"links": links, **more})
+    record = NodeLinks(node="b", uuid="ub", cluster_id="k1", digest=digest, number=1, sequence=1)
+    return replace(record, **{"links": links, **more})
 
 
 def c(**more: object) -> NodeLinks:
@@ -90,8 +90,8 @@ def c(**more: object) -> NodeLinks:
 
 
 def driven_before(**more: object) -> NodeLinks:
-    told = NodeLinks(node="a", uuid="ua", cluster_id="k1", digest="", number=1, sequence=1)
-    return replace(told, **more)
+    record = NodeLinks(node="a", uuid="ua", cluster_id="k1", digest="", number=1, sequence=1)
+    return replace(record, **more)
 
 
 HEARD = IdentityRead("b", "ub", "k1", "k1")
@@ -155,7 +155,7 @@ def test_what_was_open_is_open_again_at_the_start() -> None:
 
 
 def test_that_a_link_has_opened_is_told_at_once() -> None:
-    """Whoever takes the node up goes by what was told: it would refuse what is wanted. Spec: K27."""
+    """The next leader goes by what was published: it would refuse what is wanted. Spec: K27."""
     driven = Driven()
     driven.start()
     driven.feed(HEARD, LinksRead(b("other", links=())))
@@ -235,14 +235,14 @@ def test_who_is_the_first_to_follow_a_change_is_not_apart() -> None:
 
 def test_while_a_change_is_followed_nobody_hands_on_the_words_of_others() -> None:
     """Each is a record for every node, on the way of a change that all wait for. Spec: K27, K28."""
-    for former, told in (((DIGEST,), {"ua"}), ((), {"ua", "ub"})):
+    for former, record in (((DIGEST,), {"ua"}), ((), {"ua", "ub"})):
         driven = Driven()
         driven.start()
         driven.feed(HEARD, LinksRead(b()))
         driven.tick()
         driven.feed(LinksRead(b("newer", sequence=2, former=former)))
         driven.tick()
-        assert {e.record.uuid for e in driven.effects if isinstance(e, WriteLinks)} == told
+        assert {e.record.uuid for e in driven.effects if isinstance(e, WriteLinks)} == record
 
 
 def test_who_was_shut_out_for_a_moment_is_asked_again() -> None:

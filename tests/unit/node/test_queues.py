@@ -98,9 +98,9 @@ def test_the_declared_policy_is_good_and_must_not_be_contradicted() -> None:
     own, table = OwnQueues("a", declared), InterestTable()
     assert settled(own, table, x=queue()) == ["$queue/q/a", "$queue/q/a/proxy/x"]
     assert settled(own, table, x=queue("any")) == []
-    (told,) = own.statuses()
-    assert (told.endpoint, told.state) == ("q", REFUSED)
-    assert told.reason.startswith("queue Q is declared with policy home, not any; subscribe with")
+    (status,) = own.statuses()
+    assert (status.endpoint, status.state) == ("q", REFUSED)
+    assert status.reason.startswith("queue Q is declared with policy home, not any; subscribe with")
     own.declared = {}
     assert settled(own, table, x=queue("any")) == ["$queue/q/a", "$queue/q/a/any/x"]
     assert not own.refused
@@ -186,7 +186,7 @@ CHAIN = topology_from_mapping(
 
 
 @pytest.mark.parametrize(
-    ("source", "told", "way"),
+    ("source", "choices", "way"),
     [
         ("b", ["queue q: a, 1 link away as c, and first by name", "queue h: c, its home"], "abc"),
         ("d", ["queue q: c, the nearest, 1 link away; a is 3", "queue h: c, its home"], "cd"),
@@ -200,14 +200,14 @@ CHAIN = topology_from_mapping(
         ),
     ],
 )
-def test_an_explanation_names_the_member_and_why(source: str, told: list[str], way: str) -> None:
-    """Spec: DESIGN 6. And the way of each copy is told, under whatever subject it goes."""
+def test_an_explanation_names_the_member_and_why(source: str, choices: list[str], way: str) -> None:
+    """Spec: DESIGN 6. And the way of each copy is shown, under whatever subject it goes."""
     wanted = {
         "a": {("q", "x/>"): queue("any"), ("h", "x/>"): queue()},
         "c": {("q", "x/>"): queue("any"), ("h", "x/>"): queue()},
     }
     found = explain(CHAIN, suppose(CHAIN, wanted), "x/1", source, MessageClass.GUARANTEED)
-    assert sorted(found.queues) == sorted(told)
+    assert sorted(found.queues) == sorted(choices)
     assert "".join(sorted(one.node for one in found.reached)) == way
     assert not any(one.wants for one in found.not_reached)
 

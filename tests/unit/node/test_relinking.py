@@ -67,7 +67,7 @@ X_PROVEN = Mark(7, 1, 1, entry_digest("x", Interest()))
 
 
 class Led:
-    """The machine of a with one lane, leading; time and commits pass when it is told so."""
+    """The machine of a with one lane, leading; time and commits pass on demand."""
 
     def __init__(self, mesh: Topology) -> None:
         self.machine = NodeMachine(mesh, "a", "uuid-a")
@@ -126,7 +126,7 @@ def test_a_link_that_goes_takes_its_interest_along_and_is_not_awaited() -> None:
 
 
 def test_what_was_not_acknowledged_over_a_link_that_is_another_now_is_awaited_over_that() -> None:
-    """Else a client would be told that all know what it wants while nobody does. Spec: K24, K28."""
+    """Else a client would learn that all know what it wants while nobody does. Spec: K24, K28."""
     led = Led(WITH_B)
     led.feed(SubscriptionRead(0, "s", "y", Subscription()))
     led.pass_time()
@@ -187,8 +187,8 @@ def test_what_is_done_is_told_at_once_and_is_no_further_beat() -> None:
     [last] = [e for e in led.pass_time(1_000) if isinstance(e, WriteHeartbeat)]
     led.feed(ChangeRead(8, Stage.HOLD))
     effects = led.feed(LaneApplied(0, led.machine.in_force))
-    [told] = [e.heartbeat for e in effects if isinstance(e, WriteHeartbeat)]
-    assert (told.beat, told.change) == (
+    [heartbeats] = [e.heartbeat for e in effects if isinstance(e, WriteHeartbeat)]
+    assert (heartbeats.beat, heartbeats.change) == (
         last.heartbeat.beat,
         ChangeStatus(8, Stage.HOLD, is_done=True),
     )
@@ -206,9 +206,9 @@ def test_other_news_are_told_a_few_times_a_second_at_most() -> None:
         led.now_ms += 10
         seen = EndpointStatus("e", "full", str(number))
         beats += led.feed(EndpointSeen("e", seen), Ticked(led.now_ms))
-    told = [e for e in beats if isinstance(e, WriteHeartbeat)]
-    assert 15 <= len(told) <= 22
-    assert len({e.heartbeat.beat for e in told}) <= 3
+    heartbeats = [e for e in beats if isinstance(e, WriteHeartbeat)]
+    assert 15 <= len(heartbeats) <= 22
+    assert len({e.heartbeat.beat for e in heartbeats}) <= 3
 
 
 def test_a_leader_that_begins_in_the_middle_awaits_only_what_the_change_has_brought() -> None:
@@ -278,7 +278,7 @@ def test_a_lane_that_is_taken_while_the_next_change_holds_tells_what_is_in_force
 
 
 def address_read(led: Led, node: str, offset: int, number: int) -> list[object]:
-    """Have b offer the address of a node in the mark of a number; return the cuts that are told."""
+    """Have b offer the address of a node in the mark of a number; return the cuts announced."""
     address, interest = f"$node/uuid-{node}", Interest(durable=False, clients_offset=offset)
     mark = Mark(7, number, 1, entry_digest(address, interest))
     effects = led.feed(AdvertRead("b", FROM, address, interest), MarkRead("b", FROM, mark))

@@ -73,8 +73,8 @@ def test_a_version_by_which_nothing_came_is_told_once() -> None:
     list(remembering.look({"n": neighbour}, [], 0))
     neighbour.scopes[SCOPE].mark = Mark(1, 3, 3, 0)
     round_ = Round({heard: (1, 2)}, {}, {})
-    (told,) = remembering.add({"n": neighbour}, [], round_)
-    assert (told.epoch, told.number, told.filters, told.is_more) == (1, 2, (), True)
+    (written,) = remembering.add({"n": neighbour}, [], round_)
+    assert (written.epoch, written.number, written.filters, written.is_more) == (1, 2, (), True)
     assert not list(remembering.add({"n": neighbour}, [], round_))
 
 
@@ -83,5 +83,5 @@ def test_what_cannot_be_kept_with_its_round_is_kept_with_the_next() -> None:
     neighbour, remembering, heard = a_neighbour(1), Remembering(), input_name("n", SCOPE)
     list(remembering.look({"n": neighbour}, [], 0))
     assert not list(remembering.add({"n": neighbour}, [], Round({}, {}, {}, new_filters=CAME)))
-    (told,) = remembering.add({"n": neighbour}, [], Round({heard: (1, 2)}, {}, {}))
-    assert (told.number, told.filters, told.is_more) == (2, ("new",), True)
+    (written,) = remembering.add({"n": neighbour}, [], Round({heard: (1, 2)}, {}, {}))
+    assert (written.number, written.filters, written.is_more) == (2, ("new",), True)

@@ -62,7 +62,7 @@ def while_it_runs(action: Callable[[], None]) -> threading.Thread:
 def test_after_a_lost_answer_the_writer_is_spent(
     brokers: MockCluster, times: int, options: Options
 ) -> None:
-    """The commit itself is told as it is: committed."""
+    """The commit itself is reported as it is: committed."""
     kafka, writer = open_writer(brokers, **options)
     brokers.push(END_TXN, [TRANSPORT] * times)
     began_s = time.monotonic()

@@ -33,9 +33,9 @@ def test_a_name_that_is_not_utf8_is_told_and_never_asked_for_twice() -> None:
         kafka = RealKafka("k", {"bootstrap.servers": brokers.servers})
         records = read(kafka, 5)
         for _ in range(2):
-            told = all_headers(records)
-            assert [headers is UNREADABLE for headers in told] == [False, True, True, False, False]
-            assert [len(headers) for headers in told] == [2, 0, 0, 0, 2]
+            found = all_headers(records)
+            assert [headers is UNREADABLE for headers in found] == [False, True, True, False, False]
+            assert [len(headers) for headers in found] == [2, 0, 0, 0, 2]
         assert headers_of(records[1]) is UNREADABLE
         assert list(headers_of(records[4])) == [("mesh-subject", b"x/1"), ("note", b"1")]
         kafka.close()

@@ -1,4 +1,4 @@
-"""Who reads a topic is told of every group, or of none: by that records are deleted. Spec: K5."""
+"""Readers of a topic are all groups or an error: records are deleted by the answer. Spec: K5."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ ALL = {AclOperation.DESCRIBE}
 def test_every_group_is_told(broken: dict[str, KafkaError]) -> None:
     assert not broken
     place = TopicPartition("t", 0)
-    told = Asked(ALL, []).readers(["t"], besides=["two"])
-    assert {group: [at.topic for at in read] for group, read in told.items()} == {
+    positions = Asked(ALL, []).readers(["t"], besides=["two"])
+    assert {group: [at.topic for at in read] for group, read in positions.items()} == {
         "one": [place.topic]
     }
 
