@@ -4,7 +4,7 @@ An entry covers another if its filter matches whatever the other's does, and it 
 as strongly: who reads both routes as if it had read the wider one alone. Addresses of the mesh,
 which start with `$`, neither cover nor are covered.
 
-Nothing here looks at all entries for one change. What covers an entry is found by the wildcard
+No change scans all entries. What covers an entry is found by the wildcard
 shapes in use, one look-up each; what a new entry covers, by walking a tree of the offered ones.
 """
 

@@ -174,11 +174,11 @@ class _Search:
             return
         if left == 0:
             return
-        settled = {_result(edit) for edit in edits}
+        decided = {_result(edit) for edit in edits}
         choices = [
             edit
             for link in conflict.links()
-            if link not in settled
+            if link not in decided
             for edit in self._edits_of(link, only_one=only_one)
         ]
         for edit in sorted(choices, key=_rank):

@@ -61,7 +61,7 @@ class Share:
 
     @property
     def remark(self) -> str:
-        """What is committed beside `base`."""
+        """The metadata that is committed with `base`."""
         done = ",".join(
             str(first - self.base) if first == last else f"{first - self.base}-{last - self.base}"
             for first, last in _ranges(sorted(self._done))

@@ -1,4 +1,4 @@
-"""The auditor as a process beside a fleet. Spec: DESIGN 7, lab.md 2."""
+"""A fleet's auditor, in a process of its own. Spec: DESIGN 7, lab.md 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a fleet's mesh as a process beside it."""
+"""The page of a fleet's mesh, in a process of its own."""
 
 from __future__ import annotations
 

@@ -139,11 +139,11 @@ def _run(work: Callable[[Stopping], int], stopping: Stopping, outcome: _Outcome)
 
 def _ends(thread: threading.Thread, stopping: Stopping, received: list[int]) -> bool:
     """Wait for the end of work that was asked to stop; return whether it ended."""
-    looks = 0
+    polls = 0
     while thread.is_alive():
-        looks += 1
+        polls += 1
         limit_s = CLEAN_UP_S if stopping.is_noticed else NOTICE_S
-        if looks * _LOOK_S > limit_s or len(received) > 1:
+        if polls * _LOOK_S > limit_s or len(received) > 1:
             return False
         thread.join(_LOOK_S)
     return True

@@ -19,8 +19,8 @@ from mesh.node.neighbour import Neighbour
 from mesh.node.rounds import Round, input_name
 
 REMEMBER_MS, PER_FILTER_MS = 2_000, 0.1
-"""Least time between two looks at what neighbours want, and how much longer it is for each filter
-that is kept: a look at many takes longer, and is not to take more of a core."""
+"""Least time between two scans of what neighbours want, and how much longer it is for each filter
+that is kept: a scan of many takes longer, and is not to take more of a core."""
 
 Source = tuple[str, Scope]
 """A neighbour, and a scope that it offers."""

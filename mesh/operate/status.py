@@ -93,7 +93,7 @@ def _behind_ms(view: MeshView, node: str, before: Mapping[str, Heartbeat | None]
     """
     fresh = [
         view.nodes[other].beat_ms
-        for other in view.beside(node)
+        for other in view.on_kafka_cluster_of(node)
         if view.nodes[other].heartbeat != before[other]
     ]
     return max(fresh) - view.nodes[node].beat_ms if fresh else None

@@ -12,9 +12,9 @@ from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPa
 
 DEADLINE_MS = 60_000
 FOLLOWER_PATIENCE_MS = 100
-"""The end of a log is noticed so late; somebody waits for it, so it is less than usual."""
+"""How late the end of a log is noticed; somebody waits for it, so it is less than usual."""
 GLANCE_MS = 500
-"""How often somebody who only glances looks for partitions that did not exist yet."""
+"""How often a follower that only glances checks for partitions that did not exist yet."""
 _READ_S = 0.2
 _LIMIT = 5_000
 
@@ -62,9 +62,9 @@ class Follower:
         self._assign(self._kafka.admin().ends(list(self._wanted)))
 
     def glance(self) -> Iterator[Record]:
-        """Yield what has come by now; brokers are not asked where the logs end.
+        """Yield the records fetched so far; brokers are not asked where the logs end.
 
-        For who looks so often that what is missed now comes a moment later.
+        For callers that poll so often that what is missed now arrives a moment later.
         """
         missing = [place for place in self._wanted if place not in self._assigned]
         if missing and self._now_ms() - self._looked_ms >= GLANCE_MS:

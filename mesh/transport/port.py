@@ -105,11 +105,11 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """How far a consumer group has come on a partition.
+    """A consumer group's committed position on a partition.
 
     Attributes:
         offset: The next one to be consumed; `BEGINNING` if the group has committed nothing.
-        remark: What who committed it wrote beside it; at most 4,096 bytes on stock brokers.
+        remark: The committer's metadata; at most 4,096 bytes on stock brokers.
     """
 
     offset: int

@@ -77,10 +77,10 @@ class ClosedKafka:
 
 
 def open_around(topology: Topology, node: str) -> Mapping[str, KafkaCluster]:
-    """Return clients for somebody at one node, who needs the secrets of its Kafka cluster alone.
+    """Return clients for a user of one node, who needs the secrets of its Kafka cluster alone.
 
-    Of the others it only looks at how far they have heard of a subscription. Those whose address
-    or secret cannot be had count as unreachable.
+    The others are only asked how far they know a subscription. Those whose address or secret is
+    not available count as unreachable.
 
     Raises:
         ConfigError: The node's own Kafka cluster has no address, or a secret cannot be had.

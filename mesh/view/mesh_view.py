@@ -179,7 +179,7 @@ class MeshView:
         self._look(Follower.poll, list(self._places))
 
     def glance(self) -> None:
-        """Take what has come by now, and ask no broker: for who looks many times a second.
+        """Take the records fetched so far, asking no broker: for callers that poll very often.
 
         Kafka clusters that did not answer are left alone until the next `refresh`.
         """
@@ -213,7 +213,7 @@ class MeshView:
         """Say whether the Kafka cluster of a node did not answer at the last refresh."""
         return self._kafka_of[node] in self.unreachable
 
-    def beside(self, node: str) -> Sequence[str]:
+    def on_kafka_cluster_of(self, node: str) -> Sequence[str]:
         """Return the nodes on the Kafka cluster of a node, itself among them."""
         kafka = self._kafka_of[node]
         return [other for other, its in self._kafka_of.items() if its == kafka]
@@ -310,7 +310,7 @@ class MeshView:
                 pass
 
     def still(self) -> MeshView:
-        """Return a copy of what is seen now, for threads that ask while this one looks on.
+        """Return a copy of the present view, for threads that read while this one refreshes.
 
         The copy is not refreshed and not closed.
         """

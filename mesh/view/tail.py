@@ -14,8 +14,8 @@ _SLICES_MAX = 4
 class Tail:
     """Follows partitions of one Kafka cluster from their present end on.
 
-    What lies before that end is given out by `earlier`, a slice at a time: whoever looks at a log
-    of millions of records sees at once what happens now, and the past grows behind it.
+    Records before that end are returned by `earlier`, a slice at a time: a reader of a log of
+    millions of records sees at once what happens now, and fetches history as it goes.
 
     Args:
         kafka: Where they are.
