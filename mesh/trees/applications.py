@@ -175,6 +175,7 @@ class Applications:
     _apps: dict[str, _App] = field(default_factory=dict)
     _early: list[AppSaid] = field(default_factory=list)
     _dropped: Counter[RoleKey] = field(default_factory=Counter)
+    _ended: Counter[str] = field(default_factory=Counter)
     _probed: int = 0
     _probes: dict[str, RoleKey] = field(default_factory=dict)
     _settling: dict[tuple[str, Address], tuple[int, RoleTaken] | None] = field(default_factory=dict)
@@ -330,7 +331,11 @@ class Applications:
 
     def _lease(self, said: LeaseSaid) -> Iterator[Effect]:
         if said.lease_ms is None:
-            if said.app in self._apps:
+            if said.app in self._ended:  # this node's own word: who lives again has not said it
+                self._ended[said.app] -= 1
+                if not self._ended[said.app]:
+                    del self._ended[said.app]
+            elif said.app in self._apps:
                 yield from self._part(said.app)
             return
         yield from self._live(said.app)
@@ -462,6 +467,7 @@ class Applications:
             return
         for name in [one for one, app in self._apps.items() if app.until_ms <= self._now_ms]:
             yield from self._part(name)
+            self._ended[name] += 1
             yield DropLease(name)
             yield Tell(name, Expired(name))
 

@@ -269,7 +269,7 @@ def _finish(node: Node, join: Join) -> None:
         return
     del node.joins[(join.address, join.scope)]
     for session in join.waiters:
-        del session.owed[RECOVERY]
+        session.owed.pop(RECOVERY, None)
         session.is_incomplete = not (join.ok and is_undisturbed)
         node.ready.append(session)
 

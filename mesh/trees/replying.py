@@ -14,7 +14,7 @@ from mesh.trees.moving import give, grant_fault, lose_grant, repoint, take
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole, Session, Source
 from mesh.trees.sending import forward
-from mesh.trees.settling import say, settle
+from mesh.trees.settling import close, say, settle
 from mesh.trees.snooping import (
     has_room_behind,
     is_reply_held,
@@ -76,8 +76,13 @@ def lose_replies(node: Node, link: str) -> None:
 
 
 def lose_application(node: Node, app: str) -> None:
-    """An application is gone: nobody waits for its answers, nobody hears what it asked."""
+    """An application is gone: nobody waits for its answers, nobody hears what it asked.
+
+    Another life of that name may call its messages as this one did.
+    """
     for session in list(node.sessions.values()):
+        if session.came_by is None and session.app == app:
+            close(node, session)
         for iid, held_by in session.offered.items():
             if held_by == app and iid in session.owed:
                 _count(node, session, iid, _null(session, Cause.APPLICATION_GONE))

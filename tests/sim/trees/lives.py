@@ -58,6 +58,8 @@ from tests.sim.trees.world import RuleBrokenError
 APPS = ("p", "q")
 TREES, ROLES = ("t", "u", "v"), ("r", "s")
 QUIET_MS = 400_000
+BY_ITSELF = "by itself"
+"""Marks the end that an application writes: it counts from when its node reads it."""
 
 App = tuple[str, str]
 """A node, and the name of an application there."""
@@ -65,10 +67,11 @@ App = tuple[str, str]
 
 @dataclass(slots=True)
 class Call:
-    """A send, and whether its last answer, or a refusal, has come; or its node went first."""
+    """A send, and whether its last answer, or a refusal, has come; or who waits for it went first."""
 
     options: Options
     is_over: bool = False
+    is_moot: bool = False
 
 
 @dataclass
@@ -141,7 +144,7 @@ class Lives:
         """End a node: what it knew is gone."""
         del self.nodes[name]
         for (app, _), call in self.calls.items():
-            call.is_over |= app[0] == name
+            call.is_moot |= app[0] == name
         for app in APPS:
             self.held[name, app] = {}
         for one, other in self._ends(name):
@@ -160,8 +163,14 @@ class Lives:
 
     def write(self, name: str, said: RoleSaid | LeaseSaid) -> None:
         """Write a record of `roles`."""
+        if isinstance(said, LeaseSaid) and said.lease_ms is None and not said.hello:
+            self._give_up_calls((name, said.app))
         self.topics[name].append(said)
         self._later(self.random.randint(1, 15), partial(self._read, name))
+
+    def _give_up_calls(self, app: App) -> None:
+        for (whose, _), call in self.calls.items():
+            call.is_moot |= whose == app
 
     def _happen(self) -> None:
         chance, kind = self.random, self.random.random()
@@ -184,7 +193,7 @@ class Lives:
         elif kind < 0.50:
             self.write(name, RoleSaid(RoleKey(app, tree, role), None))
         elif kind < 0.51:
-            self.write(name, LeaseSaid(app, None))
+            self.write(name, LeaseSaid(app, None, BY_ITSELF))
         elif kind < 0.63:
             self.step(name, self._say(app, place))
         else:
@@ -287,14 +296,14 @@ class Lives:
 
     def _end(self, app: App, call: str, *, is_over: bool) -> None:
         known = self.calls[app, call]
-        if known.is_over:
+        if known.is_over and not known.is_moot:
             raise RuleBrokenError(f"I2: seed {self.seed}: {app} heard behind the last of {call}")
         known.is_over = is_over
 
     def check(self) -> None:
         """Check that what stands on `roles`, what nodes host and what was told are one."""
         for key, call in self.calls.items():
-            if not (call.is_over or call.options.one_way):
+            if not (call.is_over or call.is_moot or call.options.one_way):
                 raise RuleBrokenError(f"I2: seed {self.seed}: no last answer for {key}")
         for name, node in self.nodes.items():
             self._check_node(name, node)
@@ -303,7 +312,7 @@ class Lives:
         inside = node.node._node
         left = (
             inside.sessions, inside.recoveries, inside.joins, inside.calls, inside.held,
-            node._probes, node._settling, +node._dropped, node._early,
+            node._probes, node._settling, +node._dropped, +node._ended, node._early,
         )  # fmt: skip
         if any(left) or inside.held_bytes:
             raise RuleBrokenError(f"I3: seed {self.seed}: {name} still has {left}")
@@ -349,6 +358,9 @@ class Lives:
         said = self.topics[name][self.read[name] :]
         if name in self.nodes and said:
             self.read[name] += len(said)
+            for one in said:
+                if isinstance(one, LeaseSaid) and one.hello == BY_ITSELF:
+                    self._give_up_calls((name, one.app))
             self.step(name, RolesRead(said))
 
     def _catch_up(self, name: str, epoch: int) -> None:

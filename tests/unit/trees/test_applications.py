@@ -7,6 +7,8 @@ from collections import Counter
 import pytest
 
 from mesh.model.tree_apps import (
+    Answered,
+    AnswerGiven,
     Delivered,
     Expired,
     LeaseSaid,
@@ -283,3 +285,33 @@ def test_who_dies_is_found_without_looking_at_everybody() -> None:
     assert not apps.names
     assert list(inside.held_by) == [MESH_APP]
     assert list(inside.ports) == [MESH_APP]
+
+
+def test_another_life_of_an_application_may_call_its_messages_as_the_last_one_did() -> None:
+    """Who types lines with `kcat` calls each of them "1"."""
+    apps = served()
+    host = RoleKey("host", "desk", "pricing")
+    apps.step(RolesRead([LeaseSaid("host", 60_000), RoleSaid(host, WISH)]), 0)
+    [first] = told(apps.step(SendWanted("app", "1", PLACE), 0), "host")
+    assert Expired("app") in told(apps.step(Ticked(), 11_000))
+    effects = apps.step(SendWanted("app", "1", PLACE), 12_000)
+    [second] = told(effects, "host")
+    assert not [one for one in told(effects) if isinstance(one, Refused)]
+    assert isinstance(first, Delivered)
+    assert isinstance(second, Delivered)
+    late = apps.step(AnswerGiven("host", first.mid, b"late"), 12_010)
+    assert kinds(late, "host") == [Refused]
+    assert not told(late)
+    assert kinds(apps.step(AnswerGiven("host", second.mid, b"x"), 12_020)) == [Answered]
+
+
+def test_a_life_that_began_just_now_does_not_end_by_the_end_of_the_last_one() -> None:
+    """The node wrote that end itself; the application sent something before it was read."""
+    apps = served()
+    apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
+    assert DropLease("app") in apps.step(Ticked(), 5_000)
+    apps.step(SendWanted("app", "c", PLACE), 5_001)
+    apps.step(RolesRead([LeaseSaid("app", None)]), 5_010)
+    assert list(apps.names) == ["app"]
+    apps.step(RolesRead([LeaseSaid("app", None)]), 5_020)
+    assert not apps.names
