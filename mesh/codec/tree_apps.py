@@ -268,6 +268,8 @@ def _answer(app: str, fields: JsonFields) -> AnswerGiven:
         fields.text("granted", ""),
     )
     fields.end(_ANSWER)
+    if given.granted and not given.grants:
+        raise DecodeError("granted goes with grant; write both, or none of them")
     if given.granted and (fault := trees.name_fault(given.granted)):
         raise DecodeError(f"granted: {fault}")
     return given

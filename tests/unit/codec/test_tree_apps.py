@@ -186,6 +186,7 @@ def test_a_wish_that_is_none_is_refused_in_a_line(
         ),
         ({"do": "colours", "end": 1}, "end must be true or false"),
         ({"do": "trees", "tree": "t"}, '"tree" is no key here'),
+        ({"do": "answer", "id": "5", "granted": "r"}, "granted goes with grant"),
         ({"do": "fly"}, "do must be one of"),
         ({"do": "resume"}, "token must be"),
         ({"do": "resume", "token": "5", "consume": True, "payload": "x"}, "drop one"),
