@@ -298,9 +298,13 @@ def test_a_node_that_is_cut_off_is_a_split_and_its_return_a_heal(bench, plant):
     """K32: the node still beats, and neighbours fall more than ten beats behind."""
     plant.beat()
     bench.take()
+    cut = {("b", "c"): 1, ("c", "b"): 1}
     for _ in range(15):
-        plant.beat({("b", "c"): 1, ("c", "b"): 1})
+        plant.beat(cut)
     bench.take()
+    for _ in range(2):  # both ends have beaten since those fifteen were known
+        plant.beat(cut)
+        bench.take()
     findings = bench.auditor.state.register.findings.values()
     assert [(one.kind.value, one.link, one.ids) for one in findings] == [
         ("split", "b-c", ("a,b", "c"))
