@@ -11,8 +11,8 @@ from functools import lru_cache
 
 from mesh.errors import DecodeError, LocalProtocolError
 from mesh.model.control import Scope
+from mesh.model.facts import FactKey
 from mesh.model.frames import MessageClass
-from mesh.model.state import Progress, ProgressKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,23 +396,6 @@ def parse_subscription_key(key: bytes) -> tuple[str, str]:
     return endpoint, filter_
 
 
-def progress_key(progress: Progress) -> bytes:
-    """Return the key under which a lane keeps a position.
-
-    Raises:
-        LocalProtocolError: A position of a source without the topic id of that source.
-
-    Spec: K12.
-    """
-    kind, at = progress.kind, f"{progress.topic} {progress.partition}"
-    match kind:
-        case ProgressKind.SOURCE | ProgressKind.STOPPED | ProgressKind.ERA:
-            return f"{kind} {at}".encode()
-        case ProgressKind.SENT | ProgressKind.ACCEPTED | ProgressKind.GAP | ProgressKind.HELD:
-            if progress.topic_id is None:
-                raise LocalProtocolError(f"progress {kind} of {at} names no source")
-            return f"{kind} {at} {progress.topic_id.hex()} {progress.source_partition}".encode()
-        case ProgressKind.REFUSED:
-            return f"{kind} {at} {progress.offset}".encode()
-        case ProgressKind.INTEREST | ProgressKind.EPOCH:
-            return kind.value.encode()
+def fact_key(key: FactKey) -> bytes:
+    """Return the bytes of the key under which a lane keeps a fact. Spec: K12."""
+    return " ".join(one.hex() if isinstance(one, bytes) else str(one) for one in key).encode()

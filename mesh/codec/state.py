@@ -1,4 +1,4 @@
-"""Bytes of what a lane writes about itself: progress, ledger, dead letters. Spec: K12, K25.
+"""Bytes of what a lane writes about itself: facts, ledger, dead letters. Spec: K12, K25.
 
 Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError, as in
 `mesh.codec.control`.
@@ -9,23 +9,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mesh.codec.records import Fields, RecordCodec
-from mesh.model.frames import Era, MessageClass
+from mesh.model.control import Stop
+from mesh.model.facts import (
+    Accepted,
+    EpochRaised,
+    EraBegan,
+    ErasBegun,
+    Fact,
+    Gap,
+    Halted,
+    Held,
+    InForce,
+    InterestInForce,
+    Refused,
+    RefusedFrame,
+    Sent,
+    SourceAt,
+)
+from mesh.model.frames import NONE_OFFSET, Era, MessageClass, SourcePartition, TopicPartition
 from mesh.model.state import (
     Cut,
     DeadLetter,
     DeliveredCount,
     Dropped,
-    EraBegan,
-    InForce,
     Ledger,
     NotForwarded,
-    Progress,
-    ProgressKind,
-    Refused,
     SentCount,
     SourceRange,
     Standby,
 )
+
+_LEFT, _OPEN = "left", "open"
+"""Reasons: a source whose link was removed, a chain that is broken."""
 
 
 def _in_force_fields(versions: Sequence[InForce]) -> Sequence[Fields]:
@@ -36,47 +51,129 @@ def _in_force(fields: Fields) -> Sequence[InForce]:
     return tuple(InForce(**entry) for entry in fields["in_force"])
 
 
-_PROGRESS = RecordCodec[Progress](
-    "progress",
-    lambda value: {
-        "kind": value.kind.value,
-        "offset": value.offset,
-        "topic": value.topic,
-        "topic_id": value.topic_id,
-        "partition": value.partition,
-        "source_partition": value.source_partition,
-        "in_force": _in_force_fields(value.in_force),
-        "ahead": value.ahead,
-        "generation": value.generation,
-        "reason": value.reason,
-        "link": value.link,
-        "leader_epoch": value.leader_epoch,
-        "eras": [
-            {"first": began.first, "domain": began.era.domain, "number": began.era.number}
-            for began in value.eras
-        ],
-        "refused": [{"offset": one.offset, "after": one.after} for one in value.refused],
-    },
-    lambda fields: Progress(
-        kind=ProgressKind(fields["kind"]),
-        offset=fields["offset"],
-        topic=fields["topic"],
-        partition=fields["partition"],
-        topic_id=fields["topic_id"],
-        source_partition=fields["source_partition"],
-        in_force=_in_force(fields),
-        ahead=fields["ahead"],
-        generation=fields["generation"],
-        reason=fields["reason"],
-        link=fields["link"],
-        leader_epoch=fields["leader_epoch"],
-        eras=tuple(
-            EraBegan(began["first"], Era(began["domain"], began["number"]))
-            for began in fields["eras"]
-        ),
-        refused=tuple(Refused(**one) for one in fields["refused"]),
-    ),
-)
+def _progress_fields(told: tuple[Fact, int]) -> Fields:
+    """Return the fields of a fact: `progress.v1` has one record for all, and `kind` says which."""
+    fact, link = told
+    return {
+        "kind": fact.word,
+        "topic": fact.at.topic,
+        "topic_id": None,
+        "partition": fact.at.partition,
+        "source_partition": -1,
+        "in_force": (),
+        "link": link,
+        **_own_fields(fact),
+    }
+
+
+def _own_fields(fact: Fact) -> Fields:
+    match fact:
+        case EpochRaised():
+            return {"offset": fact.epoch}
+        case InterestInForce():
+            return {"offset": fact.clients, "in_force": _in_force_fields(fact.versions)}
+        case SourceAt():
+            return {
+                "offset": fact.next,
+                "topic_id": fact.topic_id or None,
+                "ahead": fact.ahead,
+                "generation": fact.generation,
+                "reason": _LEFT if fact.is_left else "",
+                "leader_epoch": fact.leader_epoch,
+            }
+        case Halted(stop):
+            return {
+                "offset": stop.first,
+                "topic_id": stop.topic_id or None,
+                "ahead": -1 if stop.next == NONE_OFFSET else stop.next - stop.first,
+                "generation": stop.generation,
+                "reason": stop.reason,
+            }
+        case ErasBegun():
+            eras = [
+                {"first": one.first, "domain": one.era.domain, "number": one.era.number}
+                for one in fact.eras
+            ]
+            return {"offset": fact.told_at, "eras": eras}
+        case Refused():
+            frames = [{"offset": one.offset, "after": one.after} for one in fact.frames]
+            return {"offset": fact.block, "topic_id": fact.topic_id or None, "refused": frames}
+        case Sent():
+            return {"offset": fact.last, "ahead": fact.since, **_source_fields(fact.source)}
+        case Accepted():
+            return {"offset": fact.last, **_source_fields(fact.source)}
+        case Gap():
+            reason = _OPEN if fact.is_open else ""
+            own = {"offset": fact.last, "ahead": fact.attempts, "reason": reason}
+            return {**own, **_source_fields(fact.source)}
+        case Held():
+            return {"offset": fact.next, "ahead": fact.number, **_source_fields(fact.source)}
+
+
+def _source_fields(source: SourcePartition) -> Fields:
+    return {"topic_id": source.topic_id, "source_partition": source.partition}
+
+
+def _fact(fields: Fields) -> tuple[Fact, int]:
+    return _fact_of(fields), fields["link"]
+
+
+def _fact_of(fields: Fields) -> Fact:
+    at = TopicPartition(fields["topic"], fields["partition"])
+    topic_id = fields["topic_id"] or b""
+    source = SourcePartition(topic_id, fields["source_partition"])
+    offset, ahead, reason = fields["offset"], fields["ahead"], fields["reason"]
+    match fields["kind"]:
+        case EpochRaised.word:
+            return EpochRaised(offset)
+        case InterestInForce.word:
+            return InterestInForce(offset, _in_force(fields))
+        case SourceAt.word:
+            generation, leader_epoch = fields["generation"], fields["leader_epoch"]
+            is_left = reason == _LEFT
+            return SourceAt(at, topic_id, offset, ahead, generation, is_left, leader_epoch)
+        case Halted.word:
+            end = offset + ahead if ahead >= 0 else NONE_OFFSET
+            generation = fields["generation"]
+            return Halted(Stop(at.topic, at.partition, topic_id, reason, offset, end, generation))
+        case ErasBegun.word:
+            eras = tuple(
+                EraBegan(one["first"], Era(one["domain"], one["number"])) for one in fields["eras"]
+            )
+            return ErasBegun(at, offset, eras)
+        case Refused.word:
+            frames = tuple(RefusedFrame(**one) for one in fields["refused"])
+            return Refused(at, topic_id, offset, frames)
+        case Sent.word:
+            return Sent(at, source, offset, ahead)
+        case Accepted.word:
+            return Accepted(at, source, offset)
+        case Gap.word:
+            return Gap(at, source, offset, ahead, bool(reason))
+        case Held.word:
+            return Held(at, source, ahead, offset)
+        case kind:
+            raise ValueError(f"a fact of the kind {kind!r} is unknown")
+
+
+_PROGRESS = RecordCodec[tuple[Fact, int]]("progress", _progress_fields, _fact)
+
+
+def encode_fact(fact: Fact, link: int = 0) -> bytes:
+    """Return the bytes of a fact.
+
+    Args:
+        fact: What is to be kept.
+        link: Number of the topology that made the link of the outbox that it speaks of; 0 for one
+            of the files, and for all else.
+    """
+    return _PROGRESS.encode((fact, link))
+
+
+def decode_fact(data: bytes) -> Fact:
+    """Return the fact of the bytes."""
+    return _PROGRESS.decode(data)[0]
+
 
 _STANDBY = RecordCodec[Standby](
     "standby",
@@ -211,7 +308,6 @@ _DEAD_LETTER = RecordCodec[DeadLetter](
     ),
 )
 
-encode_progress, decode_progress = _PROGRESS.encode, _PROGRESS.decode
 encode_standby, decode_standby = _STANDBY.encode, _STANDBY.decode
 encode_ledger, decode_ledger = _LEDGER.encode, _LEDGER.decode
 encode_dead_letter, decode_dead_letter = _DEAD_LETTER.encode, _DEAD_LETTER.decode

@@ -10,29 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mesh.model.frames import SourcePartition
-from mesh.model.state import Progress
+from mesh.model.facts import FactKey, Held
 
 
 @dataclass(slots=True)
 class HeldTargets:
     """Holds of one node."""
 
-    _newest: dict[tuple[str, int, SourcePartition], Progress] = field(default_factory=dict)
+    _newest: dict[FactKey, Held] = field(default_factory=dict)
 
-    def take(self, progress: Progress) -> None:
-        """Take note of a `held` record."""
-        source = SourcePartition(progress.topic_id or b"", progress.source_partition)
-        key = (progress.topic, progress.partition, source)
-        before = self._newest.get(key)
+    def take(self, fact: Held) -> None:
+        """Take note of what a lane or a catch-up says."""
+        before = self._newest.get(fact.key)
         if before is not None:
-            is_older = progress.ahead < before.ahead
-            has_ended = progress.ahead == before.ahead and before.offset < 0
+            is_older = fact.number < before.number
+            has_ended = fact.number == before.number and before.is_over
             if is_older or has_ended:
                 return
-        self._newest[key] = progress
+        self._newest[fact.key] = fact
 
     @property
-    def still(self) -> Sequence[Progress]:
+    def still(self) -> Sequence[Held]:
         """The newest word on each that is held still."""
-        return [one for one in self._newest.values() if one.offset >= 0]
+        return [one for one in self._newest.values() if not one.is_over]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mesh.errors import TransportError
 from mesh.lab.faults import Faults
 from mesh.lab.tally import Tally
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import Gap, Held
 
 
 def undrained(tally: Tally, faults: Faults) -> tuple[Sequence[str], Mapping[str, int]]:
@@ -28,18 +28,18 @@ def undrained(tally: Tally, faults: Faults) -> tuple[Sequence[str], Mapping[str,
             waiting[f"{place.topic}[{place.partition}]"] = behind
         else:
             left.append(f"{place.topic}[{place.partition}] lacks {behind}")
-    for node, progress in tally.pending:
-        if _can_catch_up(faults, node, progress):
-            left.append(f"{progress.topic}[{progress.partition}] is not caught up")
+    for node, owed in tally.pending:
+        if _can_catch_up(faults, node, owed):
+            left.append(f"{owed.at.topic}[{owed.at.partition}] is not caught up")
     return left, waiting
 
 
-def _can_catch_up(faults: Faults, node: str, progress: Progress) -> bool:
+def _can_catch_up(faults: Faults, node: str, owed: Gap | Held) -> bool:
     """Say whether nothing is in the way of what a node catches up beside its lanes."""
     serving = faults.serving()
-    if progress.kind is ProgressKind.HELD:
+    if isinstance(owed, Held):
         return node in serving
-    owner, _ = _reader_of(faults, progress.topic)
+    owner, _ = _reader_of(faults, owed.at.topic)
     return {owner, node} <= set(serving) and not faults.is_closed(owner, node)
 
 

@@ -13,10 +13,10 @@ from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_header
 from mesh.codec.keys import AdvertKey, parse_control_key
 from mesh.codec.state import decode_ledger
+from mesh.model.facts import Gap, Held
 from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import moves_of
-from mesh.model.state import Progress
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
 from mesh.transport.following import Follower
@@ -197,7 +197,7 @@ class Tally:
         self.published[identity] = Published(place, record.offset(), message_class, subject)
 
     @property
-    def pending(self) -> Sequence[tuple[str, Progress]]:
+    def pending(self) -> Sequence[tuple[str, Gap | Held]]:
         """What nodes catch up beside their lanes: gaps, and targets that they hold."""
         return [(node, one) for node, report in self._reports.items() for one in report.owed]
 
@@ -207,7 +207,7 @@ class Tally:
         found = None if report is None else report.sources.get(place)
         if found is None or self.topic_id(place.topic) not in (b"", found.topic_id):
             return 0
-        return found.offset
+        return found.next
 
     def topic_id(self, topic: str) -> bytes:
         """Return the broker's id of a topic, or nothing if it does not exist."""

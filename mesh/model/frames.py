@@ -39,6 +39,14 @@ class FrameFlags(IntFlag):
     REPAIR = 1
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A partition by topic name."""
+
+    topic: str
+    partition: int
+
+
 @dataclass(frozen=True, slots=True)
 class SourcePartition:
     """A partition of a topic by intrinsic identity.

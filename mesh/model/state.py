@@ -1,4 +1,7 @@
-"""Values that a lane writes about itself: progress and ledger. Spec: K12, K25, kafka.md 1."""
+"""Values that a worker writes about itself besides facts: its ledger, dead letters, what it heard.
+
+Spec: K25, kafka.md 1.
+"""
 
 from __future__ import annotations
 
@@ -6,47 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mesh.model.frames import NONE_OFFSET, Era, MessageClass
-
-
-class ProgressKind(StrEnum):
-    """What a progress record tells. Spec: K12."""
-
-    SOURCE = "source"
-    SENT = "sent"
-    ACCEPTED = "accepted"
-    INTEREST = "interest"
-    HELD = "held"
-    EPOCH = "epoch"
-    STOPPED = "stopped"
-    GAP = "gap"
-    ERA = "era"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class InForce:
-    """A version of interest in force: `scope` is `clients` or `<neighbour> <scope>`."""
-
-    scope: str
-    epoch: int
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class EraBegan:
-    """From offset `first` of a source on, its node worked by the topology of this era. K10."""
-
-    first: int
-    era: Era
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A frame that was not taken whole: only messages after an origin offset, or none (-1). K20."""
-
-    offset: int
-    after: int
+from mesh.model.facts import InForce
+from mesh.model.frames import NONE_OFFSET, MessageClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,52 +18,6 @@ class Standby:
     """How much of what neighbours want a worker without lanes has heard. Spec: K16, K21."""
 
     in_force: Sequence[InForce] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """One changed position of a lane.
-
-    Attributes:
-        kind: What it tells.
-        offset: source: next offset; held: first source offset not written, -1 if it is held no
-            longer; sent, accepted: last offset; epoch: the lane epoch;
-            interest: the own `clients` offset in force; stopped: first offset of what is lost;
-            gap: last offset accepted before it.
-        topic: Kafka topic it speaks of (source, outbox, target), or empty.
-        partition: Its partition, or -1.
-        topic_id: Topic id of `topic` for source and stopped, of the sender's source for sent,
-            accepted, gap and held.
-        source_partition: sent, accepted, gap, held: partition of that source; else -1.
-        in_force: interest: the versions in force.
-        ahead: source, direct: so many offsets from `offset` on may have been handed on already;
-            stopped: so many are lost, -1 if nobody can know; gap: attempts before this one; held:
-            number of the hold; sent: first offset that the link may carry, -1 if there is none.
-        generation: source: of the offsets that are read.
-        reason: stopped: why; source: `left` if the link was removed.
-        link: sent, accepted, held, gap: number of the topology that made the outbox's link.
-        leader_epoch: source: of the record read last, -1 if it is not known.
-        eras: era: by which topologies the source worked, ascending.
-        refused: refused: frames of a block of an outbox that were not taken whole; `offset` is the
-            number of the block.
-
-    Spec: K9, K10, K12, K18, R6.
-    """
-
-    kind: ProgressKind
-    offset: int
-    topic: str = ""
-    partition: int = -1
-    topic_id: bytes | None = None
-    source_partition: int = -1
-    in_force: Sequence[InForce] = ()
-    ahead: int = 0
-    generation: int = 0
-    reason: str = ""
-    link: int = 0
-    leader_epoch: int = -1
-    eras: Sequence[EraBegan] = ()
-    refused: Sequence[Refused] = ()
 
 
 @dataclass(frozen=True, slots=True)

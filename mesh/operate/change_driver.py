@@ -317,7 +317,7 @@ class ChangeDriver:
         for node in dict.fromkeys((*cut.taking_part, *drained)):
             if node in self.before.nodes:
                 told = reports.of(node)
-                gaps = [one.topic for one in told.gaps.values()]
+                gaps = [one.at.topic for one in told.gaps.values()]
                 found[node] = sorted({*told.targets_held, *gaps})
         return found
 

@@ -117,9 +117,7 @@ def _positions(
     declared = topology.nodes[reader]
     progress = TopicNames(topology.prefix).progress(reader)
     report = read_report(kafka[declared.kafka], progress, 2 * declared.lanes)
-    return {
-        at: (one.topic_id or b"", max(0, report.reached(at))) for at, one in report.sources.items()
-    }
+    return {at: (one.topic_id, max(0, report.reached(at))) for at, one in report.sources.items()}
 
 
 def _reads(view: MeshView, reader: str, sender: str) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mesh.model.frames import TopicPartition as TopicPartition  # noqa: PLC0414 - part of the port
+
 Headers = Sequence[tuple[str, bytes | None]]
 
 Row = tuple[bytes | None, bytes | None, int, Headers | None]
@@ -47,14 +49,6 @@ class Record(Protocol):
 
     def leader_epoch(self) -> int | None:
         """Return the epoch of the leader that took it, or None if it is not known."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """A partition by topic name."""
-
-    topic: str
-    partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
 from mesh.core.held import HeldTargets
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.state import InForce, Progress, ProgressKind
+from mesh.model.control import Stop
+from mesh.model.facts import (
+    EpochRaised,
+    FactKey,
+    Gap,
+    Halted,
+    Held,
+    InForce,
+    InterestInForce,
+    SourceAt,
+)
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
@@ -30,16 +40,16 @@ class LaneReport:
         stopped: Which are read no further, and where; what is there now was not read.
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
         held: What lanes say of targets that they leave out.
-        gaps: What is to be sent to them again, by record key.
+        gaps: What is to be sent to them again, by key.
         in_force: By which versions of interest lanes routed, and since when by the brokers' clock.
     """
 
     lanes: int | None = None
-    sources: dict[TopicPartition, Progress] = field(default_factory=dict)
-    stopped: dict[TopicPartition, Progress] = field(default_factory=dict)
+    sources: dict[TopicPartition, SourceAt] = field(default_factory=dict)
+    stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
     epochs: list[tuple[int, int, int]] = field(default_factory=list)
     held: HeldTargets = field(default_factory=HeldTargets)
-    gaps: dict[bytes, Progress] = field(default_factory=dict)
+    gaps: dict[FactKey, Gap] = field(default_factory=dict)
     in_force: list[tuple[int, InForce]] = field(default_factory=list)
 
     def take(self, record: Record) -> None:
@@ -51,25 +61,24 @@ class LaneReport:
         value = record.value()
         if value is None:
             return
-        progress = decode_progress(value)
-        match progress.kind:
-            case ProgressKind.SOURCE if self.lanes is None or record.partition() < self.lanes:
-                self.sources[TopicPartition(progress.topic, progress.partition)] = progress
-            case ProgressKind.STOPPED:
-                place = TopicPartition(progress.topic, progress.partition)
-                self.stopped.pop(place, None)
-                if progress.reason:
-                    self.stopped[place] = progress
-            case ProgressKind.EPOCH:
-                self.epochs.append((record.partition(), record.offset(), progress.offset))
-            case ProgressKind.INTEREST:
-                self.in_force += [(record.timestamp()[1], one) for one in progress.in_force]
-            case ProgressKind.HELD:
-                self.held.take(progress)
-            case ProgressKind.GAP:
-                self.gaps.pop(record.key() or b"", None)
-                if progress.reason:
-                    self.gaps[record.key() or b""] = progress
+        fact = decode_fact(value)
+        match fact:
+            case SourceAt(at) if self.lanes is None or record.partition() < self.lanes:
+                self.sources[at] = fact
+            case Halted(stop):
+                self.stopped.pop(fact.at, None)
+                if not fact.is_over:
+                    self.stopped[fact.at] = stop
+            case EpochRaised(epoch):
+                self.epochs.append((record.partition(), record.offset(), epoch))
+            case InterestInForce():
+                self.in_force += [(record.timestamp()[1], one) for one in fact.versions]
+            case Held():
+                self.held.take(fact)
+            case Gap():
+                self.gaps.pop(fact.key, None)
+                if fact.is_open:
+                    self.gaps[fact.key] = fact
             case _:
                 pass  # what only the lanes themselves need
 
@@ -80,17 +89,17 @@ class LaneReport:
 
     def reached(self, place: TopicPartition) -> int:
         """Return the next offset of a source: no further than where its log was cut off."""
-        offset = self.sources[place].offset
+        offset = self.sources[place].next
         stop = self.stopped.get(place)
-        return offset if stop is None else min(offset, stop.offset)
+        return offset if stop is None else min(offset, stop.first)
 
     @property
     def targets_held(self) -> Sequence[str]:
         """The topics that lanes leave out because they cannot be written. Spec: K20."""
-        return sorted({one.topic: None for one in self.held.still})
+        return sorted({one.at.topic: None for one in self.held.still})
 
     @property
-    def owed(self) -> Sequence[Progress]:
+    def owed(self) -> Sequence[Gap | Held]:
         """Everything that is still to be made good: repairs, and targets that are left out."""
         return [*self.gaps.values(), *self.held.still]
 

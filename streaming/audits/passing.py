@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import Accepted, Fact, Held, SourceAt
+from mesh.model.frames import SourcePartition
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.names import Names
 from streaming.audits.turns import Turns
@@ -134,26 +135,25 @@ class Passing:
     generations: dict[TopicPartition, int] = field(default_factory=dict)
     turns: Turns = field(default_factory=Turns)
 
-    def read(self, node: str, progress: Progress) -> bool:
-        """Take a progress record of a node; say whether it is news of a generation. Spec: K12."""
-        place = TopicPartition(progress.topic, progress.partition)
-        topic_id = b"" if progress.topic_id is None else progress.topic_id
-        chain = ChainKey(place, SourceKey(topic_id.hex(), progress.source_partition))
-        match progress.kind:
-            case ProgressKind.SOURCE:
-                self.positions[PositionKey(node, place)] = progress.offset
-                self.of[PositionKey(node, place)] = topic_id.hex()
-                if progress.generation:
-                    self.generations[place] = progress.generation
-                    source = SourceKey(topic_id.hex(), progress.partition)
-                    return self.turns.tell(source, progress.generation)
+    def read(self, node: str, fact: Fact) -> bool:
+        """Take what a node keeps of itself; say whether it is news of a generation. Spec: K12."""
+        place = TopicPartition(fact.at.topic, fact.at.partition)
+        match fact:
+            case SourceAt():
+                source = SourceKey(fact.topic_id.hex(), place.partition)
+                self.positions[PositionKey(node, place)] = fact.next
+                self.of[PositionKey(node, place)] = source.topic_id
+                if fact.generation:
+                    self.generations[place] = fact.generation
+                    return self.turns.tell(source, fact.generation)
                 self.generations.pop(place, None)  # of a topic that was made again
-            case ProgressKind.ACCEPTED:
-                self.accepted[chain] = progress.offset
-            case ProgressKind.HELD:
+            case Accepted():
+                self.accepted[_chain(place, fact.source)] = fact.last
+            case Held():
+                chain = _chain(place, fact.source)
                 number, before = self.held.get(chain, (-1, 0))
-                if progress.ahead > number or (progress.ahead == number and before >= 0):
-                    self.held[chain] = (progress.ahead, progress.offset)
+                if fact.number > number or (fact.number == number and before >= 0):
+                    self.held[chain] = (fact.number, fact.next)
             case _:
                 pass
         return False
@@ -269,6 +269,10 @@ class Passing:
     def where(self, ticket: Ticket, read: Mapping[TopicPartition, int]) -> str:
         """Return what a ticket waits for first, for people."""
         return next((self._reason(step, read) for step in ticket.steps), "nothing")
+
+
+def _chain(outbox: TopicPartition, source: SourcePartition) -> ChainKey:
+    return ChainKey(outbox, SourceKey(source.topic_id.hex(), source.partition))
 
 
 def _concerns(ticket: Ticket, step: Step, sight: Sight) -> bool:

@@ -14,7 +14,7 @@ from mesh.codec.control import (
     decode_subscription,
 )
 from mesh.codec.keys import config_key, parse_subscription_key
-from mesh.codec.state import decode_ledger, decode_progress
+from mesh.codec.state import decode_fact, decode_ledger
 from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
 from mesh.model.names import name_fault
@@ -90,9 +90,9 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
             case _, _, None:
                 pass
             case "progress", _, value:
-                progress = decode_progress(value)
-                if _names_places(state, row, [progress.topic]):
-                    state.interest.version += state.passing.read(place.node, progress)
+                fact = decode_fact(value)
+                if _names_places(state, row, [fact.at.topic]):
+                    state.interest.version += state.passing.read(place.node, fact)
             case "control", "identity", value:
                 identity = decode_identity(value)
                 is_own = identity.node == place.node

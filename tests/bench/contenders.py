@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
 from mesh.errors import StartError
 from mesh.local.processes import Process, spawn
+from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
-from mesh.model.state import ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, TopicPartition
@@ -197,10 +197,9 @@ class Positions:
     def refresh(self) -> None:
         """Read what is new."""
         for record in self._follower.poll():
-            progress = decode_progress(record.value() or b"")
-            if progress.kind is ProgressKind.SOURCE:
-                place = TopicPartition(progress.topic, progress.partition)
-                self.next[self._names[record.topic()], place] = progress.offset
+            fact = decode_fact(record.value() or b"")
+            if isinstance(fact, SourceAt):
+                self.next[self._names[record.topic()], fact.at] = fact.next
 
     def has_passed(
         self, node: str, ends: Mapping[TopicPartition, int], *, markers: int = MARKERS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.keys import fact_key
+from mesh.codec.state import encode_fact, encode_ledger
 from mesh.errors import TransportError
+from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
-from mesh.model.state import Progress, ProgressKind
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.positions import Positions
@@ -24,14 +24,8 @@ from tests.mutations.patching import Mutation, Patches
 
 def _written(batch: Batch) -> Iterator[tuple[bytes, bytes]]:
     for source, reading in batch.readings.items():
-        progress = Progress(
-            kind=ProgressKind.SOURCE,
-            offset=reading.next,
-            topic=source.topic,
-            partition=source.partition,
-            topic_id=reading.topic_id,
-        )
-        yield progress_key(progress), encode_progress(progress)
+        fact = SourceAt(source, reading.topic_id, reading.next)
+        yield fact_key(fact.key), encode_fact(fact)
 
 
 def position_before_copies(patches: Patches) -> None:
@@ -74,9 +68,9 @@ def position_after_copies(patches: Patches) -> None:
 
 def _without_positions(batch: Batch, writer, partition, *_: object):
     topic = batch.names.progress(batch.node)
-    for key, progress in batch.progress.items():
-        value = None if progress is None else encode_progress(progress)
-        writer.produce(topic, value, key, partition)
+    for key, fact in batch.facts.items():
+        value = None if fact is None else encode_fact(fact)
+        writer.produce(topic, value, fact_key(key), partition)
     ledger = batch.ledger()
     writer.produce(batch.names.ledger(batch.node), encode_ledger(ledger), None, partition)
     return ledger
@@ -94,10 +88,10 @@ def position_one_short(patches: Patches) -> None:
 
 def position_one_far(patches: Patches) -> None:
     def wrapper(recover):
-        def wrong(positions, progress):
-            if progress.kind is ProgressKind.SOURCE:
-                progress = replace(progress, offset=progress.offset + 1)
-            recover(positions, progress)
+        def wrong(positions, fact):
+            if isinstance(fact, SourceAt):
+                fact = replace(fact, next=fact.next + 1)
+            recover(positions, fact)
 
         return wrong
 
@@ -270,21 +264,21 @@ def previous_off_by_one(patches: Patches) -> None:
 
 
 def sent_not_recovered(patches: Patches) -> None:
-    patches.wrap(Positions, "recover", lambda recover: _without(recover, ProgressKind.SENT))
+    patches.wrap(Positions, "recover", lambda recover: _without(recover, Sent))
 
 
 def accepted_not_recovered(patches: Patches) -> None:
-    patches.wrap(Positions, "recover", lambda recover: _without(recover, ProgressKind.ACCEPTED))
+    patches.wrap(Positions, "recover", lambda recover: _without(recover, Accepted))
 
 
 def epoch_not_recovered(patches: Patches) -> None:
-    patches.wrap(Positions, "recover", lambda recover: _without(recover, ProgressKind.EPOCH))
+    patches.wrap(Positions, "recover", lambda recover: _without(recover, EpochRaised))
 
 
 def _without(recover, kind):
-    def wrong(positions, progress):
-        if progress.kind is not kind:
-            recover(positions, progress)
+    def wrong(positions, fact):
+        if not isinstance(fact, kind):
+            recover(positions, fact)
 
     return wrong
 

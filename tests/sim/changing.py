@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from mesh.codec.control import decode_heartbeat, encode_change, encode_config
 from mesh.codec.keys import change_key, config_key, heartbeat_key, subscription_key
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
 from mesh.config.published import published_text
 from mesh.lab.world import World
 from mesh.model.control import Change, Stage
+from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
-from mesh.model.state import ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
 from mesh.transport.port import BEGINNING, Reader, Record, TopicPartition
@@ -168,9 +168,9 @@ class ChangedMesh:
             for record in self.read(self.kafka_of(node), self.names.progress(node)):
                 if record.value() is None:
                     continue  # of a target that is no more
-                progress = decode_progress(record.value() or b"")
-                if progress.kind is ProgressKind.SOURCE:
-                    known[progress.topic, progress.partition] = progress.offset
+                fact = decode_fact(record.value() or b"")
+                if isinstance(fact, SourceAt):
+                    known[fact.at.topic, fact.at.partition] = fact.next
         for link in self.topology.links:
             for sender, receiver in (link.ends, link.ends[::-1]):
                 topic = self.names.outbox(sender, receiver, MessageClass.GUARANTEED)

@@ -13,10 +13,12 @@ from fastavro import schemaless_writer
 
 from mesh.codec.control import encode_heartbeat, encode_identity, encode_link_state
 from mesh.codec.header import MAGIC
-from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.keys import fact_key
+from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Heartbeat, Identity, LinkState, TopicIdentity
-from mesh.model.state import Cut, Dropped, Ledger, Progress, ProgressKind, SourceRange
+from mesh.model.facts import Accepted, Fact, Sent, SourceAt
+from mesh.model.frames import SourcePartition, TopicPartition
+from mesh.model.state import Cut, Dropped, Ledger, SourceRange
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
 from schemas import parsed
 
@@ -177,26 +179,15 @@ class Plant:
         self.put(f"{node}.ledger", 0, b"0", encode_ledger(ledger))
 
     def progress(
-        self,
-        node: str,
-        kind: ProgressKind,
-        topic: str,
-        partition: int,
-        offset: int,
-        source: tuple[str, int] | None = None,
-        generation: int = 0,
+        self, node: str, topic: str, partition: int, offset: int, generation: int = 0
     ) -> None:
-        name = self.prefix + (topic if source is None else source[0])
-        record = Progress(
-            kind=kind,
-            offset=offset,
-            topic=self.prefix + topic,
-            partition=partition,
-            topic_id=topic_id(name),
-            source_partition=-1 if source is None else source[1],
-            generation=generation,
-        )
-        self.put(f"{node}.progress", 0, progress_key(record), encode_progress(record))
+        name = self.prefix + topic
+        at = TopicPartition(name, partition)
+        self.keep(node, SourceAt(at, topic_id(name), offset, generation=generation))
+
+    def keep(self, node: str, fact: Fact) -> None:
+        """Have a lane of a node keep a fact."""
+        self.put(f"{node}.progress", 0, fact_key(fact.key), encode_fact(fact))
 
     # -- data plane -------------------------------------------------------------------------
 
@@ -336,7 +327,7 @@ class Plant:
             "a->b", offsets, path=["a"], source="a.in.g", partition=partition, subject=subject
         )
         self.send("a", "a.to.b.g", partition, "a.in.g", offsets[-1])
-        self.progress("a", ProgressKind.SOURCE, "a.in.g", partition, offsets[-1] + 1)
+        self.progress("a", "a.in.g", partition, offsets[-1] + 1)
         bc = self.frame(
             "b->c",
             offsets,
@@ -348,16 +339,22 @@ class Plant:
         )
         self.send("b", "b.to.c.g", partition, "a.to.b.g", ab)
         self.accept("b", "a.to.b.g", partition, "a.in.g", offsets[-1])
-        self.progress("b", ProgressKind.SOURCE, "a.to.b.g", partition, ab + 1)
+        self.progress("b", "a.to.b.g", partition, ab + 1)
         self.accept("c", "b.to.c.g", partition, "a.to.b.g", ab)
-        self.progress("c", ProgressKind.SOURCE, "b.to.c.g", partition, bc + 1)
+        self.progress("c", "b.to.c.g", partition, bc + 1)
         for endpoint in endpoints:
             path = ROUTE[: ROUTE.index(endpoint[0]) + 1]
             self.deliver(endpoint, kept, path, partition, subject=subject)
         return offsets
 
     def send(self, node: str, outbox: str, partition: int, source: str, last: int) -> None:
-        self.progress(node, ProgressKind.SENT, outbox, partition, last, (source, partition))
+        self.keep(node, Sent(*self._chain(outbox, partition, source), last))
 
     def accept(self, node: str, outbox: str, partition: int, source: str, last: int) -> None:
-        self.progress(node, ProgressKind.ACCEPTED, outbox, partition, last, (source, partition))
+        self.keep(node, Accepted(*self._chain(outbox, partition, source), last))
+
+    def _chain(
+        self, outbox: str, partition: int, source: str
+    ) -> tuple[TopicPartition, SourcePartition]:
+        of = SourcePartition(topic_id(self.prefix + source), partition)
+        return TopicPartition(self.prefix + outbox, partition), of

@@ -9,7 +9,6 @@ import pytest
 from mesh.codec.control import encode_stop
 from mesh.codec.keys import stop_key
 from mesh.model.control import Stop
-from mesh.model.state import ProgressKind
 from tests.streaming.planted import Record, topic_id
 
 pytestmark = pytest.mark.spark
@@ -83,7 +82,7 @@ def test_after_an_accepted_truncation_offsets_go_on_in_another_generation(bench,
     publish(plant, *[WRITTEN] * 20)
     plant.deliver("c/s", range(12), ["c"], origin="c.in.g", like=WRITTEN)
     plant.deliver("c/s", range(10, 20), ["c"], origin="c.in.g", like=WRITTEN, generation=1)
-    plant.progress("c", ProgressKind.SOURCE, "c.in.g", 0, 20, generation=1)
+    plant.progress("c", "c.in.g", 0, 20, generation=1)
     assert told(bench) == set()
     (certificate,) = bench.certificates.values()
     assert (certificate.expected, certificate.delivered, certificate.equal) == (20, 20, True)
@@ -96,7 +95,7 @@ def test_another_generation_that_nobody_told_of_takes_nothings_place(bench, plan
     publish(plant, *[WRITTEN] * 3)
     plant.deliver("c/s", range(3 if is_again else 2), ["c"], origin="c.in.g", like=WRITTEN)
     plant.deliver("c/s", [2], ["c"], origin="c.in.g", like=WRITTEN, generation=1)
-    plant.progress("c", ProgressKind.SOURCE, "c.in.g", 0, 3)
+    plant.progress("c", "c.in.g", 0, 3)
     third = ("mesh.c.in.g/0/0/2",)
     lost = set() if is_again else {("missing", "c/s", third)}
     assert told(bench) == {("unexpected", "c/s", third), *lost}
@@ -112,6 +111,6 @@ def test_where_a_truncation_was_told_copies_below_it_are_not_excused(bench, plan
     plant.deliver("c/s", range(3, 6), ["c"], origin="c.in.g", like=WRITTEN, generation=1)
     stop = Stop("mesh.c.in.g", 0, topic_id("mesh.c.in.g"), "truncated", 4, 6)
     plant.put("c.control", 0, stop_key(stop.topic, 0), encode_stop(stop))
-    plant.progress("c", ProgressKind.SOURCE, "c.in.g", 0, 6, generation=1)
+    plant.progress("c", "c.in.g", 0, 6, generation=1)
     found = {one for one in told(bench) if one[0] != "gap"}
     assert found == {("duplicate", "c/s", ("mesh.c.in.g/0/1/3",))}

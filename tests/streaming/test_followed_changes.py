@@ -11,7 +11,7 @@ from mesh.codec.keys import change_key, config_key
 from mesh.codec.state import encode_ledger
 from mesh.config.published import published_text
 from mesh.model.control import Change, Identity, Stage, TopicIdentity
-from mesh.model.state import Cut, Ledger, ProgressKind
+from mesh.model.state import Cut, Ledger
 from mesh.model.topology import Node, Topology, Zone, ZoneKind
 from streaming.audits.eras import CHANGED, SETTLE_S
 from streaming.tables.topics import audited_pattern
@@ -70,7 +70,7 @@ def test_a_restart_counts_nothing_twice_and_new_topics_are_audited_from_offset_0
     plant.cut("d", "d.in.g", 0, "d", plant.subscribe("d", "s1", "acme/>"))
     plant.publish("d", "acme/x", 3)
     plant.deliver("d/s1", [0, 2], ["d"], origin="d.in.g")
-    plant.progress("d", ProgressKind.SOURCE, "d.in.g", 0, 3)
+    plant.progress("d", "d.in.g", 0, 3)
     bench.take()
     bench.restart()
     put_in_force(plant, 2, with_d(), Stage.HOLD, Stage.SWITCH, Stage.RUN)
@@ -105,7 +105,7 @@ def test_a_node_that_a_change_takes_off_misses_nothing_that_is_published_after(b
         routed_anew(plant, "a", partition, 5 if partition == 0 else 0)
     put_in_force(plant, 2, shorter, Stage.SWITCH, Stage.RUN)
     offsets = plant.publish("a", "acme/x", 5)
-    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, offsets[-1] + 1)
+    plant.progress("a", "a.in.g", 0, offsets[-1] + 1)
     assert found(bench) == [("missing", "c/s1", "", 4, 4)]
     bench.wait(SETTLE_S + 5)
     plant.frame("b->c", offsets, path=["a", "b"], source="a.to.b.g", span=(5, 5))

@@ -8,7 +8,6 @@ import pytest
 
 from mesh.codec.keys import advert_key
 from mesh.model.control import Ownership, Scope
-from mesh.model.state import ProgressKind
 from tests.streaming.planted import NEW_YEAR_MS
 
 pytestmark = pytest.mark.spark
@@ -60,7 +59,7 @@ def test_what_crosses_links_is_told_by_the_minute(bench, plant):
     bench.take()
     waits = told(bench, "minutes")[f"b->c {first + 2}"]
     assert (waits["guaranteed"], waits["waited"]) == (1, 1)
-    plant.progress("c", ProgressKind.SOURCE, "b.to.c.g", 0, 2)
+    plant.progress("c", "b.to.c.g", 0, 2)
     plant.at_ms += MINUTE_MS
     plant.beat()
     bench.take()

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from mesh.errors import ConfigError
-from mesh.model.state import ProgressKind
 from mesh.model.topics import TopicNames
 from streaming.config import AuditSettings
 from streaming.job.past import STILL_S, Past
@@ -105,7 +104,7 @@ def test_what_a_hop_has_not_passed_is_no_loss(bench, plant: Plant) -> None:
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
     offsets = plant.publish("a", "acme/x", 3)
     plant.frame("a->b", offsets, path=["a"], source="a.in.g")
-    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 3)
+    plant.progress("a", "a.in.g", 0, 3)
     plant.tell_read("a", "a.in.g", 0, 3, 3)
     made, account = past(bench, (NEW_YEAR_MS, NEW_YEAR_MS + HOUR_MS))
     waited: list[float] = []

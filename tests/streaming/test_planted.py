@@ -10,7 +10,6 @@ from mesh.codec.control import encode_stop
 from mesh.codec.keys import repair_key, stop_key
 from mesh.model.control import Heartbeat, Stop
 from mesh.model.frames import MessageClass
-from mesh.model.state import ProgressKind
 from streaming.tables.rows import TopicPartition
 from tests.streaming.conftest import Bench, kafka_frame
 from tests.streaming.planted import Plant, topic_id
@@ -230,14 +229,14 @@ def test_what_a_standing_node_holds_back_is_waiting_and_not_missing(bench, plant
     plant.carry(5, ["c/s1"])
     offsets = plant.publish("a", "acme/x", 3)
     plant.frame("a->b", offsets, path=["a"], source="a.in.g")
-    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 8)
+    plant.progress("a", "a.in.g", 0, 8)
     assert found(bench) == []
     bench.wait(100)
     assert found(bench) == [("stalled", "", "", None, None)]
     (waiting,) = bench.auditor.state.certifier.waiting
     assert waiting.reason == "b at mesh.a.to.b.g/0: read up to 1 of 2"
     plant.accept("b", "a.to.b.g", 0, "a.in.g", 7)
-    plant.progress("b", ProgressKind.SOURCE, "a.to.b.g", 0, 2)
+    plant.progress("b", "a.to.b.g", 0, 2)
     assert found(bench) == [("missing", "c/s1", "", 5, 7)]
 
 
@@ -290,7 +289,7 @@ def test_subjects_and_sizes_that_the_mesh_refuses_are_not_expected(bench, plant)
     plant.put("a.in.g", 0, b"k", b"v", [("mesh-subject", b"acme/\xff")])
     plant.put("a.in.g", 0, b"k", b"v" * 900_001, [("mesh-subject", b"acme/x")])
     plant.put("a.in.g", 0, b"k", b"v", [("x", b"1"), ("mesh-subject", b"acme/x")])
-    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 10)
+    plant.progress("a", "a.in.g", 0, 10)
     assert found(bench) == [("missing", "b/s1", "", 9, 9)]
 
 
@@ -333,7 +332,7 @@ def test_a_link_that_is_silent_though_frames_wait_is_news(bench, plant):
     findings = state.register.findings
     silent = [one for one in findings.values() if one.kind == "silent-link"]
     assert [(one.link, one.node) for one in silent] == [("a->b", "b")]
-    plant.progress("b", ProgressKind.SOURCE, "a.to.b.g", 0, 1)
+    plant.progress("b", "a.to.b.g", 0, 1)
     bench.take()
     live(8)
     assert silent[0].id not in findings

@@ -9,9 +9,11 @@ from pyspark.sql import functions as F
 
 from mesh.codec.control import encode_identity, encode_stop
 from mesh.codec.header import MAGIC
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Identity, Stop, TopicIdentity
-from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from mesh.model.facts import Held
+from mesh.model.frames import SourcePartition, TopicPartition
+from mesh.model.state import Cut, Ledger
 from streaming.job import auditor, intake
 from streaming.job.reading import Reading, Readings
 from streaming.tables.columns import parsed
@@ -46,15 +48,13 @@ def stray_delivery(plant: Plant, *parts: int) -> None:
 def write_odd_records(plant: Plant) -> None:
     orders = [TopicIdentity("orders", bytes(16), 1)]
     told = Identity(node="b", uuid="odd", epoch=9, cluster_id="x", lanes=1, topics=orders)
-    held = Progress(
-        kind=ProgressKind.HELD, offset=5, topic="orders", partition=0, topic_id=bytes(16), ahead=1
-    )
+    held = Held(TopicPartition("orders", 0), SourcePartition(bytes(16), -1), 1, 5)
     cuts = [Cut("orders", bytes(16), 0, 3, "uuid-c", 4)]
     plant.put(
         "a.control", 0, b"stop x 0", encode_stop(Stop("orders", 0, bytes(16), "truncated", 3))
     )
     plant.put("b.control", 0, b"identity", encode_identity(told))
-    plant.put("a.progress", 0, b"held x", encode_progress(held))
+    plant.put("a.progress", 0, b"held x", encode_fact(held))
     plant.put("a.ledger", 0, b"0", encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=cuts)))
     plant.frame("b->a", [0], path=[], source="b.in.g", origin="b.in.g", partition=1)
     for zone in (LONGEST, 2**40):

@@ -108,7 +108,7 @@ def _positions(at: Examination, node: str) -> Check:
     faults = [
         (fault, place.topic not in direct)
         for place, told in sorted(at.reports().of(node).sources.items())
-        for fault in _misplaced(at, place, told.offset, told.topic_id, infos.get(place.topic))
+        for fault in _misplaced(at, place, told.next, told.topic_id, infos.get(place.topic))
     ]
     is_guaranteed = any(counts for _, counts in faults)
     return judged(

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from mesh.codec.standbys import standbys
 from mesh.codec.state import decode_ledger
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.state import InForce, Standby
+from mesh.model.facts import InForce
+from mesh.model.state import Standby
 from mesh.model.topics import TopicNames
 from mesh.node.rounds import CLIENTS
 from mesh.operate.doctor.examination import Examination

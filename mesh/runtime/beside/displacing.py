@@ -16,12 +16,13 @@ from typing import Any
 
 import structlog
 
-from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.keys import fact_key
+from mesh.codec.state import encode_fact, encode_ledger
 from mesh.errors import DecodeError, TransportError
+from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.headers import GAP_HEADER
-from mesh.model.state import DeadLetter, Dropped, Ledger, Progress, ProgressKind
+from mesh.model.state import DeadLetter, Dropped, Ledger
 from mesh.runtime.beside.quarantine import PutAside, delivered_aside, loss_header
 from mesh.runtime.host.errands import Errand, Steps
 from mesh.runtime.host.recall import Recall
@@ -237,14 +238,8 @@ class Displacing:
             write_letter(writer, letters, letter, aside.key, aside.value, aside.headers)
         for header in losses.headers():
             writer.produce(of.at.topic, None, None, of.at.partition, headers=[header])
-        told = Progress(
-            kind=ProgressKind.SOURCE,
-            offset=records[-1].offset() + 1,
-            topic=of.at.topic,
-            partition=of.at.partition,
-            topic_id=topic_id,
-        )
-        writer.produce(place.topic, encode_progress(told), progress_key(told), place.partition)
+        told = SourceAt(of.at, topic_id, records[-1].offset() + 1)
+        writer.produce(place.topic, encode_fact(told), fact_key(told.key), place.partition)
         ledger = Ledger(
             node=lane.node,
             lane=lane.number,
@@ -291,15 +286,9 @@ def _open(
 def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> int:
     """Return how far records of this very topic became dead letters already, by progress."""
     found = 0
-    for progress in kept_in(records).progress:
-        if progress.kind is not ProgressKind.SOURCE:
-            continue
-        if (progress.topic, progress.partition, progress.topic_id) == (
-            at.topic,
-            at.partition,
-            topic_id,
-        ):
-            found = progress.offset
+    for fact in kept_in(records).facts:
+        if isinstance(fact, SourceAt) and (fact.at, fact.topic_id) == (at, topic_id):
+            found = fact.next
     return found
 
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_progress
+from mesh.codec.keys import fact_key
 from mesh.core.routing import LocalLink
 from mesh.errors import PoisonError, TransportError, TransportRecordError
+from mesh.model.facts import ENDED, Fact, Held, Sent
 from mesh.model.inputs import Input
-from mesh.model.state import Progress
 from mesh.runtime.beside.catching_up import (
     CHUNK,
     Begins,
@@ -35,16 +34,14 @@ from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.held import (
     endpoint_of,
     forget_ended,
-    held_progress,
     hold_key,
     link_of,
     release,
-    sent_progress,
     sources_of,
 )
 from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import ENDED, Hold, Positions
+from mesh.runtime.lane.positions import Hold, Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.gaps import announce, came_before
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
@@ -111,7 +108,7 @@ class _Second:
     """The second writer of a lane, and what it and its predecessors have told before."""
 
     writer: Writer
-    told: Sequence[Progress] = ()
+    told: Sequence[Fact] = ()
 
     def close(self) -> None:
         self.writer.close()
@@ -330,8 +327,8 @@ class Holds:
         lane, target = opening.lane, opening.target
         if opening.second is None or not self.lanes.owns(lane):
             return False
-        for progress in opening.second.told:
-            lane.positions.recover_caught_up(progress)
+        for fact in opening.second.told:
+            lane.positions.recover_caught_up(fact)
         opening.hold = hold = lane.positions.holds.get(target)
         if hold is None:
             forget_ended(lane, now_ms)
@@ -499,17 +496,13 @@ class Holds:
     def _note(self, active: _CatchUp, known: Positions, source: Source, offset: int) -> None:
         """Write how far a target is written of one source, in this very transaction."""
         lane = active.again.lane
-        progress = lane.numbered(
-            held_progress(lane, active.target, source, active.hold.number, offset)
-        )
-        partition = caught_up_partition(lane)
-        topic, key = lane.names.progress(lane.node), progress_key(progress)
-        active.writer.produce(topic, encode_progress(progress), key, partition)
-        outbox = TopicPartition(active.target, source.at.partition % lane.partitions)
-        sent = known.sent.get((outbox, source.identity))
-        if active.link is not None and sent is not None:
-            told = lane.numbered(sent_progress(outbox, source, sent))
-            active.writer.produce(topic, encode_progress(told), progress_key(told), partition)
+        at, of = key = hold_key(lane, active.target, source)
+        told: list[Fact] = [Held(at, of, active.hold.number, offset)]
+        if active.link is not None and key in known.sent:
+            told.append(Sent(at, of, known.sent[key]))
+        topic, partition = lane.names.progress(lane.node), caught_up_partition(lane)
+        for fact in told:
+            active.writer.produce(topic, lane.encoded(fact), fact_key(fact.key), partition)
 
 
 def _opening_writer(kafka: KafkaCluster, name: str, id_: str) -> Steps[Writer]:
@@ -524,7 +517,7 @@ def _opening_second(
     writer = kafka.writer(name, id_)
     try:
         yield
-        return _Second(writer, list(kept_in(recall.records(place)).progress))
+        return _Second(writer, list(kept_in(recall.records(place)).facts))
     except BaseException:
         writer.close()
         raise

@@ -15,12 +15,13 @@ import structlog
 
 from mesh.codec.deliveries import delivery_of
 from mesh.codec.frames import assemble_value, encode_ext, encode_tail, key_tail, relay_key
-from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.keys import fact_key
+from mesh.codec.state import encode_ledger
 from mesh.core.moving import MEMBER
 from mesh.core.redelivery import Share
 from mesh.core.routing import LocalLink
 from mesh.errors import DecodeError
+from mesh.model.facts import Sent
 from mesh.model.frames import (
     NONE_OFFSET,
     Chain,
@@ -32,11 +33,10 @@ from mesh.model.frames import (
 )
 from mesh.model.headers import GAP_HEADER
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
-from mesh.model.state import DeadLetter, Ledger, ProgressKind, SentCount
+from mesh.model.state import DeadLetter, Ledger, SentCount
 from mesh.runtime.beside.catching_up import caught_up_partition
 from mesh.runtime.host.errands import Steps
 from mesh.runtime.host.recall import Recall
-from mesh.runtime.lane.held import sent_progress
 from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.outgoing import Came, hop_over
@@ -334,9 +334,8 @@ class Mover:
         for (outbox, of), offset in sent.items():
             if self.sent.get((outbox, of)) == offset:
                 continue
-            source = Source(TopicPartition("", of.partition), of.topic_id, _GUARANTEED, None)
-            told = lane.numbered(sent_progress(outbox, source, offset))
-            self.writer.produce(progress, encode_progress(told), progress_key(told), partition)
+            told = Sent(outbox, of, offset)
+            self.writer.produce(progress, lane.encoded(told), fact_key(told.key), partition)
         account = Ledger(
             node=lane.node,
             lane=lane.number,
@@ -372,9 +371,6 @@ class Mover:
         log.info("queue.moved", queue=self.queue, lane=self.lane.number)
 
 
-_GUARANTEED = MessageClass.GUARANTEED
-
-
 def _came(lane: Lane, origin: Origin, offset: int) -> Came:
     """Return where a moved message comes from: its path begins anew, its identity is kept."""
     return Came(
@@ -400,9 +396,7 @@ def _ext(delivery: Delivery, headers: Headers) -> bytes:
 def _sent_before(records: Sequence[Record], topic_id: bytes) -> _Sent:
     """Return what movers of a lane have sent of a topic so far, by its progress."""
     sent: _Sent = {}
-    for told in kept_in(records).progress:
-        if told.kind is not ProgressKind.SENT or told.topic_id != topic_id:
-            continue
-        outbox = TopicPartition(told.topic, told.partition)
-        sent[outbox, SourcePartition(topic_id, told.source_partition)] = told.offset
+    for fact in kept_in(records).facts:
+        if isinstance(fact, Sent) and fact.source.topic_id == topic_id:
+            sent[fact.at, fact.source] = fact.last
     return sent

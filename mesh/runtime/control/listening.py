@@ -30,11 +30,12 @@ from mesh.codec.keys import (
     parse_control_key,
     parse_subscription_key,
 )
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
 from mesh.model.control import NO_TOPIC, Interest, LinkState, Mark, OutboxPosition
 from mesh.model.effects import Relinked
+from mesh.model.facts import InterestInForce
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
     AckRead,
@@ -59,7 +60,6 @@ from mesh.model.inputs import (
     SubscriptionRefused,
 )
 from mesh.model.names import name_fault
-from mesh.model.state import ProgressKind
 from mesh.model.subject import filter_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -458,11 +458,11 @@ class Listener:
         value = record.value()
         if value is None:
             return
-        progress = decode_progress(value)
-        self.mates.take(progress)
-        if progress.kind is ProgressKind.INTEREST:
-            yield LaneApplied(record.partition(), versions(progress))
-        elif (trouble := told(progress, self._neighbours)) is not None:
+        fact = decode_fact(value)
+        self.mates.take(fact)
+        if isinstance(fact, InterestInForce):
+            yield LaneApplied(record.partition(), versions(fact))
+        elif (trouble := told(fact, self._neighbours)) is not None:
             yield trouble
 
     def _own_control(self, record: Record) -> Iterator[Input]:

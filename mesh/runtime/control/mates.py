@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mesh.model.control import OutboxPosition
+from mesh.model.facts import Fact, Halted, Held, SourceAt
 from mesh.model.frames import SourcePartition
-from mesh.model.state import Progress, ProgressKind
-from mesh.runtime.lane.positions import ENDED, HoldKey
+from mesh.runtime.lane.positions import HoldKey
 from mesh.transport.port import TopicPartition
 
 
@@ -24,21 +24,21 @@ class MatesPositions:
     _held: dict[HoldKey, int] = field(default_factory=dict)
     _stopped: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def take(self, progress: Progress) -> None:
-        """Take note of one record of a lane."""
-        about = TopicPartition(progress.topic, progress.partition)
-        if progress.kind is ProgressKind.SOURCE:
-            source = SourcePartition(progress.topic_id or b"", progress.partition)
-            self._next[about] = (source, progress.offset)
-        elif progress.kind is ProgressKind.HELD:
-            key = (about, SourcePartition(progress.topic_id or b"", progress.source_partition))
-            self._held.pop(key, None)
-            if progress.offset != ENDED:
-                self._held[key] = progress.offset
-        elif progress.kind is ProgressKind.STOPPED:
-            self._stopped.pop(about, None)
-            if progress.reason:
-                self._stopped[about] = progress.offset
+    def take(self, fact: Fact) -> None:
+        """Take note of one fact of a lane."""
+        match fact:
+            case SourceAt(at, topic_id):
+                self._next[at] = (SourcePartition(topic_id, at.partition), fact.next)
+            case Held(at, source):
+                self._held.pop((at, source), None)
+                if not fact.is_over:
+                    self._held[at, source] = fact.next
+            case Halted(stop):
+                self._stopped.pop(fact.at, None)
+                if not fact.is_over:
+                    self._stopped[fact.at] = stop.first
+            case _:
+                pass  # what only the lanes themselves need
 
     def read(self, topics: frozenset[str]) -> Mapping[TopicPartition, OutboxPosition]:
         """Return how far some topics are read.

@@ -19,7 +19,8 @@ from mesh.codec.keys import standby_key
 from mesh.codec.standbys import gone
 from mesh.codec.state import encode_standby
 from mesh.errors import TransportError
-from mesh.model.state import InForce, Standby
+from mesh.model.facts import InForce
+from mesh.model.state import Standby
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
 from mesh.transport.port import TopicPartition, Writer

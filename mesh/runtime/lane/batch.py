@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.keys import fact_key
+from mesh.codec.state import encode_fact, encode_ledger
+from mesh.model.facts import Fact, FactKey, SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.model.state import (
@@ -22,8 +23,6 @@ from mesh.model.state import (
     Dropped,
     Ledger,
     NotForwarded,
-    Progress,
-    ProgressKind,
     SentCount,
     SourceRange,
 )
@@ -74,7 +73,7 @@ class Batch:
         is_awaited: Whether something waits for its commit.
         waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
         direct: What waits.
-        left: Sources that are read no further, and the word for why.
+        left: Sources that are read no further, because their links were removed.
         needless: Copies that are needless at most, by link or endpoint: a wider filter than it
             asked for selects them. Spec: DESIGN 3.
         parents: Traces of applications that are followed; see `mesh.runtime.lane.traces`.
@@ -89,9 +88,9 @@ class Batch:
     is_awaited: bool = False
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
     direct: list[DirectRows] = field(default_factory=list)
-    left: dict[TopicPartition, str] = field(default_factory=dict)
+    left: dict[TopicPartition, None] = field(default_factory=dict)
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
-    progress: dict[bytes, Progress | None] = field(default_factory=dict)
+    facts: dict[FactKey, Fact | None] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     _sent: dict[tuple[str, MessageClass], list[int]] = field(default_factory=dict)
     _delivered: Counter[tuple[str, MessageClass]] = field(default_factory=Counter)
@@ -165,13 +164,13 @@ class Batch:
         if neighbour:
             self._sent[neighbour, message_class][0] -= messages
 
-    def note(self, progress: Progress) -> None:
-        """Have a position committed with this batch; a later one of the same key replaces it."""
-        self.progress[progress_key(progress)] = progress
+    def note(self, fact: Fact) -> None:
+        """Have a fact committed with this batch; a later one of the same key replaces it."""
+        self.facts[fact.key] = fact
 
-    def forget(self, progress: Progress) -> None:
-        """Have this batch remove what is kept under the key of a position."""
-        self.progress[progress_key(progress)] = None
+    def forget(self, key: FactKey) -> None:
+        """Have this batch remove what is kept under a key."""
+        self.facts[key] = None
 
     def cut(
         self, at: TopicPartition, topic_id: bytes, position: int, cuts: Mapping[str, int]
@@ -201,24 +200,22 @@ class Batch:
         """
         for source, reading in self.readings.items():
             self.note(
-                Progress(
-                    kind=ProgressKind.SOURCE,
-                    offset=reading.next,
-                    topic=source.topic,
-                    partition=source.partition,
-                    topic_id=reading.topic_id,
+                SourceAt(
+                    source,
+                    reading.topic_id,
+                    reading.next,
                     ahead=ahead.get(source, 0),
                     generation=generations.get(source, 0),
-                    reason=self.left.get(source, ""),
+                    is_left=source in self.left,
                     leader_epoch=reading.leader_epoch,
                 )
             )
-        progress_topic = self.names.progress(self.node)
-        for key, progress in self.progress.items():
-            if progress is not None and (number := link_numbers.get(progress.topic)):
-                progress = replace(progress, link=number)
-            value = None if progress is None else encode_progress(progress)
-            writer.produce(progress_topic, value, key, partition)
+        progress = self.names.progress(self.node)
+        for key, fact in self.facts.items():
+            value = None
+            if fact is not None:
+                value = encode_fact(fact, link_numbers.get(fact.at.topic, 0))
+            writer.produce(progress, value, fact_key(key), partition)
         ledger = self.ledger()
         for one in in_records(ledger):
             writer.produce(self.names.ledger(self.node), encode_ledger(one), None, partition)

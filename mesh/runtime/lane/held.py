@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import structlog
 
 from mesh.core.routing import LocalLink
+from mesh.model.facts import ENDED, Held, Sent
 from mesh.model.frames import MessageClass, SourcePartition
-from mesh.model.state import Progress, ProgressKind
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import ENDED, Hold, HoldKey
+from mesh.runtime.lane.positions import Hold, HoldKey
 from mesh.transport.port import TopicPartition
 
 HOLDS_MAX = 1_000_000
@@ -48,7 +48,7 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
         batch = lane.open(now_ms)
         batch.is_awaited = True
         kept.next[key] = max(0, lane.position(at))  # what the open batch has read it has written
-        batch.note(held_progress(lane, target, source, kept.number, kept.next[key]))
+        batch.note(Held(*key, kept.number, kept.next[key]))
 
 
 def release(lane: Lane, target: str, now_ms: int) -> None:
@@ -56,22 +56,20 @@ def release(lane: Lane, target: str, now_ms: int) -> None:
     batch = lane.open(now_ms)
     batch.is_awaited = True
     kept = lane.positions.holds.pop(target)
-    for place, source in kept.next:
-        batch.note(_held(place, source.topic_id, source.partition, kept.number, ENDED))
+    for at, of in kept.next:
+        batch.note(Held(at, of, kept.number, ENDED))
     for (outbox, of), sent in lane.positions.sent.items():
         if outbox.topic == target:
-            at = TopicPartition("", of.partition)
-            source_of = Source(at, of.topic_id, MessageClass.GUARANTEED, None)
             since = lane.positions.since.get((outbox, of), 0)
-            batch.note(sent_progress(outbox, source_of, sent, since))
+            batch.note(Sent(outbox, of, sent, since))
 
 
 def let_go(lane: Lane, batch: Batch, target: str, source: Source) -> None:
     """Have the next commit keep that a held target gets no more of one source."""
     kept = lane.positions.holds[target]
-    place, _ = key = hold_key(lane, target, source)
+    key = hold_key(lane, target, source)
     del kept.next[key]
-    batch.note(_held(place, source.topic_id, source.at.partition, kept.number, ENDED))
+    batch.note(Held(*key, kept.number, ENDED))
     if not kept.next:
         del lane.positions.holds[target]
 
@@ -128,50 +126,15 @@ def hold_key(lane: Lane, target: str, source: Source) -> HoldKey:
     return (TopicPartition(target, source.at.partition % lane.partitions), source.identity)
 
 
-def held_progress(lane: Lane, target: str, source: Source, number: int, offset: int) -> Progress:
-    """Return the record of how far a held target is written of a source; `ENDED`: not held."""
-    place, _ = hold_key(lane, target, source)
-    return _held(place, source.topic_id, source.at.partition, number, offset)
-
-
-def sent_progress(outbox: TopicPartition, source: Source, offset: int, since: int = 0) -> Progress:
-    """Return the record of the last source offset sent to an outbox, and the first that may be."""
-    return Progress(
-        kind=ProgressKind.SENT,
-        offset=offset,
-        topic=outbox.topic,
-        partition=outbox.partition,
-        topic_id=source.topic_id,
-        source_partition=source.at.partition,
-        ahead=since,
-    )
-
-
-def _held(
-    place: TopicPartition, topic_id: bytes, partition: int, number: int, offset: int
-) -> Progress:
-    return Progress(
-        kind=ProgressKind.HELD,
-        offset=offset,
-        topic=place.topic,
-        partition=place.partition,
-        topic_id=topic_id,
-        source_partition=partition,
-        ahead=number,
-    )
-
-
 def forget_ended(lane: Lane, now_ms: int) -> None:
     """Have the next commit keep that holds have ended of which the lane itself did not tell."""
     for (place, source), number in lane.positions.ended.items():
         batch = lane.open(now_ms)
-        batch.note(_held(place, source.topic_id, source.partition, number, ENDED))
+        batch.note(Held(place, source, number, ENDED))
         sent = lane.positions.sent.get((place, source))
         if sent is not None:
             # Who takes the lane next does not ask what was written beside it.
-            at = TopicPartition("", source.partition)
-            sent_of = Source(at, source.topic_id, MessageClass.GUARANTEED, None)
-            batch.note(sent_progress(place, sent_of, sent))
+            batch.note(Sent(place, source, sent))
     lane.positions.ended.clear()
 
 

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import get_args
 
 import structlog
 
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
 from mesh.codec.varint import read_zigzag
 from mesh.errors import ProtocolError, TransportUnreadableError, UnknownVersionError
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import Fact
 from mesh.transport.port import Record
 from schemas import VERSION
 
-LANE_KEYS = frozenset(kind.value.encode() for kind in ProgressKind)
+LANE_KEYS = frozenset(one.word.encode() for one in get_args(Fact))
 """First words of the keys under which lanes write."""
 
 NEWER = range(VERSION + 1, VERSION + 15)
@@ -39,13 +40,13 @@ class Kept:
         strays: How many cannot be read and hide nothing.
     """
 
-    told: list[tuple[bytes, Progress | None]] = field(default_factory=list)
+    told: list[tuple[bytes, Fact | None]] = field(default_factory=list)
     strays: int = 0
 
     @property
-    def progress(self) -> Iterator[Progress]:
+    def facts(self) -> Iterator[Fact]:
         """What they say, in order."""
-        return (progress for _, progress in self.told if progress is not None)
+        return (fact for _, fact in self.told if fact is not None)
 
 
 def kept_in(records: Iterable[Record]) -> Kept:
@@ -60,7 +61,7 @@ def kept_in(records: Iterable[Record]) -> Kept:
     for record in records:
         key, value = record.key() or b"", record.value()
         try:
-            kept.told.append((key, None if value is None else decode_progress(value)))
+            kept.told.append((key, None if value is None else decode_fact(value)))
         except ProtocolError as error:
             may_hide = key not in known or is_newer(value or b"", error)
             if may_hide and key.partition(b" ")[0] in LANE_KEYS:

@@ -7,18 +7,28 @@ every message. It is handed records and writers and never waits. Spec: K2, K3, K
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
 
+from mesh.codec.state import encode_fact
 from mesh.core.chain import Chains
 from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink, Router
 from mesh.errors import TransportError
+from mesh.model.facts import (
+    EraBegan,
+    ErasBegun,
+    Fact,
+    InForce,
+    InterestInForce,
+    Sent,
+    SourceAt,
+    refused_key,
+)
 from mesh.model.frames import NONE_OFFSET, Chain, Era, FrameFlags, MessageClass, SourcePartition
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.inputs import Input
-from mesh.model.state import EraBegan, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
@@ -254,12 +264,10 @@ class Lane:
         """Have the next commit tell how far a source was read, and reserve nothing beyond."""
         positions = self.positions
         self.open(now_ms).note(
-            Progress(
-                kind=ProgressKind.SOURCE,
-                offset=positions.next[at],
-                topic=at.topic,
-                partition=at.partition,
-                topic_id=positions.topic_ids[at],
+            SourceAt(
+                at,
+                positions.topic_ids[at],
+                positions.next[at],
                 generation=positions.generations.get(at, 0),
             )
         )
@@ -283,13 +291,9 @@ class Lane:
         self._known.clear()
         self._plans.clear()
         self.tell_cuts(self.sources.values(), cuts, now_ms)
-        batch.note(
-            Progress(
-                kind=ProgressKind.INTEREST,
-                offset=in_force.get(CLIENTS, (0, NONE_OFFSET))[1],
-                in_force=[InForce(name, *version) for name, version in in_force.items()],
-            )
-        )
+        clients = in_force.get(CLIENTS, (0, NONE_OFFSET))[1]
+        versions = [InForce(name, *version) for name, version in in_force.items()]
+        batch.note(InterestInForce(clients, versions))
 
     @property
     def is_learning(self) -> bool:
@@ -323,15 +327,7 @@ class Lane:
         begun = before if before and before[-1].era == era else (*before, EraBegan(position, era))
         if begun != known:
             self.positions.eras[at] = begun
-            batch.note(
-                Progress(
-                    kind=ProgressKind.ERA,
-                    offset=position,
-                    topic=at.topic,
-                    partition=at.partition,
-                    eras=begun,
-                )
-            )
+            batch.note(ErasBegun(at, position, begun))
 
     def eras(self, source: Source, offset: int, came: tuple[Era, ...] = ()) -> tuple[Era, ...]:
         """Return the eras of messages taken here: those they came with, and one of this domain.
@@ -387,15 +383,12 @@ class Lane:
         """Have the next commit forget the marks of frames that an outbox has no longer."""
         frames = self.positions.refused.get(at, RefusedFrames())
         for block in [*frames.forget(topic_id, start)]:
-            about = Progress(
-                kind=ProgressKind.REFUSED, offset=block, topic=at.topic, partition=at.partition
-            )
-            self.open(now_ms).forget(about)
+            self.open(now_ms).forget(refused_key(at, block))
 
     def cut_marks_off(self, batch: Batch, at: TopicPartition, end: int) -> None:
         """Have the next commit forget the marks of frames whose offsets are given out again."""
-        for progress in self.positions.refused.get(at, RefusedFrames()).cut_off(at, end):
-            batch.note(progress)
+        for marks in self.positions.refused.get(at, RefusedFrames()).cut_off(at, end):
+            batch.note(marks)
 
     def next_chain(self, outbox: TopicPartition, source: Source, first: int, last: int) -> Chain:
         """Return the chain of a frame about to be written, and remember it as sent."""
@@ -414,7 +407,7 @@ class Lane:
         messages: int,
     ) -> None:
         """Write one frame to a link's outbox."""
-        outbox = self.outbox(link, source)
+        outbox, of = self.outbox(link, source), source.identity
         topic, partition = outbox.topic, outbox.partition
         if source.message_class is MessageClass.GUARANTEED:
             self.writer.produce(topic, value, key, partition)
@@ -426,17 +419,9 @@ class Lane:
         else:
             self.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
         batch.sent(link.neighbour, source.message_class, messages)
-        batch.note(
-            Progress(
-                kind=ProgressKind.SENT,
-                offset=self.positions.sent[outbox, source.identity],
-                topic=topic,
-                partition=partition,
-                topic_id=source.topic_id,
-                source_partition=source.at.partition,
-                ahead=self.positions.since.get((outbox, source.identity), 0),
-            )
-        )
+        positions = self.positions
+        since = positions.since.get((outbox, of), 0)
+        batch.note(Sent(outbox, of, positions.sent[outbox, of], since))
 
     @property
     def link_numbers(self) -> Mapping[str, int]:
@@ -449,10 +434,9 @@ class Lane:
                 numbers[names.outbox(other, one, guaranteed)] = number
         return numbers
 
-    def numbered(self, progress: Progress) -> Progress:
-        """Return what a record says, with the number of the link that it speaks of. Spec: K12."""
-        number = self.link_numbers.get(progress.topic, 0)
-        return replace(progress, link=number) if number else progress
+    def encoded(self, fact: Fact) -> bytes:
+        """Return the bytes of a fact, with the number of the link that it speaks of. Spec: K12."""
+        return encode_fact(fact, self.link_numbers.get(fact.at.topic, 0))
 
     def is_guaranteed(self, endpoint: str) -> bool:
         """Say whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""

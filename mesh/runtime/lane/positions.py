@@ -7,17 +7,24 @@ from dataclasses import dataclass, field
 
 from mesh.core.chain import Chains
 from mesh.model.control import Stop
-from mesh.model.frames import NONE_OFFSET, Era, SourcePartition
-from mesh.model.state import EraBegan, Progress, ProgressKind
+from mesh.model.facts import (
+    Accepted,
+    EpochRaised,
+    EraBegan,
+    ErasBegun,
+    Fact,
+    Gap,
+    Halted,
+    Held,
+    InterestInForce,
+    Refused,
+    Sent,
+    SourceAt,
+)
+from mesh.model.frames import Era, SourcePartition
 from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.runtime.lane.refused import RefusedFrames
 from mesh.transport.port import TopicPartition
-
-ENDED = -1
-"""Offset that says that a target is held no longer."""
-
-LEFT = "left"
-"""Reason in the position of an outbox that is read no further, because its link was removed."""
 
 HoldKey = tuple[TopicPartition, SourcePartition]
 """Partition of a held target, and one of the lane's sources."""
@@ -104,94 +111,80 @@ class Positions:
                 return began.era
         return None
 
-    def recover(self, progress: Progress) -> None:
-        """Apply one progress record; later ones of the same key replace earlier ones."""
-        about = TopicPartition(progress.topic, progress.partition)
-        source = SourcePartition(progress.topic_id or b"", progress.source_partition)
-        match progress.kind:
-            case ProgressKind.EPOCH:
-                self.epoch = progress.offset
-            case ProgressKind.SOURCE:
-                self.next[about] = progress.offset
-                self.inherited.pop(about, None)
-                if progress.ahead:
-                    self.inherited[about] = progress.offset + progress.ahead
-                self.topic_ids[about] = progress.topic_id or b""
-                self.generations[about] = progress.generation
-                self.left.pop(about, None)
-                if progress.reason == LEFT:
-                    self.left[about] = None
-            case ProgressKind.SENT:
-                self.sent[about, source] = progress.offset
-                self.since[about, source] = progress.ahead
-            case ProgressKind.ACCEPTED:
-                self.chains.setdefault(about, Chains()).last[source] = progress.offset
-            case ProgressKind.REFUSED:
-                self.refused.setdefault(about, RefusedFrames()).recover(progress)
-            case ProgressKind.ERA:
-                self.eras[about] = progress.eras
-            case ProgressKind.INTEREST:
-                self.in_force = versions(progress)
+    def recover(self, fact: Fact) -> None:
+        """Apply one fact; later ones of the same key replace earlier ones."""
+        at = fact.at
+        match fact:
+            case EpochRaised():
+                self.epoch = fact.epoch
+            case SourceAt():
+                self.next[at] = fact.next
+                self.inherited.pop(at, None)
+                if fact.ahead:
+                    self.inherited[at] = fact.next + fact.ahead
+                self.topic_ids[at] = fact.topic_id
+                self.generations[at] = fact.generation
+                self.left.pop(at, None)
+                if fact.is_left:
+                    self.left[at] = None
+            case Sent():
+                self.sent[at, fact.source] = fact.last
+                self.since[at, fact.source] = fact.since
+            case Accepted():
+                self.chains.setdefault(at, Chains()).last[fact.source] = fact.last
+            case Refused():
+                self.refused.setdefault(at, RefusedFrames()).recover(fact)
+            case ErasBegun():
+                self.eras[at] = fact.eras
+            case InterestInForce():
+                self.in_force = versions(fact)
                 self.followed = self.in_force.get(CHANGE, UNCHANGED)
-            case ProgressKind.STOPPED:
-                self.stopped.pop(about, None)
-                if (stop := stop_of(progress)) is not None:
-                    self.stopped[about] = stop
-            case ProgressKind.GAP:
-                self.gaps.pop((about, source), None)
-                self.chains.setdefault(about, Chains()).broken.discard(source)
-                if progress.reason:
-                    self.gaps[about, source] = (progress.offset, progress.ahead)
-                    self.chains[about].broken.add(source)
-            case ProgressKind.HELD if progress.offset == ENDED:
-                if (hold := self.holds.get(about.topic)) is not None:
-                    hold.next.pop((about, source), None)
+            case Halted():
+                self.stopped.pop(at, None)
+                if not fact.is_over:
+                    self.stopped[at] = fact.stop
+            case Gap():
+                self.gaps.pop((at, fact.source), None)
+                self.chains.setdefault(at, Chains()).broken.discard(fact.source)
+                if fact.is_open:
+                    self.gaps[at, fact.source] = (fact.last, fact.attempts)
+                    self.chains[at].broken.add(fact.source)
+            case Held(is_over=True):
+                if (hold := self.holds.get(at.topic)) is not None:
+                    hold.next.pop((at, fact.source), None)
                     if not hold.next:
-                        del self.holds[about.topic]
-            case ProgressKind.HELD:
-                hold = self.holds.get(about.topic)
-                if hold is None or hold.number != progress.ahead:
-                    hold = self.holds[about.topic] = Hold(progress.ahead)
-                hold.next[about, source] = progress.offset
+                        del self.holds[at.topic]
+            case Held():
+                hold = self.holds.get(at.topic)
+                if hold is None or hold.number != fact.number:
+                    hold = self.holds[at.topic] = Hold(fact.number)
+                hold.next[at, fact.source] = fact.next
 
-    def recover_caught_up(self, progress: Progress) -> None:
-        """Apply one record of the lane's catch-ups, after all that the lane itself wrote. K20."""
-        about = TopicPartition(progress.topic, progress.partition)
-        source = SourcePartition(progress.topic_id or b"", progress.source_partition)
-        hold = self.holds.get(about.topic)
-        if progress.kind is ProgressKind.SENT and (about, source) in self._written_beside:
-            self.sent[about, source] = max(progress.offset, self.sent.get((about, source), -1))
-        if progress.kind is not ProgressKind.HELD:
-            return
-        self._written_beside.pop((about, source), None)
-        if hold is None or hold.number != progress.ahead:
+    def recover_caught_up(self, fact: Fact) -> None:
+        """Apply one fact of the lane's catch-ups, after all that the lane itself wrote. K20."""
+        match fact:
+            case Sent(at, source) if (at, source) in self._written_beside:
+                self.sent[at, source] = max(fact.last, self.sent.get((at, source), -1))
+            case Held(at, source):
+                self._recover_held_beside(fact, (at, source))
+            case _:
+                pass
+
+    def _recover_held_beside(self, fact: Held, key: HoldKey) -> None:
+        hold = self.holds.get(fact.at.topic)
+        self._written_beside.pop(key, None)
+        if hold is None or hold.number != fact.number:
             return  # of a time before: what was sent then may have been lost and accepted since
-        self._written_beside[about, source] = None
-        if progress.offset != ENDED:
-            hold.next[about, source] = progress.offset
+        self._written_beside[key] = None
+        if not fact.is_over:
+            hold.next[key] = fact.next
             return
-        hold.next.pop((about, source), None)
-        self.ended[about, source] = hold.number
+        hold.next.pop(key, None)
+        self.ended[key] = hold.number
         if not hold.next:
-            del self.holds[about.topic]
+            del self.holds[fact.at.topic]
 
 
-def versions(progress: Progress) -> Mapping[str, tuple[int, int]]:
-    """Return the versions in force that an `interest` record tells."""
-    return {entry.scope: (entry.epoch, entry.number) for entry in progress.in_force}
-
-
-def stop_of(progress: Progress) -> Stop | None:
-    """Return the stop that a `stopped` record tells, or None if it was lifted."""
-    if not progress.reason:
-        return None
-    lost = progress.ahead
-    return Stop(
-        progress.topic,
-        progress.partition,
-        progress.topic_id or b"",
-        progress.reason,
-        progress.offset,
-        progress.offset + lost if lost >= 0 else NONE_OFFSET,
-        progress.generation,
-    )
+def versions(fact: InterestInForce) -> Mapping[str, tuple[int, int]]:
+    """Return the versions that are in force."""
+    return {entry.scope: (entry.epoch, entry.number) for entry in fact.versions}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from mesh.model.facts import Refused, RefusedFrame
 from mesh.model.frames import NONE_OFFSET
-from mesh.model.state import Progress, ProgressKind, Refused
 from mesh.transport.port import TopicPartition
 
 BLOCK = 1_024
@@ -30,12 +30,12 @@ class RefusedFrames:
     topic_id: bytes = b""
     _blocks: dict[int, dict[int, int]] = field(default_factory=dict)
 
-    def recover(self, progress: Progress) -> None:
-        """Apply one record."""
-        self._turn_to(progress.topic_id or b"")
-        self._blocks[progress.offset] = {one.offset: one.after for one in progress.refused}
+    def recover(self, fact: Refused) -> None:
+        """Apply what was kept of a block."""
+        self._turn_to(fact.topic_id)
+        self._blocks[fact.block] = {one.offset: one.after for one in fact.frames}
 
-    def add(self, at: TopicPartition, topic_id: bytes, offset: int, after: int) -> Progress:
+    def add(self, at: TopicPartition, topic_id: bytes, offset: int, after: int) -> Refused:
         """Mark a frame; return what is to be committed.
 
         Args:
@@ -62,7 +62,7 @@ class RefusedFrames:
                 del self._blocks[block]
                 yield block
 
-    def cut_off(self, at: TopicPartition, end: int) -> Iterator[Progress]:
+    def cut_off(self, at: TopicPartition, end: int) -> Iterator[Refused]:
         """Forget what stood from an offset on, which is given out again; yield what to commit."""
         for block, marks in self._blocks.items():
             kept = {offset: after for offset, after in marks.items() if offset < end}
@@ -70,15 +70,9 @@ class RefusedFrames:
                 self._blocks[block] = kept
                 yield self._told(at, block)
 
-    def _told(self, at: TopicPartition, block: int) -> Progress:
-        return Progress(
-            kind=ProgressKind.REFUSED,
-            offset=block,
-            topic=at.topic,
-            partition=at.partition,
-            topic_id=self.topic_id,
-            refused=tuple(Refused(*mark) for mark in self._blocks[block].items()),
-        )
+    def _told(self, at: TopicPartition, block: int) -> Refused:
+        frames = tuple(RefusedFrame(*mark) for mark in self._blocks[block].items())
+        return Refused(at, self.topic_id, block, frames)
 
     def _turn_to(self, topic_id: bytes) -> None:
         if topic_id != self.topic_id:

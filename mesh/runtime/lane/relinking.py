@@ -14,8 +14,8 @@ import structlog
 
 from mesh.core.routing import LocalLink
 from mesh.model.effects import Relinked
+from mesh.model.facts import UNLINKED, Sent, SourceAt
 from mesh.model.frames import NONE_OFFSET, MessageClass
-from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
@@ -25,15 +25,10 @@ from mesh.runtime.lane.held import (
     let_go,
     link_of,
     release,
-    sent_progress,
 )
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import LEFT
 from mesh.runtime.lane.troubles import forget_gap, lift_stop
-from mesh.transport.port import TopicInfo, TopicPartition
-
-UNLINKED = -1
-"""First offset that an outbox may carry which has no link at present."""
+from mesh.transport.port import TopicInfo
 
 log = structlog.get_logger()
 
@@ -111,7 +106,7 @@ def begin_links(lane: Lane, source: Source, neighbours: Sequence[str], now_ms: i
         if positions.since.get(key, UNLINKED) == UNLINKED:
             positions.since[key] = since
             sent = positions.sent.get(key, NONE_OFFSET)
-            lane.open(now_ms).note(sent_progress(key[0], source, sent, since))
+            lane.open(now_ms).note(Sent(*key, sent, since))
 
 
 def _resting_sources(lane: Lane) -> list[Source]:
@@ -131,7 +126,7 @@ def turn_back(lane: Lane, source: Source, position: int, now_ms: int) -> None:
         if of == source.identity and since > position:
             lane.positions.since[outbox, of] = position
             sent = lane.positions.sent.get((outbox, of), NONE_OFFSET)
-            lane.open(now_ms).note(sent_progress(outbox, source, sent, position))
+            lane.open(now_ms).note(Sent(outbox, of, sent, position))
 
 
 def _mark_unlinked(lane: Lane, batch: Batch) -> None:
@@ -142,9 +137,7 @@ def _mark_unlinked(lane: Lane, batch: Batch) -> None:
             continue
         if positions.since.get((outbox, of)) != UNLINKED:
             positions.since[outbox, of] = UNLINKED
-            at = TopicPartition("", of.partition)
-            source = Source(at, of.topic_id, MessageClass.GUARANTEED, None)
-            batch.note(sent_progress(outbox, source, sent, UNLINKED))
+            batch.note(Sent(outbox, of, sent, UNLINKED))
 
 
 def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
@@ -190,15 +183,13 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
         if at.topic.endswith(f".{MessageClass.DIRECT.letter}"):
             continue  # one that is made anew is read on as ever
         positions.left[at] = None
-        batch.left[at] = LEFT
+        batch.left[at] = None
         batch.note(
-            Progress(
-                kind=ProgressKind.SOURCE,
-                offset=max(0, lane.position(at)),
-                topic=at.topic,
-                partition=at.partition,
-                topic_id=positions.topic_ids[at],
+            SourceAt(
+                at,
+                positions.topic_ids[at],
+                max(0, lane.position(at)),
                 generation=positions.generations.get(at, 0),
-                reason=LEFT,
+                is_left=True,
             )
         )

@@ -6,16 +6,15 @@ Kept in the lane's progress, so that a successor knows. Spec: K11, K12, R6.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mesh.core.routing import LocalLink
 from mesh.model.control import RepairRequest, Stop, StopReason
+from mesh.model.facts import Fact, Gap, Halted
 from mesh.model.frames import NONE_OFFSET, SourcePartition
 from mesh.model.inputs import GapFound, GapMended, Input, SourceResumed, SourceStopped
-from mesh.model.state import Progress, ProgressKind
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import stop_of
 from mesh.transport.port import TopicPartition
 
 REPAIRS_MAX = 3
@@ -50,7 +49,7 @@ def keep_stop(lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> No
     batch = lane.open(now_ms)
     batch.is_awaited = True
     at = TopicPartition(stop.topic, stop.partition)
-    batch.note(_stopped(stop, stop.reason))
+    batch.note(Halted(stop))
     lane.positions.stopped[at] = stop
     lane.notices.append(SourceStopped(link.neighbour if link else "", stop))
 
@@ -59,7 +58,7 @@ def lift_stop(lane: Lane, stop: Stop, now_ms: int) -> None:
     """Have the next commit keep that a source is read again."""
     batch = lane.open(now_ms)
     batch.is_awaited = True
-    batch.note(_stopped(stop, ""))
+    batch.note(Halted(replace(stop, reason="")))
     del lane.positions.stopped[TopicPartition(stop.topic, stop.partition)]
     lane.notices.append(SourceResumed(stop.topic, stop.partition))
 
@@ -73,7 +72,7 @@ def ask_repair(
     lane.asked_ms[source.at, of] = batch.opened_ms
     lane.unreadable.pop(source.at, None)
     lane.positions.gaps[source.at, of] = (last, attempts + 1)
-    batch.note(_gap(source.at, of, last, attempts + 1, "open"))
+    batch.note(Gap(source.at, of, last, attempts + 1, is_open=True))
     lane.notices.append(GapFound(link.neighbour, _request(source.at, of, last, attempts + 1)))
 
 
@@ -106,13 +105,13 @@ def end_repair(
     """Have the next commit keep that a chain is whole again, if it was broken. Spec: K20."""
     gap = lane.positions.gaps.pop((source.at, of), None)
     if gap is not None:
-        batch.note(_gap(source.at, of, *gap, ""))
+        batch.note(Gap(source.at, of, *gap, is_open=False))
         lane.notices.append(GapMended(link.neighbour, _request(source.at, of, *gap)))
 
 
 def forget_gap(lane: Lane, batch: Batch, at: TopicPartition, of: SourcePartition) -> None:
     """Have the next commit keep that nothing is asked for: the link was removed."""
-    batch.note(_gap(at, of, *lane.positions.gaps.pop((at, of)), ""))
+    batch.note(Gap(at, of, *lane.positions.gaps.pop((at, of)), is_open=False))
     lane.chains(at).broken.discard(of)
 
 
@@ -155,53 +154,25 @@ def _over(lane: Lane) -> Iterator[Input]:
             yield SourceResumed(topic, partition)
 
 
-def told(progress: Progress, neighbours: dict[str, str]) -> Input | None:
-    """Return what a progress record, of this or another worker, tells the node of troubles.
+def told(fact: Fact, neighbours: dict[str, str]) -> Input | None:
+    """Return what a fact, of this or another worker, tells the node of troubles.
 
     Args:
-        progress: A record of a lane of this node.
+        fact: Of a lane of this node.
         neighbours: Outbox topic -> who writes it.
     """
-    at = TopicPartition(progress.topic, progress.partition)
-    if progress.kind is ProgressKind.STOPPED:
-        stop = stop_of(progress)
-        if stop is None:
+    at = fact.at
+    match fact:
+        case Halted(is_over=True):
             return SourceResumed(at.topic, at.partition)
-        return SourceStopped(neighbours.get(at.topic, ""), stop)
-    if progress.kind is ProgressKind.GAP and at.topic in neighbours:
-        of = SourcePartition(progress.topic_id or b"", progress.source_partition)
-        request = _request(at, of, progress.offset, progress.ahead)
-        make = GapFound if progress.reason else GapMended
-        return make(neighbours[at.topic], request)
-    return None
-
-
-def _stopped(stop: Stop, reason: str) -> Progress:
-    return Progress(
-        kind=ProgressKind.STOPPED,
-        offset=stop.first,
-        topic=stop.topic,
-        partition=stop.partition,
-        topic_id=stop.topic_id,
-        ahead=stop.next - stop.first if stop.next != NONE_OFFSET else -1,
-        generation=stop.generation,
-        reason=reason,
-    )
-
-
-def _gap(
-    at: TopicPartition, of: SourcePartition, last: int, attempts: int, reason: str
-) -> Progress:
-    return Progress(
-        kind=ProgressKind.GAP,
-        offset=last,
-        topic=at.topic,
-        partition=at.partition,
-        topic_id=of.topic_id,
-        source_partition=of.partition,
-        ahead=attempts,
-        reason=reason,
-    )
+        case Halted(stop):
+            return SourceStopped(neighbours.get(at.topic, ""), stop)
+        case Gap() if at.topic in neighbours:
+            request = _request(at, fact.source, fact.last, fact.attempts)
+            make = GapFound if fact.is_open else GapMended
+            return make(neighbours[at.topic], request)
+        case _:
+            return None
 
 
 def _request(at: TopicPartition, of: SourcePartition, last: int, attempt: int) -> RepairRequest:

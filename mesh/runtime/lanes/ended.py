@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import TransportDeniedError
-from mesh.model.frames import MessageClass, SourcePartition
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import Fact, Held, Sent
+from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.lane.positions import ENDED, Positions
-from mesh.runtime.lane.relinking import UNLINKED
-from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.runtime.lane.positions import Positions
+from mesh.transport.port import KafkaCluster
 
 log = structlog.get_logger()
 
@@ -34,17 +33,16 @@ class Ended:
 
     topology: Topology
     node: str
-    _keys: dict[bytes, Progress] = field(default_factory=dict)
+    _keys: dict[bytes, Held | Sent] = field(default_factory=dict)
 
-    def see(self, key: bytes, progress: Progress | None) -> None:
+    def see(self, key: bytes, fact: Fact | None) -> None:
         """Take a record of the progress, in order; None is its end."""
         self._keys.pop(key, None)
-        if progress is None:
-            return
-        is_let_go = progress.kind is ProgressKind.HELD and progress.offset == ENDED
-        is_unlinked = progress.kind is ProgressKind.SENT and progress.ahead == UNLINKED
-        if is_let_go or is_unlinked:
-            self._keys[key] = progress
+        match fact:
+            case Held(is_over=True) | Sent(is_unlinked=True):
+                self._keys[key] = fact
+            case _:
+                pass
 
     def gone(self, home: KafkaCluster, positions: Positions) -> Sequence[bytes]:
         """Return the keys of what cannot come back, and have the positions forget it.
@@ -67,20 +65,18 @@ class Ended:
         doubted = {
             key: one
             for key, one in self._keys.items()
-            if one.topic not in linked and one.topic not in positions.holds
+            if one.at.topic not in linked and one.at.topic not in positions.holds
         }
-        topics = list(dict.fromkeys(one.topic for one in doubted.values()))
+        topics = list(dict.fromkeys(one.at.topic for one in doubted.values()))
         try:
             known = home.admin().describe(topics) if topics else {}
         except TransportDeniedError as error:
             log.info("progress.not_ended", fault=str(error))
             return ()
-        gone = {key: one for key, one in doubted.items() if one.topic not in known}
+        gone = {key: one for key, one in doubted.items() if one.at.topic not in known}
         for one in gone.values():
-            at = TopicPartition(one.topic, one.partition)
-            of = SourcePartition(one.topic_id or b"", one.source_partition)
-            positions.sent.pop((at, of), None)
-            positions.since.pop((at, of), None)
+            positions.sent.pop((one.at, one.source), None)
+            positions.since.pop((one.at, one.source), None)
         if gone:
             log.info("progress.ended", keys=len(gone), topics=len(topics) - len(known))
         return list(gone)

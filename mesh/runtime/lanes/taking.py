@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_progress
+from mesh.codec.keys import fact_key
+from mesh.codec.state import encode_fact
 from mesh.errors import TransportUnreadableError
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import EpochRaised
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.host.clock import Clock
@@ -71,18 +71,18 @@ def take_lane(
         place = TopicPartition(names.progress(node), number)
         positions, ended = Positions(), Ended(topology, node)
         kept = kept_in(recall.records(place))
-        for key, progress in kept.told:
-            ended.see(key, progress)
-            if progress is not None:
-                positions.recover(progress)
+        for key, fact in kept.told:
+            ended.see(key, fact)
+            if fact is not None:
+                positions.recover(fact)
         if positions.holds:
             _recover_caught_up(positions, names, node, number, topology, kafka, recall)
         yield
         positions.epoch += 1
-        raised = Progress(kind=ProgressKind.EPOCH, offset=positions.epoch)
+        raised = EpochRaised(positions.epoch)
         gone = ended.gone(kafka, positions)
         writer.begin()
-        writer.produce(place.topic, encode_progress(raised), progress_key(raised), number)
+        writer.produce(place.topic, encode_fact(raised), fact_key(raised.key), number)
         for key in gone:
             writer.produce(place.topic, None, key, number)
         writer.commit()
@@ -113,5 +113,5 @@ def _recover_caught_up(
     except TransportUnreadableError as error:
         log.error("targets.not_recovered", fault=str(error))  # noqa: TRY400 - one line for people
         return
-    for progress in caught_up.progress:
-        positions.recover_caught_up(progress)
+    for fact in caught_up.facts:
+        positions.recover_caught_up(fact)

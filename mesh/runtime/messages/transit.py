@@ -26,8 +26,8 @@ from mesh.core.joins import row_of
 from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink
 from mesh.errors import ProtocolError, UnknownVersionError
+from mesh.model.facts import Accepted
 from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
-from mesh.model.state import Progress, ProgressKind
 from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
@@ -278,16 +278,7 @@ def _end_repair(
 
 
 def _note_accepted(batch: Batch, source: Source, hop: Hop) -> None:
-    batch.note(
-        Progress(
-            kind=ProgressKind.ACCEPTED,
-            offset=hop.chain.last,
-            topic=source.at.topic,
-            partition=source.at.partition,
-            topic_id=hop.chain.source.topic_id,
-            source_partition=hop.chain.source.partition,
-        )
-    )
+    batch.note(Accepted(source.at, hop.chain.source, hop.chain.last))
 
 
 def _arrival(lane: Lane, link: LocalLink, hop: Hop) -> Arrival:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mesh.codec.control import encode_heartbeat
-from mesh.codec.keys import heartbeat_key, progress_key
-from mesh.codec.state import encode_progress
+from mesh.codec.keys import fact_key, heartbeat_key
+from mesh.codec.state import encode_fact
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import ChangeStatus, Heartbeat, Stage
+from mesh.model.facts import Fact, SourceAt
 from mesh.model.frames import MessageClass
-from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.apply import ChangeContext, read_begun
@@ -58,7 +58,7 @@ class Following:
         self.down: set[str] = set()
         self.stuck: dict[str, Stage] = {}
         self.read: dict[tuple[str, str], int] = {}
-        self.owed: dict[str, list[Progress]] = {}
+        self.owed: dict[str, list[Fact]] = {}
         self.seen: list[tuple[str, Stage]] = []
         self.lines: list[str] = []
         self._beat = 0
@@ -123,17 +123,11 @@ class Following:
             info = there.describe([topic]).get(topic)
             for at, end in ends.items():
                 offset = min(end, self.read.get((other, node), end))
-                progress = Progress(
-                    kind=ProgressKind.SOURCE,
-                    offset=offset,
-                    topic=at.topic,
-                    partition=at.partition,
-                    topic_id=bytes(16) if info is None else info.topic_id,
-                )
-                value = encode_progress(progress)
-                writer.produce(names.progress(node), value, progress_key(progress), 0)
+                topic_id = bytes(16) if info is None else info.topic_id
+                told = SourceAt(at, topic_id, offset)
+                writer.produce(names.progress(node), encode_fact(told), fact_key(told.key), 0)
         for owed in self.owed.get(node, ()):
-            writer.produce(names.progress(node), encode_progress(owed), progress_key(owed), 0)
+            writer.produce(names.progress(node), encode_fact(owed), fact_key(owed.key), 0)
         writer.close()
 
     def send(self, source: str, target: str) -> None:

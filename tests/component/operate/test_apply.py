@@ -9,7 +9,8 @@ import pytest
 from mesh.config.published import published_text
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Stage
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import ENDED, Fact, Gap, Held
+from mesh.model.frames import SourcePartition, TopicPartition
 from mesh.model.topology import Topology
 from mesh.operate.apply import PendingChange, abort_change, begin_change, read_begun
 from mesh.operate.change_driver import ChangeDriver
@@ -82,11 +83,10 @@ def test_it_does_not_switch_before_what_was_sent_is_read_hop_by_hop() -> None:
 def test_it_does_not_switch_while_something_is_still_to_be_made_good() -> None:
     """A held target is written from its source, which nobody reads any more behind the switch."""
     nodes = Following(*MOVED)
-    place = {"topic": "mesh.b.to.c.g", "partition": 0, "topic_id": bytes(16), "source_partition": 0}
-    held = Progress(kind=ProgressKind.HELD, offset=3, **place)  # type: ignore[arg-type]
-    gap = Progress(kind=ProgressKind.GAP, offset=3, reason="chain", **place)  # type: ignore[arg-type]
-    done: list[Progress] = []
-    for owed, paid in ((held, replace(held, offset=-1)), (gap, replace(gap, reason=""))):
+    chain = TopicPartition("mesh.b.to.c.g", 0), SourcePartition(bytes(16), 0)
+    held, gap = Held(*chain, 1, 3), Gap(*chain, 3, 0, is_open=True)
+    done: list[Fact] = []
+    for owed, paid in ((held, replace(held, next=ENDED)), (gap, replace(gap, is_open=False))):
         nodes.owed["b"] = [*done, owed]
         with pytest.raises(NotInTimeError, match=r"b makes good what mesh.b.to.c.g lacks"):
             change(nodes).run(5)

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.keys import fact_key
+from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Interest
-from mesh.model.state import Ledger, Progress, ProgressKind
+from mesh.model.facts import EpochRaised, SourceAt
+from mesh.model.state import Ledger
 from mesh.operate.doctor import Category, Check, Result, examine
 from mesh.operate.doctor.ways import check_ways
 from mesh.runtime.topics.provision import node_topics
@@ -175,15 +176,10 @@ def test_a_truncated_log_is_told(busy: Mesh, letter: str, result: Result) -> Non
     """Spec: R6: a guaranteed source stops, a direct one counts and goes on."""
     busy.world.kill("a")
     place = TopicPartition(f"mesh.a.in.{letter}", 3)
-    told = Progress(
-        kind=ProgressKind.SOURCE,
-        offset=7,
-        topic=place.topic,
-        partition=3,
-        topic_id=busy.world.kafka["left"].topics[place.topic].info.topic_id,
-    )
+    topic_id = busy.world.kafka["left"].topics[place.topic].info.topic_id
+    told = SourceAt(TopicPartition(place.topic, 3), topic_id, 7)
     busy.world.kafka["left"].writer("x").produce(
-        "mesh.a.progress", encode_progress(told), progress_key(told), 0
+        "mesh.a.progress", encode_fact(told), fact_key(told.key), 0
     )
     found = only(busy, Category.DELIVERY)
     assert found.result is result
@@ -255,11 +251,11 @@ def test_an_epoch_that_goes_back_in_the_progress_is_two_owners(busy: Mesh) -> No
     writer = busy.world.kafka["right"].writer("x")
     offsets = []
     for epoch in (5, 4):
-        told = Progress(kind=ProgressKind.EPOCH, offset=epoch)
+        told = EpochRaised(epoch)
         log = busy.world.kafka["right"].log(TopicPartition("mesh.b.progress", 0))
         assert log is not None
         offsets.append(log.end)
-        writer.produce("mesh.b.progress", encode_progress(told), progress_key(told), 0)
+        writer.produce("mesh.b.progress", encode_fact(told), fact_key(told.key), 0)
     found = only(busy)
     assert found.description == "each lane of b has one owner"
     assert found.error == (

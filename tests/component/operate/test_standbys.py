@@ -8,7 +8,8 @@ from __future__ import annotations
 from mesh.codec.keys import standby_key
 from mesh.codec.standbys import GONE_MS, standbys
 from mesh.codec.state import encode_standby
-from mesh.model.state import InForce, Standby
+from mesh.model.facts import InForce
+from mesh.model.state import Standby
 from mesh.operate.doctor import Category
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs

@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from mesh.codec.deliveries import decode_delivery
-from mesh.codec.state import decode_ledger, decode_progress
+from mesh.codec.state import decode_fact, decode_ledger
+from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.transport.headers import headers_of
@@ -101,8 +102,9 @@ def test_who_takes_its_lane_again_tells_how_far_it_had_read(settled: SmallMesh) 
     settled.world.workers["a"]._lanes.drop(0)
     settled.run()
     assert delivered(settled) == [0, 1, 2]
-    told = [decode_progress(one.value()) for one in settled.read(settled.names.progress("a"))]
-    assert [one.offset for one in told if one.topic == INGRESS][-1] == 3
+    told = [decode_fact(one.value()) for one in settled.read(settled.names.progress("a"))]
+    read = [one for one in told if isinstance(one, SourceAt) and one.at.topic == INGRESS]
+    assert read[-1].next == 3
 
 
 def test_after_a_pause_copies_wait_for_a_commit(settled: SmallMesh) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from mesh.errors import TransportDeniedError
-from mesh.model.state import Progress, ProgressKind
-from mesh.runtime.lane.positions import ENDED, Positions
+from mesh.model.facts import ENDED, Held
+from mesh.model.frames import SourcePartition, TopicPartition
+from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.ended import Ended
 from mesh.transport.memory import MemoryAdmin, MemoryKafka
 from mesh.transport.port import TopicInfo
@@ -18,9 +19,8 @@ from tests.component.runtime.conftest import SmallMesh
 def let_go(mesh: SmallMesh) -> Ended:
     """Return what a lane of a kept of a target that it has let go of, and whose topic is gone."""
     ended = Ended(mesh.world.topology, "a")
-    ended.see(
-        b"key", Progress(kind=ProgressKind.HELD, offset=ENDED, topic="mesh.a.ep.old", partition=0)
-    )
+    at, of = TopicPartition("mesh.a.ep.old", 0), SourcePartition(bytes(16), 0)
+    ended.see(b"key", Held(at, of, 1, ENDED))
     return ended
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mesh.codec.deliveries import decode_delivery
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
+from mesh.model.facts import Held
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
-from mesh.model.state import ProgressKind
 from mesh.runtime.beside.catching_up import CatchUp
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.gates import Gate
@@ -41,9 +41,9 @@ def refuse(mesh: SmallMesh, topic: str, *, is_refusing: bool) -> None:
 def is_held(mesh: SmallMesh, node: str, topic: str) -> bool:
     held: dict[bytes, int] = {}
     for record in mesh.read(mesh.names.progress(node)):
-        progress = decode_progress(record.value())
-        if progress.kind is ProgressKind.HELD and progress.topic == topic:
-            held[record.key(), record.partition()] = progress.offset
+        fact = decode_fact(record.value())
+        if isinstance(fact, Held) and fact.at.topic == topic:
+            held[record.key(), record.partition()] = fact.next
     return any(offset >= 0 for offset in held.values())
 
 

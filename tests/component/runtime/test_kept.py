@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from mesh.codec.control import decode_stop
-from mesh.codec.keys import StopKey, parse_control_key, progress_key
-from mesh.codec.state import encode_progress
+from mesh.codec.keys import StopKey, fact_key, parse_control_key
+from mesh.codec.state import encode_fact
 from mesh.errors import TransportUnreadableError
 from mesh.model.control import Stop
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import SourceAt
 from mesh.runtime.lane.kept import kept_in
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
@@ -29,14 +29,8 @@ def record(key: bytes | None, value: bytes | None, offset: int) -> MemoryRecord:
 
 
 def position(offset: int) -> tuple[bytes, bytes]:
-    told = Progress(
-        kind=ProgressKind.SOURCE,
-        offset=offset,
-        topic="mesh.a.in.g",
-        partition=0,
-        topic_id=bytes(16),
-    )
-    return progress_key(told), encode_progress(told)
+    told = SourceAt(TopicPartition("mesh.a.in.g", 0), bytes(16), offset)
+    return fact_key(told.key), encode_fact(told)
 
 
 def log(*records: tuple[bytes | None, bytes | None]) -> list[MemoryRecord]:
@@ -47,7 +41,7 @@ def log(*records: tuple[bytes | None, bytes | None]) -> list[MemoryRecord]:
 @pytest.mark.parametrize("key", [None, b"", b"order 17", b"sources", b"\xff\xfe"])
 def test_under_a_key_of_nobody_it_says_nothing(key: bytes | None, value: bytes) -> None:
     kept = kept_in(log(position(5), (key, value)))
-    assert [one.offset for one in kept.progress] == [5]
+    assert [one.next for one in kept.facts if isinstance(one, SourceAt)] == [5]
     assert kept.strays == 1
 
 
@@ -55,7 +49,7 @@ def test_under_a_key_of_nobody_it_says_nothing(key: bytes | None, value: bytes) 
 def test_behind_what_the_lane_wrote_the_lane_s_word_holds(value: bytes) -> None:
     """For nobody else moves its positions."""
     kept = kept_in(log(position(5), (SOURCE, value)))
-    assert [one.offset for one in kept.progress] == [5]
+    assert [one.next for one in kept.facts if isinstance(one, SourceAt)] == [5]
     assert kept.strays == 1
 
 

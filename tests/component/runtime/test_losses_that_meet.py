@@ -9,9 +9,9 @@ import pytest
 from mesh.codec.control import encode_pause
 from mesh.codec.frames import decode_header, encode_header
 from mesh.codec.keys import SubjectPauseKey, subject_pause_key
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
 from mesh.model.control import Pause, Stop
-from mesh.model.state import ProgressKind
+from mesh.model.facts import Held
 from mesh.runtime.topics.retention import CHECK_MS
 from mesh.transport.port import Record, TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
@@ -169,11 +169,8 @@ def test_a_lane_that_cannot_write_a_target_holds_up_no_other_lane() -> None:
 
 def _ended_beside(mesh: SmallMesh) -> bool:
     """Say whether a catch-up of a has told that it is complete, which the lane has yet to do."""
-    told = [(one.partition(), decode_progress(one.value())) for one in mesh.read("mesh.a.progress")]
-    return any(
-        partition >= 1 and one.kind is ProgressKind.HELD and one.offset < 0
-        for partition, one in told
-    )
+    told = [(one.partition(), decode_fact(one.value())) for one in mesh.read("mesh.a.progress")]
+    return any(partition >= 1 and isinstance(one, Held) and one.is_over for partition, one in told)
 
 
 def test_what_was_sent_beside_a_lane_is_known_after_two_deaths(mesh: SmallMesh) -> None:

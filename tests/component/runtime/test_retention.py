@@ -6,7 +6,7 @@ import pytest
 
 from mesh.codec.control import encode_link_state
 from mesh.codec.keys import link_key
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
 from mesh.model.control import LinkState, OutboxPosition
 from mesh.model.frames import MessageClass
 from mesh.runtime.control.mates import MatesPositions
@@ -76,7 +76,7 @@ def read_by(mesh: SmallMesh, place: TopicPartition) -> int:
     reports.read()
     mates = MatesPositions()
     for record in mesh.read(mesh.names.progress(node)):
-        mates.take(decode_progress(record.value()))
+        mates.take(decode_fact(record.value()))
     [told] = [at for at in mates.read(frozenset([place.topic])).values() if at.partition == 0]
     assert told.read == told.needed
     assert reports.of(node).reached(place) == told.read

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mesh.codec.state import decode_dead_letter, decode_progress
+from mesh.codec.state import decode_dead_letter, decode_fact
 from mesh.model.control import Stop
+from mesh.model.facts import Halted
 from mesh.model.headers import MESH_HEADER
-from mesh.model.state import DeadLetter, LossReason, ProgressKind
-from mesh.runtime.lane.positions import stop_of
+from mesh.model.state import DeadLetter, LossReason
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
@@ -101,12 +101,11 @@ class LossBook:
         if record.value() is None:
             return
         node = record.topic().split(".")[1]
-        progress = decode_progress(record.value() or b"")
-        if progress.kind is not ProgressKind.STOPPED:
+        fact = decode_fact(record.value() or b"")
+        if not isinstance(fact, Halted):
             return
-        place = (node, progress.topic, progress.partition)
-        stop = stop_of(progress)
-        if stop is not None:
+        place, stop = (node, fact.at.topic, fact.at.partition), fact.stop
+        if not fact.is_over:
             self.reached[f"stopped: {stop.reason}"] += 1
             self.stops[place] = stop
             return

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesh.codec.state import decode_progress
+from mesh.codec.state import decode_fact
+from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
-from mesh.model.state import ProgressKind
 from mesh.transport.port import TopicPartition
 from tests.sim.meshes import naive_matches
 from tests.sim.swarm.eras import Eras
@@ -99,12 +99,12 @@ def _told(world: SwarmWorld, node: str, at: TopicPartition) -> int:
     topic = world.oracle.names.progress(node)
     lane = at.partition % world.oracle.topology.nodes[node].lanes
     log = world.watch.kafka_of(topic).topics[topic].logs[lane]
-    wanted, offset = (ProgressKind.SOURCE, at.topic, at.partition), 0
+    offset = 0
     for record in log.entries:
         value = None if record is None else record.value()
-        told = None if value is None else decode_progress(value)
-        if told is not None and (told.kind, told.topic, told.partition) == wanted:
-            offset = told.offset
+        told = None if value is None else decode_fact(value)
+        if isinstance(told, SourceAt) and told.at == at:
+            offset = told.next
     return offset
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from mesh.codec.control import decode_acknowledgement
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_messages, origin_of, peek
-from mesh.codec.keys import progress_key, subscribed_key
-from mesh.codec.state import decode_dead_letter, decode_ledger, decode_progress
+from mesh.codec.keys import fact_key, subscribed_key
+from mesh.codec.state import decode_dead_letter, decode_fact, decode_ledger
+from mesh.model.facts import EpochRaised
 from mesh.model.frames import FrameFlags, FrameKind, MessageClass, SourcePartition
 from mesh.model.headers import MESH_HEADER
-from mesh.model.state import Ledger, Progress, ProgressKind
+from mesh.model.state import Ledger
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
@@ -30,7 +31,7 @@ from tests.sim.swarm.published import Identity, Message, Name, ViolationError, W
 if TYPE_CHECKING:
     from tests.sim.swarm.strangers import Strangers
 
-_EPOCH_KEY = progress_key(Progress(kind=ProgressKind.EPOCH, offset=0))
+_EPOCH_KEY = fact_key(EpochRaised(0).key)
 
 _NONE = (-1, -1)
 
@@ -343,7 +344,9 @@ class Watch:
         if record.key() != _EPOCH_KEY:
             self._must(self.book.progress(record) if self.book is not None else ())
             return
-        epoch = decode_progress(record.value() or b"").offset
+        raised = decode_fact(record.value() or b"")
+        assert isinstance(raised, EpochRaised)
+        epoch = raised.epoch
         at = (record.topic(), record.partition())
         if epoch <= self._taken.get(at, 0):
             text = f"{epoch} after {self._taken[at]} in {record}"

@@ -1,5 +1,7 @@
 """Record keys: what compaction keeps apart, and what is no key."""
 
+from typing import get_args
+
 import pytest
 
 from mesh.codec.keys import (
@@ -26,6 +28,7 @@ from mesh.codec.keys import (
     change_key,
     config_key,
     disable_key,
+    fact_key,
     heartbeat_key,
     identity_key,
     learned_key,
@@ -35,7 +38,6 @@ from mesh.codec.keys import (
     parse_control_key,
     parse_subscription_key,
     pause_key,
-    progress_key,
     repair_key,
     stop_key,
     subject_pause_key,
@@ -43,10 +45,22 @@ from mesh.codec.keys import (
     subscription_key,
 )
 from mesh.errors import DecodeError, LocalProtocolError
-from mesh.model.control import Ownership, Scope
-from mesh.model.frames import MessageClass
+from mesh.model.control import Ownership, Scope, Stop
+from mesh.model.facts import (
+    Accepted,
+    EpochRaised,
+    ErasBegun,
+    Fact,
+    Gap,
+    Halted,
+    Held,
+    InterestInForce,
+    Refused,
+    Sent,
+    SourceAt,
+)
+from mesh.model.frames import MessageClass, SourcePartition, TopicPartition
 from mesh.model.joins import JoinRow
-from mesh.model.state import Progress, ProgressKind
 
 SCOPE = Scope("WO", "ny1", Ownership.FOREIGN)
 JOINED_SCOPE = Scope("DB", "d", Ownership.OWN, JoinRow(2, 10))
@@ -160,43 +174,24 @@ def test_a_subscription_key_that_would_not_come_back_is_not_made(
         subscription_key(endpoint, filter_)
 
 
-def test_progress_keys_are_one_per_position() -> None:
+def test_keys_of_facts_are_one_per_position() -> None:
     """Compaction keeps the newest of each position and never mixes two."""
-    kinds = ProgressKind
-    positions = [
-        Progress(kind=kinds.EPOCH, offset=1),
-        Progress(kind=kinds.INTEREST, offset=1),
-        *(
-            Progress(kind=kind, offset=1, topic=topic, partition=partition)
-            for kind in (kinds.SOURCE, kinds.STOPPED)
-            for topic in ("mesh.a.in.g", "mesh.a.in.d")
-            for partition in (0, 1)
-        ),
-        *(
-            Progress(
-                kind=kind,
-                offset=1,
-                topic="mesh.a.to.b.g",
-                partition=partition,
-                topic_id=topic_id,
-                source_partition=source_partition,
-            )
-            for kind in (kinds.SENT, kinds.ACCEPTED, kinds.GAP, kinds.HELD)
-            for partition in (0, 1)
-            for topic_id in (TOPIC, bytes(16))
-            for source_partition in (0, 1)
-        ),
-    ]
-    keys = [progress_key(position) for position in positions]
+    places = [TopicPartition(f"mesh.a.to.b.{letter}", part) for letter in "gd" for part in (0, 1)]
+    sources = [SourcePartition(id_, part) for id_ in (TOPIC, bytes(16)) for part in (0, 1)]
+    facts: list[Fact] = [EpochRaised(1), InterestInForce(1, ())]
+    for at in places:
+        stop = Stop(at.topic, at.partition, TOPIC, "truncated", 1)
+        facts += [SourceAt(at, TOPIC, 1), Halted(stop), ErasBegun(at, 1, ())]
+        facts += [Refused(at, TOPIC, block, ()) for block in (0, 1)]
+        for of in sources:
+            facts += [Sent(at, of, 1), Accepted(at, of, 1)]
+            facts += [Gap(at, of, 1, 0, is_open=True), Held(at, of, 1, 1)]
+    assert {type(one) for one in facts} == set(get_args(Fact))
+    keys = [fact_key(one.key) for one in facts]
     assert len(set(keys)) == len(keys)
-    assert keys[:3] == [b"epoch", b"interest", b"source mesh.a.in.g 0"]
+    assert keys[:3] == [b"epoch", b"interest", b"source mesh.a.to.b.g 0"]
     assert f"sent mesh.a.to.b.g 1 {HEX} 1".encode() in keys
-
-
-def test_a_position_of_an_unknown_source_has_no_key() -> None:
-    """Sent and accepted are per source, so that they must name it."""
-    with pytest.raises(LocalProtocolError, match="names no source"):
-        progress_key(Progress(kind=ProgressKind.SENT, offset=1, topic="t", partition=0))
+    assert b"refused mesh.a.to.b.d 1 1" in keys
 
 
 def test_the_topology_has_one_key() -> None:

@@ -6,30 +6,23 @@ import itertools
 from collections.abc import Sequence
 
 from mesh.core.held import HeldTargets
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import Held
+from mesh.model.frames import SourcePartition, TopicPartition
 
 
-def word(number: int, offset: int) -> Progress:
+def word(number: int, offset: int) -> Held:
     """How far a target is written in the hold of a number; -1: it has ended."""
-    return Progress(
-        kind=ProgressKind.HELD,
-        offset=offset,
-        topic="mesh.a.to.b.g",
-        partition=0,
-        topic_id=bytes(16),
-        source_partition=0,
-        ahead=number,
-    )
+    return Held(TopicPartition("mesh.a.to.b.g", 0), SourcePartition(bytes(16), 0), number, offset)
 
 
-def merged(lane: Sequence[Progress], beside: Sequence[Progress]) -> list[int]:
+def merged(lane: Sequence[Held], beside: Sequence[Held]) -> list[int]:
     """Return what is held still after every way in which two partitions may be read."""
     found = set()
     for places in itertools.combinations(range(len(lane) + len(beside)), len(lane)):
         held, words = HeldTargets(), {True: iter(lane), False: iter(beside)}
         for place in range(len(lane) + len(beside)):
             held.take(next(words[place in places]))
-        found.add(tuple(one.ahead for one in held.still))
+        found.add(tuple(one.number for one in held.still))
     assert len(found) == 1, found
     return list(found.pop())
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from mesh.codec.control import encode_identity, encode_subscription
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Identity, Subscription
-from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from mesh.model.facts import SourceAt
+from mesh.model.frames import TopicPartition as Place
+from mesh.model.state import Cut, Ledger
 from mesh.model.topology import KafkaCluster, Node, Topology
 from streaming.audits.cases import Outcome
 from streaming.audits.findings import FindingKind
@@ -118,13 +120,7 @@ class Bench:
 
     def control(self, topic_id: bytes, position: int) -> Batch:
         """Return what the node says of its ingress: who it is, from where on it owes, how far."""
-        progress = Progress(
-            kind=ProgressKind.SOURCE,
-            offset=position,
-            topic=INGRESS.topic,
-            partition=0,
-            topic_id=topic_id,
-        )
+        progress = SourceAt(Place(INGRESS.topic, 0), topic_id, position)
         told = Identity(node="a", uuid="u", epoch=1, cluster_id="x", lanes=1, topics=())
         cut = Cut(INGRESS.topic, topic_id, 0, 0, "u", 0)
         ledger = Ledger(node="a", lane=0, lane_epoch=1, cuts=[cut])
@@ -132,7 +128,7 @@ class Bench:
             small=[
                 SmallRow(SMALL["clients"], 0, "s acme/>", encode_subscription(Subscription()), 0),
                 SmallRow(SMALL["control"], 0, "identity", encode_identity(told), 0),
-                SmallRow(SMALL["progress"], 0, "source x", encode_progress(progress), 0),
+                SmallRow(SMALL["progress"], 0, "source x", encode_fact(progress), 0),
             ],
             ledgers=[SmallRow(LEDGER, 0, "", encode_ledger(ledger), 0)],
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mesh.model.control import Stop, Subscription
+from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
-from mesh.model.state import Cut, Progress, ProgressKind
+from mesh.model.frames import TopicPartition as Place
+from mesh.model.state import Cut
 from streaming.audits.blocks import CLASSES, RETAIN_S, Blocks
 from streaming.audits.cases import Outcome
 from streaming.audits.certificates import RENEW_MS, Certifier, World
@@ -89,8 +91,7 @@ class Table:
         self.certifier.blocks.deliver([row], self.world.names, self.at_s)
 
     def pass_to(self, offset: int) -> None:
-        record = Progress(kind=ProgressKind.SOURCE, offset=offset, topic=PLACE.topic, partition=0)
-        self.world.passing.read("a", record)
+        self.world.passing.read("a", SourceAt(Place(PLACE.topic, 0), b"", offset))
 
     def judge(self, seconds: float = 3.0, outcome: Outcome | None = None, **more: bool) -> list:
         """Let time pass and judge; return the cases, each settled with the outcome."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import Accepted, Held, SourceAt
+from mesh.model.frames import SourcePartition
+from mesh.model.frames import TopicPartition as Place
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.names import Names
 from streaming.audits.passing import EVERYONE, Passing, Sight, Ticket
@@ -20,6 +22,10 @@ def names() -> Names:
         f"{number:032x}": place.topic for number, place in enumerate((INGRESS, FIRST, SECOND))
     }
     return Names(topics=topics, ids={topic: key for key, topic in topics.items()})
+
+
+def identity(source: SourceKey) -> SourcePartition:
+    return SourcePartition(bytes.fromhex(source.topic_id), source.partition)
 
 
 KEYS = {place: names().key(place) for place in (INGRESS, FIRST, SECOND)}
@@ -40,29 +46,13 @@ class Walk:
         self.ends: dict[str, dict[TopicPartition, int] | None] = {}
 
     def position(self, node: str, place: TopicPartition, offset: int) -> None:
-        record = Progress(
-            kind=ProgressKind.SOURCE, offset=offset, topic=place.topic, partition=place.partition
-        )
-        self.passing.read(node, record)
+        self.passing.read(node, SourceAt(Place(*place), b"", offset))
 
-    def chain(
-        self,
-        kind: ProgressKind,
-        place: TopicPartition,
-        source: SourceKey,
-        last: int,
-        ahead: int = 0,
-    ) -> None:
-        record = Progress(
-            kind=kind,
-            offset=last,
-            topic=place.topic,
-            partition=place.partition,
-            topic_id=bytes.fromhex(source.topic_id),
-            source_partition=source.partition,
-            ahead=ahead,
-        )
-        self.passing.read("n", record)
+    def accept(self, place: TopicPartition, source: SourceKey, last: int) -> None:
+        self.passing.read("n", Accepted(Place(*place), identity(source), last))
+
+    def hold(self, place: TopicPartition, source: SourceKey, offset: int, number: int = 0) -> None:
+        self.passing.read("n", Held(Place(*place), identity(source), number, offset))
 
     @staticmethod
     def leads(trail: tuple[str, ...], here: str, node: str) -> bool:
@@ -166,9 +156,9 @@ def test_messages_that_a_gap_holds_back_have_not_passed(walk):
     walk.position("a", INGRESS, 10)
     walk.position("b", FIRST, 3)
     walk.position("c", SECOND, 8)
-    walk.chain(ProgressKind.ACCEPTED, FIRST, KEYS[INGRESS], 5)
+    walk.accept(FIRST, KEYS[INGRESS], 5)
     assert not walk.go()
-    walk.chain(ProgressKind.ACCEPTED, FIRST, KEYS[INGRESS], 9)
+    walk.accept(FIRST, KEYS[INGRESS], 9)
     assert walk.go()
 
 
@@ -187,10 +177,10 @@ def test_what_a_node_holds_for_a_target_has_not_passed_it(walk):
     walk.position("a", INGRESS, 10)
     walk.position("b", FIRST, 3)
     walk.position("c", SECOND, 8)
-    walk.chain(ProgressKind.HELD, SECOND, KEYS[FIRST], 4)
+    walk.hold(SECOND, KEYS[FIRST], 4)
     assert not walk.go()
     assert walk.where().endswith("holds what is for mesh.b.to.c.g/0")
-    walk.chain(ProgressKind.HELD, SECOND, KEYS[FIRST], -1)
+    walk.hold(SECOND, KEYS[FIRST], -1)
     assert walk.go()
 
 
@@ -200,7 +190,7 @@ def test_the_end_of_a_hold_that_is_read_late_ends_no_later_one(walk):
     walk.position("b", FIRST, 3)
     walk.position("c", SECOND, 8)
     for number, offset in ((1, 4), (2, 4), (1, -1)):
-        walk.chain(ProgressKind.HELD, SECOND, KEYS[FIRST], offset, number)
+        walk.hold(SECOND, KEYS[FIRST], offset, number)
     assert not walk.go()
-    walk.chain(ProgressKind.HELD, SECOND, KEYS[FIRST], -1, 2)
+    walk.hold(SECOND, KEYS[FIRST], -1, 2)
     assert walk.go()

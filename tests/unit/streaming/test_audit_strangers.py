@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mesh.codec.control import encode_identity, encode_stop
-from mesh.codec.state import encode_ledger, encode_progress
+from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Identity, Stop, TopicIdentity
-from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from mesh.model.facts import Held, SourceAt
+from mesh.model.frames import SourcePartition
+from mesh.model.frames import TopicPartition as Place
+from mesh.model.state import Cut, Ledger
 from streaming.audits.findings import FindingKind
 from streaming.job.intake import take_batch
 from streaming.job.state import State
@@ -24,17 +27,7 @@ def small(topic: str, key: str, value: bytes | None, offset: int = 7) -> SmallRo
 
 
 def held(topic: str) -> bytes:
-    return encode_progress(
-        Progress(
-            kind=ProgressKind.HELD,
-            offset=5,
-            topic=topic,
-            partition=0,
-            topic_id=ID,
-            source_partition=0,
-            ahead=1,
-        )
-    )
+    return encode_fact(Held(Place(topic, 0), SourcePartition(ID, 0), 1, 5))
 
 
 def identity(topic: str) -> bytes:
@@ -123,17 +116,10 @@ def test_a_generation_that_no_reader_can_have_reached_is_none() -> None:
     """All below it count as told: two thousand million of them would fill the memory."""
     state = State.of(chain_topology())
     stop = Stop("mesh.a.in.g", 0, ID, "truncated", 3, generation=2**31 - 1)
-    progress = Progress(
-        kind=ProgressKind.SOURCE,
-        offset=5,
-        topic="mesh.a.in.g",
-        partition=0,
-        topic_id=ID,
-        generation=2**31 - 1,
-    )
+    progress = SourceAt(Place("mesh.a.in.g", 0), ID, 5, generation=2**31 - 1)
     rows = [
         small("mesh.a.control", "stop x 0", encode_stop(stop)),
-        small("mesh.a.progress", "source x", encode_progress(progress)),
+        small("mesh.a.progress", "source x", encode_fact(progress)),
     ]
     take_batch(state, Batch(small=rows), 1.0)
     assert state.passing.turns.told == {}

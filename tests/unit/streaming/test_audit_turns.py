@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mesh.model.control import Stop
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.facts import SourceAt
+from mesh.model.frames import TopicPartition
 from streaming.audits.passing import Passing
 from streaming.audits.turns import Turns
 from streaming.tables.rows import SourceKey
@@ -35,14 +36,7 @@ def test_other_stops_tell_of_no_generation(reason: str):
 def test_progress_tells_of_a_generation_and_not_where_it_began():
     """A stop that was lifted is compacted away."""
     passing = Passing("mesh.")
-    record = Progress(
-        kind=ProgressKind.SOURCE,
-        offset=120,
-        topic="mesh.a.in.g",
-        partition=0,
-        topic_id=b"\xaa",
-        generation=2,
-    )
+    record = SourceAt(TopicPartition("mesh.a.in.g", 0), b"\xaa", 120, generation=2)
     assert passing.read("a", record)
     assert not passing.read("a", record)
     assert passing.turns.of(SOURCE) == [(0, 0), (1, 0), (2, 0)]

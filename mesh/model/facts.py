@@ -1,0 +1,282 @@
+"""What a lane keeps of itself, one class per fact. Bytes are made in `mesh.codec.state`.
+
+A fact is absolute, never a change of what was before. It replaces what stood under its own key and
+nothing else, and means the same whatever was said under other keys: so whoever reads a compacted
+topic knows what a lane that lived through all of it knows. Spec: K12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mesh.model.control import Stop
+from mesh.model.frames import Era, SourcePartition, TopicPartition
+
+FactKey = tuple[str | int | bytes, ...]
+"""What a fact replaces: its word, then what it speaks of."""
+
+NOWHERE = TopicPartition("", -1)
+"""Stands for the partition where a fact speaks of the lane itself."""
+
+ENDED = -1
+"""Offset that says that a target is held no longer."""
+
+UNLINKED = -1
+"""First offset that an outbox may carry which has no link at present."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRaised:
+    """The lane was taken, and this is its epoch. Spec: K18."""
+
+    word: ClassVar[str] = "epoch"
+    at: ClassVar[TopicPartition] = NOWHERE
+
+    epoch: int
+
+    @property
+    def key(self) -> FactKey:
+        """Return what this replaces."""
+        return (self.word,)
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A version of interest in force: `scope` is `clients` or `<neighbour> <scope>`."""
+
+    scope: str
+    epoch: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class InterestInForce:
+    """By what the lane routes: the offset of the own clients, and all versions. Spec: K21, K25."""
+
+    word: ClassVar[str] = "interest"
+    at: ClassVar[TopicPartition] = NOWHERE
+
+    clients: int
+    versions: Sequence[InForce]
+
+    @property
+    def key(self) -> FactKey:
+        """Return what this replaces."""
+        return (self.word,)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAt:
+    """How far a source is read.
+
+    Written beside a lane it is about an endpoint: what is below became dead letters. Spec: R14.
+
+    Attributes:
+        at: The source.
+        topic_id: Of its topic: positions in one made anew are others.
+        next: Next offset to read.
+        ahead: Direct: so many offsets from `next` on may be handed on before another commit. K18.
+        generation: Of these offsets. Spec: K9.
+        is_left: Its link was removed: what is there when it comes back may be another topic.
+        leader_epoch: Of the record read last, -1 if it is not known: a log that lost its end and
+            grew again shows by it.
+    """
+
+    word: ClassVar[str] = "source"
+
+    at: TopicPartition
+    topic_id: bytes
+    next: int
+    ahead: int = 0
+    generation: int = 0
+    is_left: bool = False
+    leader_epoch: int = -1
+
+    @property
+    def key(self) -> FactKey:
+        """Return what this replaces."""
+        return (self.word, self.at.topic, self.at.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """A source is read no further, or again: then its stop has no reason. Spec: R6."""
+
+    word: ClassVar[str] = "stopped"
+
+    stop: Stop
+
+    @property
+    def at(self) -> TopicPartition:
+        """Return the source."""
+        return TopicPartition(self.stop.topic, self.stop.partition)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is read again."""
+        return not self.stop.reason
+
+    @property
+    def key(self) -> FactKey:
+        """Return what this replaces."""
+        return (self.word, self.stop.topic, self.stop.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class EraBegan:
+    """From offset `first` of a source on, its node worked by the topology of this era. K10."""
+
+    first: int
+    era: Era
+
+
+@dataclass(frozen=True, slots=True)
+class ErasBegun:
+    """By which topologies a source was taken, ascending; told at an offset of it. Spec: K10."""
+
+    word: ClassVar[str] = "era"
+
+    at: TopicPartition
+    told_at: int
+    eras: Sequence[EraBegan]
+
+    @property
+    def key(self) -> FactKey:
+        """Return what this replaces."""
+        return (self.word, self.at.topic, self.at.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedFrame:
+    """A frame that was not taken whole: only messages after an origin offset, or none (-1). K20."""
+
+    offset: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Which frames of a block of offsets of an outbox were not taken whole. Spec: K20."""
+
+    word: ClassVar[str] = "refused"
+
+    at: TopicPartition
+    topic_id: bytes
+    block: int
+    frames: Sequence[RefusedFrame]
+
+    @property
+    def key(self) -> FactKey:
+        """Return what this replaces."""
+        return refused_key(self.at, self.block)
+
+
+def refused_key(at: TopicPartition, block: int) -> FactKey:
+    """Return the key of what is kept of a block of an outbox."""
+    return (Refused.word, at.topic, at.partition, block)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfChain:
+    """What a lane keeps of one source at one outbox or target.
+
+    Attributes:
+        at: Partition of the outbox or target.
+        source: The source, by identity: the sender's, where the outbox is read.
+    """
+
+    word: ClassVar[str]
+
+    at: TopicPartition
+    source: SourcePartition
+
+    @property
+    def key(self) -> FactKey:
+        """Return what this replaces."""
+        at, source = self.at, self.source
+        return (self.word, at.topic, at.partition, source.topic_id, source.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(_OfChain):
+    """How far a source was sent to an outbox. Spec: K11.
+
+    Attributes:
+        last: Its last offset that was sent.
+        since: Its first offset that the link carries, 0 if that is all; `UNLINKED` without one.
+    """
+
+    word: ClassVar[str] = "sent"
+
+    last: int
+    since: int = 0
+
+    @property
+    def is_unlinked(self) -> bool:
+        """Whether the outbox has no link at present."""
+        return self.since == UNLINKED
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(_OfChain):
+    """Up to which offset a sender's source was accepted of an outbox. Spec: K11."""
+
+    word: ClassVar[str] = "accepted"
+
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(_OfChain):
+    """A chain is broken, or whole again. Spec: K11.
+
+    Attributes:
+        last: The last offset that was accepted before the gap.
+        attempts: How often a repair was asked for before.
+        is_open: Whether it is broken.
+    """
+
+    word: ClassVar[str] = "gap"
+
+    last: int
+    attempts: int
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held(_OfChain):
+    """A target is left out, and how far it is written beside the lane. Spec: K20.
+
+    The lane and its catch-ups both write this, in partitions of their own.
+
+    Attributes:
+        number: Of the hold.
+        next: First offset of the source not written there; `ENDED`: it is held no longer.
+    """
+
+    word: ClassVar[str] = "held"
+
+    number: int
+    next: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is held no longer."""
+        return self.next < 0
+
+
+Fact = (
+    EpochRaised
+    | InterestInForce
+    | SourceAt
+    | Halted
+    | ErasBegun
+    | Refused
+    | Sent
+    | Accepted
+    | Gap
+    | Held
+)
+"""All that a lane keeps; closed."""
