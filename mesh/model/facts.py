@@ -28,18 +28,35 @@ UNLINKED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class EpochRaised:
-    """The lane was taken, and this is its epoch. Spec: K18."""
-
-    word: ClassVar[str] = "epoch"
+class _OfLane:
+    word: ClassVar[str]
     at: ClassVar[TopicPartition] = NOWHERE
-
-    epoch: int
 
     @property
     def key(self) -> FactKey:
         """Return what this replaces."""
         return (self.word,)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPartition:
+    word: ClassVar[str]
+
+    at: TopicPartition
+
+    @property
+    def key(self) -> FactKey:
+        """Return what this replaces."""
+        return (self.word, self.at.topic, self.at.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRaised(_OfLane):
+    """The lane was taken, and this is its epoch. Spec: K18."""
+
+    word: ClassVar[str] = "epoch"
+
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +69,17 @@ class InForce:
 
 
 @dataclass(frozen=True, slots=True)
-class InterestInForce:
+class InterestInForce(_OfLane):
     """By what the lane routes: the offset of the own clients, and all versions. Spec: K21, K25."""
 
     word: ClassVar[str] = "interest"
-    at: ClassVar[TopicPartition] = NOWHERE
 
     clients: int
     versions: Sequence[InForce]
 
-    @property
-    def key(self) -> FactKey:
-        """Return what this replaces."""
-        return (self.word,)
-
 
 @dataclass(frozen=True, slots=True)
-class SourceAt:
+class SourceAt(_OfPartition):
     """How far a source is read.
 
     Written beside a lane it is about an endpoint: what is below became dead letters. Spec: R14.
@@ -86,18 +97,12 @@ class SourceAt:
 
     word: ClassVar[str] = "source"
 
-    at: TopicPartition
     topic_id: bytes
     next: int
     ahead: int = 0
     generation: int = 0
     is_left: bool = False
     leader_epoch: int = -1
-
-    @property
-    def key(self) -> FactKey:
-        """Return what this replaces."""
-        return (self.word, self.at.topic, self.at.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +138,13 @@ class EraBegan:
 
 
 @dataclass(frozen=True, slots=True)
-class ErasBegun:
+class ErasBegun(_OfPartition):
     """By which topologies a source was taken, ascending; told at an offset of it. Spec: K10."""
 
     word: ClassVar[str] = "era"
 
-    at: TopicPartition
     told_at: int
     eras: Sequence[EraBegan]
-
-    @property
-    def key(self) -> FactKey:
-        """Return what this replaces."""
-        return (self.word, self.at.topic, self.at.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ def refused_key(at: TopicPartition, block: int) -> FactKey:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfChain:
+class _OfChain(_OfPartition):
     """What a lane keeps of one source at one outbox or target.
 
     Attributes:
@@ -187,9 +186,6 @@ class _OfChain:
         source: The source, by identity: the sender's, where the outbox is read.
     """
 
-    word: ClassVar[str]
-
-    at: TopicPartition
     source: SourcePartition
 
     @property

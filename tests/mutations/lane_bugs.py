@@ -87,15 +87,10 @@ def position_one_short(patches: Patches) -> None:
 
 
 def position_one_far(patches: Patches) -> None:
-    def wrapper(recover):
-        def wrong(positions, fact):
-            if isinstance(fact, SourceAt):
-                fact = replace(fact, next=fact.next + 1)
-            recover(positions, fact)
+    def far(fact):
+        return replace(fact, next=fact.next + 1) if isinstance(fact, SourceAt) else fact
 
-        return wrong
-
-    patches.wrap(Positions, "recover", wrapper)
+    patches.wrap(taking, "kept_in", lambda kept_in: _changed(kept_in, far))
 
 
 def commit_error_swallowed(patches: Patches) -> None:
@@ -264,23 +259,38 @@ def previous_off_by_one(patches: Patches) -> None:
 
 
 def sent_not_recovered(patches: Patches) -> None:
-    patches.wrap(Positions, "recover", lambda recover: _without(recover, Sent))
+    patches.wrap(taking, "kept_in", lambda kept_in: _without(kept_in, Sent))
 
 
 def accepted_not_recovered(patches: Patches) -> None:
-    patches.wrap(Positions, "recover", lambda recover: _without(recover, Accepted))
+    patches.wrap(taking, "kept_in", lambda kept_in: _without(kept_in, Accepted))
 
 
 def epoch_not_recovered(patches: Patches) -> None:
-    patches.wrap(Positions, "recover", lambda recover: _without(recover, EpochRaised))
+    patches.wrap(taking, "kept_in", lambda kept_in: _without(kept_in, EpochRaised))
 
 
-def _without(recover, kind):
-    def wrong(positions, fact):
-        if not isinstance(fact, kind):
-            recover(positions, fact)
+def _without(kept_in, kind):
+    return _changed(kept_in, lambda fact: None if isinstance(fact, kind) else fact)
+
+
+def _changed(kept_in, change):
+    """Read what a lane kept with every fact changed, or left out."""
+
+    def wrong(records):
+        kept = kept_in(records)
+        changed = {key: change(fact) for key, fact in kept.facts.items()}
+        return replace(kept, facts={key: one for key, one in changed.items() if one is not None})
 
     return wrong
+
+
+def written_and_not_applied(patches: Patches) -> None:
+    patches.put(Lane, "note", lambda lane, batch, fact: batch.note(fact))
+
+
+def applied_and_not_written(patches: Patches) -> None:
+    patches.put(Lane, "note", lambda lane, batch, fact: lane.positions.apply(fact))
 
 
 def chain_speaks_for_all(patches: Patches) -> None:
@@ -371,6 +381,8 @@ LANE_BUGS = (
     Mutation("sent-not-recovered", "a successor does not know what was sent", sent_not_recovered),
     Mutation("accepted-not-recovered", "a successor does not know what was accepted", accepted_not_recovered),
     Mutation("lane-epoch-not-raised", "each taking of a lane has the same epoch", epoch_not_recovered),
+    Mutation("written-not-applied", "what a lane keeps does not hold for itself", written_and_not_applied),
+    Mutation("applied-not-written", "what holds for a lane is not kept", applied_and_not_written),
     Mutation("one-chain-for-all", "the chain is kept per outbox, not per source", chain_speaks_for_all),
     Mutation("hops-never-restart", "the hop count goes on in another zone", hops_never_restart),
     Mutation("hops-always-restart", "the hop count restarts within a zone", hops_always_restart),

@@ -286,7 +286,7 @@ def _open(
 def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> int:
     """Return how far records of this very topic became dead letters already, by progress."""
     found = 0
-    for fact in kept_in(records).facts:
+    for fact in kept_in(records).facts.values():
         if isinstance(fact, SourceAt) and (fact.at, fact.topic_id) == (at, topic_id):
             found = fact.next
     return found

@@ -517,7 +517,7 @@ def _opening_second(
     writer = kafka.writer(name, id_)
     try:
         yield
-        return _Second(writer, list(kept_in(recall.records(place)).facts))
+        return _Second(writer, list(kept_in(recall.records(place)).facts.values()))
     except BaseException:
         writer.close()
         raise

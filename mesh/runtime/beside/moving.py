@@ -396,7 +396,7 @@ def _ext(delivery: Delivery, headers: Headers) -> bytes:
 def _sent_before(records: Sequence[Record], topic_id: bytes) -> _Sent:
     """Return what movers of a lane have sent of a topic so far, by its progress."""
     sent: _Sent = {}
-    for fact in kept_in(records).facts:
+    for fact in kept_in(records).facts.values():
         if isinstance(fact, Sent) and fact.source.topic_id == topic_id:
             sent[fact.at, fact.source] = fact.last
     return sent

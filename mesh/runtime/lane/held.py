@@ -47,8 +47,8 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
             continue  # nothing goes back: else full links in both directions wait for each other
         batch = lane.open(now_ms)
         batch.is_awaited = True
-        kept.next[key] = max(0, lane.position(at))  # what the open batch has read it has written
-        batch.note(Held(*key, kept.number, kept.next[key]))
+        first = max(0, lane.position(at))  # what the open batch has read it has written
+        lane.note(batch, Held(*key, kept.number, first))
 
 
 def release(lane: Lane, target: str, now_ms: int) -> None:
@@ -57,21 +57,18 @@ def release(lane: Lane, target: str, now_ms: int) -> None:
     batch.is_awaited = True
     kept = lane.positions.holds.pop(target)
     for at, of in kept.next:
-        batch.note(Held(at, of, kept.number, ENDED))
+        lane.note(batch, Held(at, of, kept.number, ENDED))
     for (outbox, of), sent in lane.positions.sent.items():
         if outbox.topic == target:
             since = lane.positions.since.get((outbox, of), 0)
-            batch.note(Sent(outbox, of, sent, since))
+            lane.note(batch, Sent(outbox, of, sent, since))
 
 
 def let_go(lane: Lane, batch: Batch, target: str, source: Source) -> None:
     """Have the next commit keep that a held target gets no more of one source."""
     kept = lane.positions.holds[target]
     key = hold_key(lane, target, source)
-    del kept.next[key]
-    batch.note(Held(*key, kept.number, ENDED))
-    if not kept.next:
-        del lane.positions.holds[target]
+    lane.note(batch, Held(*key, kept.number, ENDED))
 
 
 def endpoint_of(lane: Lane, target: str) -> str:
@@ -130,11 +127,12 @@ def forget_ended(lane: Lane, now_ms: int) -> None:
     """Have the next commit keep that holds have ended of which the lane itself did not tell."""
     for (place, source), number in lane.positions.ended.items():
         batch = lane.open(now_ms)
-        batch.note(Held(place, source, number, ENDED))
+        lane.note(batch, Held(place, source, number, ENDED))
         sent = lane.positions.sent.get((place, source))
         if sent is not None:
             # Who takes the lane next does not ask what was written beside it.
-            batch.note(Sent(place, source, sent))
+            since = lane.positions.since.get((place, source), 0)
+            lane.note(batch, Sent(place, source, sent, since))
     lane.positions.ended.clear()
 
 

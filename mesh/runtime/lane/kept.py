@@ -9,7 +9,7 @@ double them, so then nothing goes on there before a person has looked. Spec: K12
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -36,17 +36,12 @@ class Kept:
     """The records of one partition of `progress`, judged.
 
     Attributes:
-        told: Key and content of each that can be read, in order; no content is the end of a key.
+        facts: What each key says in the end, by its bytes; one that was ended says nothing.
         strays: How many cannot be read and hide nothing.
     """
 
-    told: list[tuple[bytes, Fact | None]] = field(default_factory=list)
+    facts: dict[bytes, Fact] = field(default_factory=dict)
     strays: int = 0
-
-    @property
-    def facts(self) -> Iterator[Fact]:
-        """What they say, in order."""
-        return (fact for _, fact in self.told if fact is not None)
 
 
 def kept_in(records: Iterable[Record]) -> Kept:
@@ -61,7 +56,10 @@ def kept_in(records: Iterable[Record]) -> Kept:
     for record in records:
         key, value = record.key() or b"", record.value()
         try:
-            kept.told.append((key, None if value is None else decode_fact(value)))
+            if value is None:
+                kept.facts.pop(key, None)
+            else:
+                kept.facts[key] = decode_fact(value)
         except ProtocolError as error:
             may_hide = key not in known or is_newer(value or b"", error)
             if may_hide and key.partition(b" ")[0] in LANE_KEYS:

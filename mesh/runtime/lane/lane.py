@@ -235,6 +235,11 @@ class Lane:
         may_go = source.message_class is MessageClass.DIRECT and source.at not in batch.waiting
         (self.ready if may_go else batch.direct).append((topic, partition, rows))
 
+    def note(self, batch: Batch, fact: Fact) -> None:
+        """Have a fact hold from now on, and the next commit keep it."""
+        self.positions.apply(fact)
+        batch.note(fact)
+
     def skip(self, at: TopicPartition, reason: str, to: int, now_ms: int) -> None:
         """Go on at `to` with a direct source if it stands before that; count what is skipped."""
         position = self.position(at)
@@ -326,8 +331,7 @@ class Lane:
         before = tuple(one for one in known if one.first < position)
         begun = before if before and before[-1].era == era else (*before, EraBegan(position, era))
         if begun != known:
-            self.positions.eras[at] = begun
-            batch.note(ErasBegun(at, position, begun))
+            self.note(batch, ErasBegun(at, position, begun))
 
     def eras(self, source: Source, offset: int, came: tuple[Era, ...] = ()) -> tuple[Era, ...]:
         """Return the eras of messages taken here: those they came with, and one of this domain.
@@ -376,8 +380,8 @@ class Lane:
         """
         is_kept = source.link is not None and source.message_class is MessageClass.GUARANTEED
         if is_kept and not self.is_second:
-            frames = self.positions.refused.setdefault(source.at, RefusedFrames())
-            batch.note(frames.add(source.at, source.topic_id, offset, after))
+            frames = self.positions.refused.get(source.at, RefusedFrames())
+            self.note(batch, frames.marked(source.at, source.topic_id, offset, after))
 
     def forget_marks(self, at: TopicPartition, topic_id: bytes, start: int, now_ms: int) -> None:
         """Have the next commit forget the marks of frames that an outbox has no longer."""
@@ -387,8 +391,8 @@ class Lane:
 
     def cut_marks_off(self, batch: Batch, at: TopicPartition, end: int) -> None:
         """Have the next commit forget the marks of frames whose offsets are given out again."""
-        for marks in self.positions.refused.get(at, RefusedFrames()).cut_off(at, end):
-            batch.note(marks)
+        for marks in [*self.positions.refused.get(at, RefusedFrames()).cut_off(at, end)]:
+            self.note(batch, marks)
 
     def next_chain(self, outbox: TopicPartition, source: Source, first: int, last: int) -> Chain:
         """Return the chain of a frame about to be written, and remember it as sent."""

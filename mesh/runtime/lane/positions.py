@@ -111,7 +111,7 @@ class Positions:
                 return began.era
         return None
 
-    def recover(self, fact: Fact) -> None:
+    def apply(self, fact: Fact) -> None:
         """Apply one fact; later ones of the same key replace earlier ones."""
         at = fact.at
         match fact:
@@ -133,7 +133,7 @@ class Positions:
             case Accepted():
                 self.chains.setdefault(at, Chains()).last[fact.source] = fact.last
             case Refused():
-                self.refused.setdefault(at, RefusedFrames()).recover(fact)
+                self.refused.setdefault(at, RefusedFrames()).apply(fact)
             case ErasBegun():
                 self.eras[at] = fact.eras
             case InterestInForce():
@@ -159,6 +159,11 @@ class Positions:
                 if hold is None or hold.number != fact.number:
                     hold = self.holds[at.topic] = Hold(fact.number)
                 hold.next[at, fact.source] = fact.next
+
+    def forget(self, fact: Held | Sent) -> None:
+        """Know nothing more of a target that is no more."""
+        self.sent.pop((fact.at, fact.source), None)
+        self.since.pop((fact.at, fact.source), None)
 
     def recover_caught_up(self, fact: Fact) -> None:
         """Apply one fact of the lane's catch-ups, after all that the lane itself wrote. K20."""

@@ -8,7 +8,7 @@ Spec: K11, K20.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.model.facts import Refused, RefusedFrame
@@ -30,13 +30,13 @@ class RefusedFrames:
     topic_id: bytes = b""
     _blocks: dict[int, dict[int, int]] = field(default_factory=dict)
 
-    def recover(self, fact: Refused) -> None:
+    def apply(self, fact: Refused) -> None:
         """Apply what was kept of a block."""
         self._turn_to(fact.topic_id)
         self._blocks[fact.block] = {one.offset: one.after for one in fact.frames}
 
-    def add(self, at: TopicPartition, topic_id: bytes, offset: int, after: int) -> Refused:
-        """Mark a frame; return what is to be committed.
+    def marked(self, at: TopicPartition, topic_id: bytes, offset: int, after: int) -> Refused:
+        """Return what is to be kept of the block of a frame, with its mark.
 
         Args:
             at: The outbox partition.
@@ -44,12 +44,12 @@ class RefusedFrames:
             offset: Of the frame there.
             after: Messages with origin offsets above this were taken; -1: none.
         """
-        self._turn_to(topic_id)
-        self._blocks.setdefault(offset // BLOCK, {})[offset] = after
-        return self._told(at, offset // BLOCK)
+        block = offset // BLOCK
+        known = self._blocks.get(block, {}) if topic_id == self.topic_id else {}
+        return _kept(at, topic_id, block, {**known, offset: after})
 
     def after(self, topic_id: bytes, offset: int) -> int | None:
-        """Return what `add` was told of a frame, or None if it was taken whole."""
+        """Return what `marked` was told of a frame, or None if it was taken whole."""
         if topic_id != self.topic_id:
             return None
         return self._blocks.get(offset // BLOCK, {}).get(offset)
@@ -63,21 +63,20 @@ class RefusedFrames:
                 yield block
 
     def cut_off(self, at: TopicPartition, end: int) -> Iterator[Refused]:
-        """Forget what stood from an offset on, which is given out again; yield what to commit."""
+        """Yield what is to be kept where offsets from one on are given out again."""
         for block, marks in self._blocks.items():
             kept = {offset: after for offset, after in marks.items() if offset < end}
             if len(kept) < len(marks):
-                self._blocks[block] = kept
-                yield self._told(at, block)
-
-    def _told(self, at: TopicPartition, block: int) -> Refused:
-        frames = tuple(RefusedFrame(*mark) for mark in self._blocks[block].items())
-        return Refused(at, self.topic_id, block, frames)
+                yield _kept(at, self.topic_id, block, kept)
 
     def _turn_to(self, topic_id: bytes) -> None:
         if topic_id != self.topic_id:
             self.topic_id = topic_id
             self._blocks.clear()
+
+
+def _kept(at: TopicPartition, topic_id: bytes, block: int, marks: Mapping[int, int]) -> Refused:
+    return Refused(at, topic_id, block, tuple(RefusedFrame(*mark) for mark in marks.items()))
 
 
 NOT_TAKEN = NONE_OFFSET

@@ -104,9 +104,8 @@ def begin_links(lane: Lane, source: Source, neighbours: Sequence[str], now_ms: i
         key = (lane.outbox(link, source), source.identity)
         since = max(0, lane.position(source.at) if stop is None else stop.first)
         if positions.since.get(key, UNLINKED) == UNLINKED:
-            positions.since[key] = since
             sent = positions.sent.get(key, NONE_OFFSET)
-            lane.open(now_ms).note(Sent(*key, sent, since))
+            lane.note(lane.open(now_ms), Sent(*key, sent, since))
 
 
 def _resting_sources(lane: Lane) -> list[Source]:
@@ -124,9 +123,8 @@ def turn_back(lane: Lane, source: Source, position: int, now_ms: int) -> None:
     """Have the next commit keep that links carry a source whose offsets come again from here on."""
     for (outbox, of), since in list(lane.positions.since.items()):
         if of == source.identity and since > position:
-            lane.positions.since[outbox, of] = position
             sent = lane.positions.sent.get((outbox, of), NONE_OFFSET)
-            lane.open(now_ms).note(Sent(outbox, of, sent, position))
+            lane.note(lane.open(now_ms), Sent(outbox, of, sent, position))
 
 
 def _mark_unlinked(lane: Lane, batch: Batch) -> None:
@@ -136,8 +134,7 @@ def _mark_unlinked(lane: Lane, batch: Batch) -> None:
         if not outbox.topic.endswith(f".{letter}") or link_of(lane, outbox.topic) is not None:
             continue
         if positions.since.get((outbox, of)) != UNLINKED:
-            positions.since[outbox, of] = UNLINKED
-            batch.note(Sent(outbox, of, sent, UNLINKED))
+            lane.note(batch, Sent(outbox, of, sent, UNLINKED))
 
 
 def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
@@ -182,14 +179,14 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
     for at in [one for one in positions.topic_ids if one.topic in gone]:
         if at.topic.endswith(f".{MessageClass.DIRECT.letter}"):
             continue  # one that is made anew is read on as ever
-        positions.left[at] = None
         batch.left[at] = None
-        batch.note(
+        lane.note(
+            batch,
             SourceAt(
                 at,
                 positions.topic_ids[at],
                 max(0, lane.position(at)),
                 generation=positions.generations.get(at, 0),
                 is_left=True,
-            )
+            ),
         )

@@ -48,9 +48,7 @@ def keep_stop(lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> No
     """Have the next commit keep that a source is read no further. Spec: R6."""
     batch = lane.open(now_ms)
     batch.is_awaited = True
-    at = TopicPartition(stop.topic, stop.partition)
-    batch.note(Halted(stop))
-    lane.positions.stopped[at] = stop
+    lane.note(batch, Halted(stop))
     lane.notices.append(SourceStopped(link.neighbour if link else "", stop))
 
 
@@ -58,8 +56,7 @@ def lift_stop(lane: Lane, stop: Stop, now_ms: int) -> None:
     """Have the next commit keep that a source is read again."""
     batch = lane.open(now_ms)
     batch.is_awaited = True
-    batch.note(Halted(replace(stop, reason="")))
-    del lane.positions.stopped[TopicPartition(stop.topic, stop.partition)]
+    lane.note(batch, Halted(replace(stop, reason="")))
     lane.notices.append(SourceResumed(stop.topic, stop.partition))
 
 
@@ -71,8 +68,7 @@ def ask_repair(
     _, attempts = lane.positions.gaps.get((source.at, of), (last, -1))
     lane.asked_ms[source.at, of] = batch.opened_ms
     lane.unreadable.pop(source.at, None)
-    lane.positions.gaps[source.at, of] = (last, attempts + 1)
-    batch.note(Gap(source.at, of, last, attempts + 1, is_open=True))
+    lane.note(batch, Gap(source.at, of, last, attempts + 1, is_open=True))
     lane.notices.append(GapFound(link.neighbour, _request(source.at, of, last, attempts + 1)))
 
 
@@ -103,16 +99,15 @@ def end_repair(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
 ) -> None:
     """Have the next commit keep that a chain is whole again, if it was broken. Spec: K20."""
-    gap = lane.positions.gaps.pop((source.at, of), None)
+    gap = lane.positions.gaps.get((source.at, of))
     if gap is not None:
-        batch.note(Gap(source.at, of, *gap, is_open=False))
+        lane.note(batch, Gap(source.at, of, *gap, is_open=False))
         lane.notices.append(GapMended(link.neighbour, _request(source.at, of, *gap)))
 
 
 def forget_gap(lane: Lane, batch: Batch, at: TopicPartition, of: SourcePartition) -> None:
     """Have the next commit keep that nothing is asked for: the link was removed."""
-    batch.note(Gap(at, of, *lane.positions.gaps.pop((at, of)), is_open=False))
-    lane.chains(at).broken.discard(of)
+    lane.note(batch, Gap(at, of, *lane.positions.gaps[at, of], is_open=False))
 
 
 def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:

@@ -7,8 +7,8 @@ endpoints come and go, and their keys would stay for ever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 import structlog
 
@@ -23,60 +23,57 @@ from mesh.transport.port import KafkaCluster
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class Ended:
-    """Keys of one lane's progress that speak of targets which it writes no more.
+def gone_keys(
+    kept: Mapping[bytes, Fact],
+    topology: Topology,
+    node: str,
+    home: KafkaCluster,
+    positions: Positions,
+) -> Sequence[bytes]:
+    """Return the keys of what cannot come back, and have the positions forget it.
 
-    Attributes:
-        topology, node: Whose lane.
+    Nothing is forgotten by guess: who may not see all of these topics keeps all their keys.
+
+    Args:
+        kept: What a lane keeps, by key.
+        topology: The mesh.
+        node: Whose lane.
+        home: The node's own Kafka cluster, where all targets are.
+        positions: Of the lane.
+
+    Raises:
+        TransportUnavailableError: The brokers do not answer.
     """
+    names = TopicNames(topology.prefix)
+    linked = tuple(
+        names.outbox(node, other, message_class)
+        for other in topology.neighbours(node)
+        for message_class in MessageClass
+    )
+    doubted = {
+        key: one
+        for key, one in kept.items()
+        if _is_over(one) and one.at.topic not in linked and one.at.topic not in positions.holds
+    }
+    topics = list(dict.fromkeys(one.at.topic for one in doubted.values()))
+    try:
+        known = home.admin().describe(topics) if topics else {}
+    except TransportDeniedError as error:
+        log.info("progress.not_ended", fault=str(error))
+        return ()
+    gone = {key: one for key, one in doubted.items() if one.at.topic not in known}
+    for one in gone.values():
+        positions.forget(one)
+    if gone:
+        log.info("progress.ended", keys=len(gone), topics=len(topics) - len(known))
+    return list(gone)
 
-    topology: Topology
-    node: str
-    _keys: dict[bytes, Held | Sent] = field(default_factory=dict)
 
-    def see(self, key: bytes, fact: Fact | None) -> None:
-        """Take a record of the progress, in order; None is its end."""
-        self._keys.pop(key, None)
-        match fact:
-            case Held(is_over=True) | Sent(is_unlinked=True):
-                self._keys[key] = fact
-            case _:
-                pass
-
-    def gone(self, home: KafkaCluster, positions: Positions) -> Sequence[bytes]:
-        """Return the keys of what cannot come back, and have the positions forget it.
-
-        Nothing is forgotten by guess: who may not see all of these topics keeps all their keys.
-
-        Args:
-            home: The node's own Kafka cluster, where all targets are.
-            positions: Of the lane.
-
-        Raises:
-            TransportUnavailableError: The brokers do not answer.
-        """
-        names = TopicNames(self.topology.prefix)
-        linked = tuple(
-            names.outbox(self.node, other, message_class)
-            for other in self.topology.neighbours(self.node)
-            for message_class in MessageClass
-        )
-        doubted = {
-            key: one
-            for key, one in self._keys.items()
-            if one.at.topic not in linked and one.at.topic not in positions.holds
-        }
-        topics = list(dict.fromkeys(one.at.topic for one in doubted.values()))
-        try:
-            known = home.admin().describe(topics) if topics else {}
-        except TransportDeniedError as error:
-            log.info("progress.not_ended", fault=str(error))
-            return ()
-        gone = {key: one for key, one in doubted.items() if one.at.topic not in known}
-        for one in gone.values():
-            positions.sent.pop((one.at, one.source), None)
-            positions.since.pop((one.at, one.source), None)
-        if gone:
-            log.info("progress.ended", keys=len(gone), topics=len(topics) - len(known))
-        return list(gone)
+def _is_over(fact: Fact) -> TypeGuard[Held | Sent]:
+    match fact:
+        case Held():
+            return fact.is_over
+        case Sent():
+            return fact.is_unlinked
+        case _:
+            return False

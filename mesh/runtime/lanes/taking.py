@@ -17,7 +17,7 @@ from mesh.runtime.host.errands import Steps
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.positions import Positions
-from mesh.runtime.lanes.ended import Ended
+from mesh.runtime.lanes.ended import gone_keys
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 log = structlog.get_logger()
@@ -69,18 +69,16 @@ def take_lane(
     try:
         yield
         place = TopicPartition(names.progress(node), number)
-        positions, ended = Positions(), Ended(topology, node)
         kept = kept_in(recall.records(place))
-        for key, fact in kept.told:
-            ended.see(key, fact)
-            if fact is not None:
-                positions.recover(fact)
+        positions = Positions()
+        for fact in kept.facts.values():
+            positions.apply(fact)
         if positions.holds:
             _recover_caught_up(positions, names, node, number, topology, kafka, recall)
         yield
         positions.epoch += 1
         raised = EpochRaised(positions.epoch)
-        gone = ended.gone(kafka, positions)
+        gone = gone_keys(kept.facts, topology, node, kafka, positions)
         writer.begin()
         writer.produce(place.topic, encode_fact(raised), fact_key(raised.key), number)
         for key in gone:
@@ -113,5 +111,5 @@ def _recover_caught_up(
     except TransportUnreadableError as error:
         log.error("targets.not_recovered", fault=str(error))  # noqa: TRY400 - one line for people
         return
-    for fact in caught_up.facts:
+    for fact in caught_up.facts.values():
         positions.recover_caught_up(fact)

@@ -7,26 +7,24 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from mesh.errors import TransportDeniedError
-from mesh.model.facts import ENDED, Held
+from mesh.model.facts import ENDED, Fact, Held
 from mesh.model.frames import SourcePartition, TopicPartition
 from mesh.runtime.lane.positions import Positions
-from mesh.runtime.lanes.ended import Ended
-from mesh.transport.memory import MemoryAdmin, MemoryKafka
+from mesh.runtime.lanes.ended import gone_keys
+from mesh.transport.memory import MemoryAdmin
 from mesh.transport.port import TopicInfo
 from tests.component.runtime.conftest import SmallMesh
 
 
-def let_go(mesh: SmallMesh) -> Ended:
-    """Return what a lane of a kept of a target that it has let go of, and whose topic is gone."""
-    ended = Ended(mesh.world.topology, "a")
+def gone(mesh: SmallMesh) -> Sequence[bytes]:
+    """Return what is gone of what a lane of a keeps of a target that it has let go of."""
     at, of = TopicPartition("mesh.a.ep.old", 0), SourcePartition(bytes(16), 0)
-    ended.see(b"key", Held(at, of, 1, ENDED))
-    return ended
+    kept: dict[bytes, Fact] = {b"key": Held(at, of, 1, ENDED)}
+    return gone_keys(kept, mesh.world.topology, "a", mesh.kafka, Positions())
 
 
 def test_what_is_deleted_ends(mesh: SmallMesh) -> None:
-    kafka: MemoryKafka = mesh.kafka
-    assert let_go(mesh).gone(kafka, Positions()) == [b"key"]
+    assert gone(mesh) == [b"key"]
 
 
 def test_who_may_not_look_keeps_all(mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,4 +34,4 @@ def test_who_may_not_look_keeps_all(mesh: SmallMesh, monkeypatch: pytest.MonkeyP
         raise TransportDeniedError(f"describe topic {names[0]}: not authorized")
 
     monkeypatch.setattr(MemoryAdmin, "describe", denied)
-    assert let_go(mesh).gone(mesh.kafka, Positions()) == ()
+    assert gone(mesh) == ()

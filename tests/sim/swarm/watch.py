@@ -24,6 +24,7 @@ from mesh.transport.port import TopicPartition
 from mesh.view.messages import announced
 from tests.sim.meshes import naive_matches
 from tests.sim.swarm.eras import Eras
+from tests.sim.swarm.folds import Folds
 from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.oracle import Arrived, Oracle
 from tests.sim.swarm.published import Identity, Message, Name, ViolationError, Wish
@@ -63,6 +64,7 @@ class Watch:
     touched: dict[str, None] = field(default_factory=dict)
     _seen: dict[tuple[str, int], int] = field(default_factory=dict)
     _sent: dict[tuple[str, int, SourcePartition], int] = field(default_factory=dict)
+    folds: Folds = field(default_factory=Folds)
     _order: dict[tuple[str, int, bytes, int], tuple[int, int]] = field(default_factory=dict)
     _torn: dict[tuple[str, int], None] = field(default_factory=dict)
     _lane_cuts: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -341,6 +343,7 @@ class Watch:
             self.refused[str(refusal.reason), node] += refusal.messages
 
     def _progress(self, record: MemoryRecord) -> None:
+        self.folds.take(record)
         if record.key() != _EPOCH_KEY:
             self._must(self.book.progress(record) if self.book is not None else ())
             return

@@ -176,6 +176,10 @@ class SwarmWorld:
             wait_ms += int(worker.patience(WAIT_MS / 1000) * 1000)
         self._schedule(name, wait_ms)
         self._follow()
+        if worker._lanes is not None:
+            for lane in worker._lanes.owned.values():
+                for difference in self.watch.folds.unlike(lane):
+                    raise ViolationError("life is not recovery", f"{name}: {difference}")
 
     def _rest(self) -> int:
         """Draw how many looks late a step of a taking comes."""

@@ -1,0 +1,87 @@
+"""Life and recovery are one fold: a lane stands where who takes it now would find it. Spec: K12."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mesh.codec.state import decode_fact
+from mesh.errors import ProtocolError
+from mesh.model.facts import Fact, Sent
+from mesh.runtime.lane.lane import Lane
+from mesh.runtime.lane.positions import Positions
+from mesh.transport.memory_log import MemoryRecord
+
+
+@dataclass(slots=True)
+class Folds:
+    """What lanes have committed of themselves, by partition of `progress`."""
+
+    _kept: dict[tuple[str, int], dict[bytes, Fact]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    _fresh: dict[tuple[str, int], None] = field(default_factory=dict)
+
+    def take(self, record: MemoryRecord) -> None:
+        """Take a record of progress; what nobody can read says nothing."""
+        place, key, value = (
+            (record.topic(), record.partition()),
+            record.key() or b"",
+            record.value(),
+        )
+        self._fresh[place] = None
+        if value is None:
+            self._kept[place].pop(key, None)
+            return
+        try:
+            self._kept[place][key] = decode_fact(value)
+        except ProtocolError:
+            return
+
+    def unlike(self, lane: Lane) -> Iterator[str]:
+        """Yield in what a lane differs that has nothing open and something new in its log."""
+        topic, lanes = lane.names.progress(lane.node), lane.topology.nodes[lane.node].lanes
+        place = (topic, lane.number)
+        if lane.batch is not None or place not in self._fresh:
+            return
+        del self._fresh[place]
+        taken = Positions()
+        for fact in self._kept[place].values():
+            taken.apply(fact)
+        if taken.epoch != lane.positions.epoch:
+            return  # another worker has it
+        beside = self._kept[topic, lanes + lane.number].values()
+        moved = {(one.at, one.source) for one in beside if isinstance(one, Sent)}
+        lived, found = _durable(lane.positions, moved), _durable(taken, moved)
+        for name, table in lived.items():
+            keys = [
+                key for key in {**table, **found[name]} if table.get(key) != found[name].get(key)
+            ]
+            for key in keys:
+                yield f"{name} of {key}: {table.get(key)}, and {found[name].get(key)} for who takes it"
+
+
+def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[object, object]]:
+    """Return what a lane keeps, but for how far others write beside it, which they keep."""
+    chains = positions.chains.items()
+    return {
+        "next": positions.next,
+        "generation": {at: one for at, one in positions.generations.items() if one},
+        "left": positions.left,
+        "stopped": positions.stopped,
+        "eras": {at: tuple(eras) for at, eras in positions.eras.items()},
+        "sent": {key: last for key, last in positions.sent.items() if key not in moved},
+        "since": {key: since for key, since in positions.since.items() if since},
+        "accepted": {(at, of): last for at, one in chains for of, last in one.last.items()},
+        "broken": {(at, of): True for at, one in chains for of in one.broken},
+        "gap": positions.gaps,
+        "held": {key: one.number for one in positions.holds.values() for key in one.next},
+        "refused": {
+            (at, block): marks
+            for at, frames in positions.refused.items()
+            for block, marks in frames._blocks.items()
+            if marks
+        },
+        "in force": positions.in_force,
+    }
