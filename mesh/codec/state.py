@@ -6,7 +6,8 @@ Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from mesh.codec.records import Fields, RecordCodec
 from mesh.model.control import Stop
@@ -21,6 +22,7 @@ from mesh.model.facts import (
     Held,
     InForce,
     InterestInForce,
+    OfChain,
     Refused,
     RefusedFrame,
     Sent,
@@ -39,6 +41,7 @@ from mesh.model.state import (
     Standby,
 )
 
+_NO_SOURCE = SourcePartition(b"", -1)
 _LEFT, _OPEN = "left", "open"
 """Reasons: a source whose link was removed, a chain that is broken."""
 
@@ -54,12 +57,13 @@ def _in_force(fields: Fields) -> Sequence[InForce]:
 def _progress_fields(told: tuple[Fact, int]) -> Fields:
     """Return the fields of a fact: `progress.v1` has one record for all, and `kind` says which."""
     fact, link = told
+    source = fact.source if isinstance(fact, OfChain) else _NO_SOURCE
     return {
         "kind": fact.word,
         "topic": fact.at.topic,
-        "topic_id": None,
+        "topic_id": source.topic_id or None,
         "partition": fact.at.partition,
-        "source_partition": -1,
+        "source_partition": source.partition,
         "in_force": (),
         "link": link,
         **_own_fields(fact),
@@ -99,26 +103,17 @@ def _own_fields(fact: Fact) -> Fields:
             frames = [{"offset": one.offset, "after": one.after} for one in fact.frames]
             return {"offset": fact.block, "topic_id": fact.topic_id or None, "refused": frames}
         case Sent():
-            return {"offset": fact.last, "ahead": fact.since, **_source_fields(fact.source)}
+            return {"offset": fact.last, "ahead": fact.since}
         case Accepted():
-            return {"offset": fact.last, **_source_fields(fact.source)}
+            return {"offset": fact.last}
         case Gap():
             reason = _OPEN if fact.is_open else ""
-            own = {"offset": fact.last, "ahead": fact.attempts, "reason": reason}
-            return {**own, **_source_fields(fact.source)}
+            return {"offset": fact.last, "ahead": fact.attempts, "reason": reason}
         case Held():
-            return {"offset": fact.next, "ahead": fact.number, **_source_fields(fact.source)}
+            return {"offset": fact.next, "ahead": fact.number}
 
 
-def _source_fields(source: SourcePartition) -> Fields:
-    return {"topic_id": source.topic_id, "source_partition": source.partition}
-
-
-def _fact(fields: Fields) -> tuple[Fact, int]:
-    return _fact_of(fields), fields["link"]
-
-
-def _fact_of(fields: Fields) -> Fact:
+def _fact(fields: Fields) -> Fact:
     at = TopicPartition(fields["topic"], fields["partition"])
     topic_id = fields["topic_id"] or b""
     source = SourcePartition(topic_id, fields["source_partition"])
@@ -156,7 +151,7 @@ def _fact_of(fields: Fields) -> Fact:
             raise ValueError(f"a fact of the kind {kind!r} is unknown")
 
 
-_PROGRESS = RecordCodec[tuple[Fact, int]]("progress", _progress_fields, _fact)
+_PROGRESS = RecordCodec[Any]("progress", _progress_fields, _fact)
 
 
 def encode_fact(fact: Fact, link: int = 0) -> bytes:
@@ -168,11 +163,6 @@ def encode_fact(fact: Fact, link: int = 0) -> bytes:
             of the files, and for all else.
     """
     return _PROGRESS.encode((fact, link))
-
-
-def decode_fact(data: bytes) -> Fact:
-    """Return the fact of the bytes."""
-    return _PROGRESS.decode(data)[0]
 
 
 _STANDBY = RecordCodec[Standby](
@@ -308,6 +298,7 @@ _DEAD_LETTER = RecordCodec[DeadLetter](
     ),
 )
 
+decode_fact: Callable[[bytes], Fact] = _PROGRESS.decode
 encode_standby, decode_standby = _STANDBY.encode, _STANDBY.decode
 encode_ledger, decode_ledger = _LEDGER.encode, _LEDGER.decode
 encode_dead_letter, decode_dead_letter = _DEAD_LETTER.encode, _DEAD_LETTER.decode

@@ -178,7 +178,7 @@ def refused_key(at: TopicPartition, block: int) -> FactKey:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfChain(_OfPartition):
+class OfChain(_OfPartition):
     """What a lane keeps of one source at one outbox or target.
 
     Attributes:
@@ -196,7 +196,7 @@ class _OfChain(_OfPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class Sent(_OfChain):
+class Sent(OfChain):
     """How far a source was sent to an outbox. Spec: K11.
 
     Attributes:
@@ -216,7 +216,7 @@ class Sent(_OfChain):
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted(_OfChain):
+class Accepted(OfChain):
     """Up to which offset a sender's source was accepted of an outbox. Spec: K11."""
 
     word: ClassVar[str] = "accepted"
@@ -225,7 +225,7 @@ class Accepted(_OfChain):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap(_OfChain):
+class Gap(OfChain):
     """A chain is broken, or whole again. Spec: K11.
 
     Attributes:
@@ -242,7 +242,7 @@ class Gap(_OfChain):
 
 
 @dataclass(frozen=True, slots=True)
-class Held(_OfChain):
+class Held(OfChain):
     """A target is left out, and how far it is written beside the lane. Spec: K20.
 
     The lane and its catch-ups both write this, in partitions of their own.
