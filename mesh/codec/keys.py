@@ -398,7 +398,7 @@ def parse_subscription_key(key: bytes) -> tuple[str, str]:
 
 def fact_key(key: FactKey) -> bytes:
     """Return the bytes of the key under which a lane keeps a fact. Spec: K12."""
-    if len(key) < 5:  # a source is named by its topic id, and only there
+    if len(key) != 5:  # a source is named by its topic id, and only there
         return " ".join(map(str, key)).encode()
     word, topic, partition, topic_id, source_partition = key
-    return f"{word} {topic} {partition} {bytes(topic_id).hex()} {source_partition}".encode()
+    return f"{word} {topic} {partition} {topic_id.hex()} {source_partition}".encode()

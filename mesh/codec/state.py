@@ -22,7 +22,6 @@ from mesh.model.facts import (
     Held,
     InForce,
     InterestInForce,
-    OfChain,
     Refused,
     RefusedFrame,
     Sent,
@@ -54,30 +53,23 @@ def _in_force(fields: Fields) -> Sequence[InForce]:
     return tuple(InForce(**entry) for entry in fields["in_force"])
 
 
-def _progress_fields(told: tuple[Fact, int]) -> Fields:
+def _progress_fields(noted: tuple[Fact, int]) -> Fields:
     """Return the fields of a fact: `progress.v1` has one record for all, and `kind` says which."""
-    fact, link = told
-    source = fact.source if isinstance(fact, OfChain) else _NO_SOURCE
-    return {
-        "kind": fact.word,
-        "topic": fact.at.topic,
-        "topic_id": source.topic_id or None,
-        "partition": fact.at.partition,
-        "source_partition": source.partition,
-        "in_force": (),
-        "link": link,
-        **_own_fields(fact),
-    }
-
-
-def _own_fields(fact: Fact) -> Fields:
+    fact, link = noted
+    fields: Fields
+    source = _NO_SOURCE
     match fact:
-        case EpochRaised():
-            return {"offset": fact.epoch}
-        case InterestInForce():
-            return {"offset": fact.clients, "in_force": _in_force_fields(fact.versions)}
+        case Sent(source=source):
+            fields = {"offset": fact.last, "ahead": fact.since}
+        case Accepted(source=source):
+            fields = {"offset": fact.last}
+        case Gap(source=source):
+            reason = _OPEN if fact.is_open else ""
+            fields = {"offset": fact.last, "ahead": fact.attempts, "reason": reason}
+        case Held(source=source):
+            fields = {"offset": fact.next, "ahead": fact.number}
         case SourceAt():
-            return {
+            fields = {
                 "offset": fact.next,
                 "topic_id": fact.topic_id or None,
                 "ahead": fact.ahead,
@@ -85,8 +77,12 @@ def _own_fields(fact: Fact) -> Fields:
                 "reason": _LEFT if fact.is_left else "",
                 "leader_epoch": fact.leader_epoch,
             }
+        case EpochRaised():
+            fields = {"offset": fact.epoch}
+        case InterestInForce():
+            fields = {"offset": fact.clients, "in_force": _in_force_fields(fact.versions)}
         case Halted(stop):
-            return {
+            fields = {
                 "offset": stop.first,
                 "topic_id": stop.topic_id or None,
                 "ahead": -1 if stop.next == NONE_OFFSET else stop.next - stop.first,
@@ -98,19 +94,20 @@ def _own_fields(fact: Fact) -> Fields:
                 {"first": one.first, "domain": one.era.domain, "number": one.era.number}
                 for one in fact.eras
             ]
-            return {"offset": fact.told_at, "eras": eras}
+            fields = {"offset": fact.told_at, "eras": eras}
         case Refused():
             frames = [{"offset": one.offset, "after": one.after} for one in fact.frames]
-            return {"offset": fact.block, "topic_id": fact.topic_id or None, "refused": frames}
-        case Sent():
-            return {"offset": fact.last, "ahead": fact.since}
-        case Accepted():
-            return {"offset": fact.last}
-        case Gap():
-            reason = _OPEN if fact.is_open else ""
-            return {"offset": fact.last, "ahead": fact.attempts, "reason": reason}
-        case Held():
-            return {"offset": fact.next, "ahead": fact.number}
+            fields = {"offset": fact.block, "topic_id": fact.topic_id or None, "refused": frames}
+    return {
+        "kind": fact.word,
+        "topic": fact.at.topic,
+        "topic_id": source.topic_id or None,
+        "partition": fact.at.partition,
+        "source_partition": source.partition,
+        "in_force": (),
+        "link": link,
+        **fields,
+    }
 
 
 def _fact(fields: Fields) -> Fact:

@@ -14,7 +14,9 @@ from typing import ClassVar
 from mesh.model.control import Stop
 from mesh.model.frames import Era, SourcePartition, TopicPartition
 
-FactKey = tuple[str | int | bytes, ...]
+FactKey = (
+    tuple[str] | tuple[str, str, int] | tuple[str, str, int, int] | tuple[str, str, int, bytes, int]
+)
 """What a fact replaces: its word, then what it speaks of."""
 
 NOWHERE = TopicPartition("", -1)
