@@ -58,7 +58,7 @@ def _command(text: str, *, has_page: bool) -> Callable[..., None]:
             if find_spec(package) is None:
                 raise StartError(f"{package} is not installed: pip install 'trellis-mesh[api]'")
         from mesh.api.serve import Settings, serve
-        from mesh.runtime.host.logs import set_up_logs
+        from mesh.runtime.process.logs import set_up_logs
         from mesh.transport.probes import parse_address
 
         if embed and not has_page:

@@ -48,7 +48,7 @@ def run(
     from mesh.config.legal import load_legal_topology
     from mesh.config.topology_file import load_topology
     from mesh.model.topology import with_addresses
-    from mesh.runtime.host.logs import set_up_logs
+    from mesh.runtime.process.logs import set_up_logs
     from mesh.runtime.serve import Serving
 
     legal = load_legal_topology(file)

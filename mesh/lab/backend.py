@@ -9,7 +9,7 @@ from typing import Protocol
 from mesh.errors import StartError
 from mesh.lab.world import World
 from mesh.model.topology import Topology
-from mesh.runtime.host.drills import Drill
+from mesh.runtime.process.drills import Drill
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.trees.settings import Settings as TreeSettings
 

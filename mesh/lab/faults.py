@@ -9,7 +9,7 @@ from mesh.lab.backend import Backend
 from mesh.lab.steps import BrokerStep, Clock, NodeStep, Slow
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
-from mesh.runtime.host.drills import Drill, SlowLink
+from mesh.runtime.process.drills import Drill, SlowLink
 from mesh.view.disabling import ends_of, says_disabled, write_disabled
 from mesh.view.mesh_view import MeshView
 

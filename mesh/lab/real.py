@@ -16,8 +16,8 @@ from mesh.local.auditor import spawn_auditor
 from mesh.local.fleet import Fleet
 from mesh.local.processes import Process
 from mesh.model.topology import Topology
-from mesh.runtime.host.clock import MonotonicClock
-from mesh.runtime.host.drills import Drill
+from mesh.runtime.process.clock import MonotonicClock
+from mesh.runtime.process.drills import Drill
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import KafkaCluster, TopicPartition
 

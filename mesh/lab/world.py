@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host.drills import SlowIntake, SlowLink
-from mesh.runtime.host.errands import Errands, SteppedErrands
-from mesh.runtime.host.intake import PolledIntake
+from mesh.runtime.process.drills import SlowIntake, SlowLink
+from mesh.runtime.process.errands import Errands, SteppedErrands
+from mesh.runtime.process.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_consumer import MemoryConsumer

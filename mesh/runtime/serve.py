@@ -24,13 +24,13 @@ from mesh.errors import ConfigError, Problem, TransportDeniedError, TransportErr
 from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster as Declared
 from mesh.model.topology import Topology
-from mesh.runtime.host.clock import Clock, MonotonicClock
-from mesh.runtime.host.credentials import Clients, Renewal, turn_ms
-from mesh.runtime.host.drills import Drill, SlowIntake, WallClock, read_drill
-from mesh.runtime.host.errands import ThreadedErrands
-from mesh.runtime.host.intake import Intake, ThreadedIntake
 from mesh.runtime.lane.traces import Traces
 from mesh.runtime.port.server import Port
+from mesh.runtime.process.clock import Clock, MonotonicClock
+from mesh.runtime.process.credentials import Clients, Renewal, turn_ms
+from mesh.runtime.process.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.runtime.process.errands import ThreadedErrands
+from mesh.runtime.process.intake import Intake, ThreadedIntake
 from mesh.runtime.topics.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
 from mesh.transport.kafka import RealKafka
@@ -65,7 +65,7 @@ class Serving:
         node: Whom it serves.
         ready_file: Exists while the node serves here; None for none.
         environment: Variables that Kafka options may refer to.
-        cuts_file: For drills: what to pretend; see `mesh.runtime.host.drills`.
+        cuts_file: For drills: what to pretend; see `mesh.runtime.process.drills`.
         port: Tells others how this process is; None for nobody.
         read_file: Reads the Kafka clusters of the node's file anew: a change may bring some that
             it did not have at the start.

@@ -37,11 +37,11 @@ from mesh.model.inputs import Input, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from mesh.runtime.beside.backlogs import Backlogs
-from mesh.runtime.beside.besides import Besides
-from mesh.runtime.beside.holding import Holds
-from mesh.runtime.beside.movers import Movers
-from mesh.runtime.beside.repairing import Repairs
+from mesh.runtime.background.backlogs import Backlogs
+from mesh.runtime.background.besides import Besides
+from mesh.runtime.background.holding import Holds
+from mesh.runtime.background.movers import Movers
+from mesh.runtime.background.repairing import Repairs
 from mesh.runtime.control.changing import Changing, Connect, read_start
 from mesh.runtime.control.leadership import Leadership
 from mesh.runtime.control.leading import Write
@@ -49,17 +49,17 @@ from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.control.standing_by import StandingBy
 from mesh.runtime.control.unread import Unread
-from mesh.runtime.host.clock import Clock
-from mesh.runtime.host.errands import LOOK_S, Errands
-from mesh.runtime.host.intake import Intake, by_partition
-from mesh.runtime.host.questions import Questions
-from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.direct import LEAVE_S, DirectCopies
 from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lanes.admission import Admission
 from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
+from mesh.runtime.process.clock import Clock
+from mesh.runtime.process.errands import LOOK_S, Errands
+from mesh.runtime.process.intake import Intake, by_partition
+from mesh.runtime.process.questions import Questions
+from mesh.runtime.process.recall import Recall
 from mesh.runtime.topics.provision import config_topic, node_topics, set_data_topics
 from mesh.runtime.topics.targets import Targets
 from mesh.runtime.topics.upkeep import Upkeep

@@ -26,7 +26,7 @@ from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
 from mesh.errors import MeshError, StartError
 from mesh.model.topology import Topology, with_addresses, without_options
-from mesh.runtime.host.drills import Drill
+from mesh.runtime.process.drills import Drill
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.kafka import cluster_id
 

@@ -31,7 +31,7 @@ from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
-from mesh.runtime.host.drills import Drill, SlowLink
+from mesh.runtime.process.drills import Drill, SlowLink
 from mesh.transport.port import TopicPartition
 from tests.bench.contenders import DEADLINE_S, wait_still, wait_until
 from tests.bench.counting import count_numbers

@@ -35,7 +35,7 @@ from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.founding import publish
-from mesh.runtime.host.logs import set_up_logs
+from mesh.runtime.process.logs import set_up_logs
 from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition
 from tests.bench.command import at_least, carry_out, parser_of, say

@@ -17,7 +17,7 @@ from mesh.local.jars import KafkaSoftware, Progress
 from mesh.local.processes import Process
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.runtime.host.clock import MonotonicClock
+from mesh.runtime.process.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition
 from tests.bench.stage import HEAP_MB, PARTITIONS, wait_for

@@ -20,7 +20,7 @@ from mesh.errors import StartError
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
-from mesh.runtime.host.logs import set_up_logs
+from mesh.runtime.process.logs import set_up_logs
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.interest import TimedBackend, begin
 

@@ -27,7 +27,7 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.operate.propagation import laggards
-from mesh.runtime.host.clock import MonotonicClock
+from mesh.runtime.process.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition, TopicSpec
 from mesh.view.mesh_view import MeshView

@@ -24,7 +24,7 @@ from mesh.config.topology_writer import write_topology
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware
 from mesh.model.topics import TopicNames
-from mesh.runtime.host.clock import MonotonicClock
+from mesh.runtime.process.clock import MonotonicClock
 from mesh.view.mesh_view import MeshView
 
 pytestmark = pytest.mark.kafka

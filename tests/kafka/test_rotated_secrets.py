@@ -19,7 +19,7 @@ from mesh.errors import TransportUnavailableError
 from mesh.local.embedded import start_together
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware
-from mesh.runtime.host.credentials import SHARE_MS
+from mesh.runtime.process.credentials import SHARE_MS
 from mesh.view.connection import open_kafka
 from tests.kafka.secured import Authorities, Secrets, SecuredKafka
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mesh.node.faults import Faults
-from mesh.runtime.beside import holding
-from mesh.runtime.beside.displacing import Displacing
-from mesh.runtime.beside.holding import Holds
+from mesh.runtime.background import holding
+from mesh.runtime.background.displacing import Displacing
+from mesh.runtime.background.holding import Holds
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.messages import gaps

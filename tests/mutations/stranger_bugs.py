@@ -8,11 +8,11 @@ from mesh.model.control import Interest
 from mesh.node import remembering
 from mesh.node.learner import Learner
 from mesh.runtime.control import unread
-from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages import ingress, transit
 from mesh.runtime.messages.poison import Poison
+from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics import targets
 from mesh.runtime.topics.readership import Readership
 from mesh.transport.groups import slowest

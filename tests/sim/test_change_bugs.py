@@ -7,8 +7,8 @@ import pytest
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.runtime.control.changing import Changing
-from mesh.runtime.host.drills import SlowLink
 from mesh.runtime.lane.lane import Lane
+from mesh.runtime.process.drills import SlowLink
 from tests.mutations.patching import Mutation, Patches
 from tests.property.test_relinking import (
     test_who_followed_equals_who_starts_afresh as who_followed,

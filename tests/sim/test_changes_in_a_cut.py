@@ -17,7 +17,7 @@ from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host import intake
+from mesh.runtime.process import intake
 from mesh.view.mesh_view import MeshView
 from tests.sim.meshes import random_legal_topology
 from tests.sim.test_applied_changes import Load, changed, paths_of

@@ -29,7 +29,7 @@ from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.operate.propagation import laggards
-from mesh.runtime.host.clock import MonotonicClock
+from mesh.runtime.process.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.view.mesh_view import MeshView
 

@@ -28,9 +28,9 @@ from mesh.model.inputs import ChangeRead
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.node.relinking import change_version, link_changes, with_node
-from mesh.runtime.host.errands import Errand, Errands, Steps
-from mesh.runtime.host.intake import Intake
 from mesh.runtime.lane.kept import is_newer
+from mesh.runtime.process.errands import Errand, Errands, Steps
+from mesh.runtime.process.intake import Intake
 from mesh.runtime.topics.provision import MAKE_MS, node_topics
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record
 

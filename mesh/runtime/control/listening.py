@@ -67,10 +67,10 @@ from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.control.orders import OperatorOrders
 from mesh.runtime.control.own_topics import OwnTopics
-from mesh.runtime.host.intake import Intake
-from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.positions import versions
 from mesh.runtime.lane.troubles import Asked, told
+from mesh.runtime.process.intake import Intake
+from mesh.runtime.process.questions import Questions
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
 
 UNREACHABLE_AFTER_MS = 15_000

@@ -16,7 +16,7 @@ import structlog
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host.questions import Questions
+from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import Admin, TopicSpec
 

@@ -23,9 +23,9 @@ from mesh.node.learner import Learner
 from mesh.node.rounds import CLIENTS, input_name, neighbour_of
 from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.unread import Kept, kept_of
-from mesh.runtime.host.questions import Questions
-from mesh.runtime.host.recall import Recall
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.process.questions import Questions
+from mesh.runtime.process.recall import Recall
 from mesh.transport.port import TopicPartition
 
 PATIENCE_MS = 1_000

@@ -21,8 +21,8 @@ from mesh.codec.state import encode_standby
 from mesh.errors import TransportError
 from mesh.model.facts import InForce
 from mesh.model.state import Standby
-from mesh.runtime.host.questions import Questions
-from mesh.runtime.host.recall import Recall
+from mesh.runtime.process.questions import Questions
+from mesh.runtime.process.recall import Recall
 from mesh.transport.port import TopicPartition, Writer
 
 SOON_MS = 5_000

@@ -26,8 +26,8 @@ from mesh.model.inputs import (
     NeighbourUnreachable,
 )
 from mesh.runtime.control.leading import learned_versions, read_learned
-from mesh.runtime.host.questions import Questions
-from mesh.runtime.host.recall import Recall
+from mesh.runtime.process.questions import Questions
+from mesh.runtime.process.recall import Recall
 from mesh.transport.port import Record, TopicPartition
 
 RETRY_MS = 1_000

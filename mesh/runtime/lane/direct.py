@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mesh.runtime.host.clock import Clock
 from mesh.runtime.lane.lane import Lane
+from mesh.runtime.process.clock import Clock
 from mesh.transport.port import Writer
 
 MS_PER_REQUEST = 4

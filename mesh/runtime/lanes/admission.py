@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mesh.model.topics import TopicNames
-from mesh.runtime.host.questions import Questions
+from mesh.runtime.process.questions import Questions
 from mesh.transport.port import KafkaCluster, Membership
 
 PREPARE_MS = 10_000

@@ -19,9 +19,6 @@ from mesh.model.inputs import Input, LaneApplied, SourceResumed, SourceStopped
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from mesh.runtime.host.clock import Clock
-from mesh.runtime.host.errands import LOOK_S, Errand, Errands
-from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.closed import OPEN, Closed
 from mesh.runtime.lane.direct import DirectCopies
@@ -36,6 +33,9 @@ from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
 from mesh.runtime.messages.poison import Poison
+from mesh.runtime.process.clock import Clock
+from mesh.runtime.process.errands import LOOK_S, Errand, Errands
+from mesh.runtime.process.recall import Recall
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 BATCH_RECORDS = 10_000

@@ -14,8 +14,6 @@ from mesh.model.control import Stop, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
-from mesh.runtime.host.intake import Intake
-from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.runtime.lane.held import hold_source
 from mesh.runtime.lane.lane import Lane, Source
@@ -24,6 +22,8 @@ from mesh.runtime.lane.stops import begin_of, stop_of
 from mesh.runtime.lane.troubles import keep_stop, lift_stop
 from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.messages.gaps import announce, came_before
+from mesh.runtime.process.intake import Intake
+from mesh.runtime.process.questions import Questions
 from mesh.transport.port import Admin, Reader, TopicInfo, TopicPartition
 
 RETRY_MS = 1_000

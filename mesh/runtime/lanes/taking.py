@@ -12,12 +12,12 @@ from mesh.errors import TransportUnreadableError
 from mesh.model.facts import EpochRaised
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host.clock import Clock
-from mesh.runtime.host.errands import Steps
-from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.ended import gone_keys
+from mesh.runtime.process.clock import Clock
+from mesh.runtime.process.errands import Steps
+from mesh.runtime.process.recall import Recall
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 log = structlog.get_logger()

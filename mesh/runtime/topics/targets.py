@@ -22,9 +22,9 @@ from mesh.model.frames import MessageClass
 from mesh.model.inputs import EndpointMade
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.closed import Closed
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.provision import MAKE_MS, endpoint_topic, set_to_keep
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 

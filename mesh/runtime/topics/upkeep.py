@@ -17,8 +17,8 @@ from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host.questions import Questions
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.provision import FOREVER, endpoint_topic, node_topics
 from mesh.runtime.topics.readership import Readership
 from mesh.runtime.topics.retention import Retention

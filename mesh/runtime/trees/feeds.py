@@ -15,8 +15,8 @@ import structlog
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host.intake import Intake
-from mesh.runtime.host.questions import Questions
+from mesh.runtime.process.intake import Intake
+from mesh.runtime.process.questions import Questions
 from mesh.transport.port import BEGINNING, Admin, Reader, TopicPartition
 
 RETRY_MS = 1_000

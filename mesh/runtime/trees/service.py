@@ -21,8 +21,8 @@ from mesh.model.effects import Relinked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_apps import AppSaid, LeaseSaid, RoleSaid, content_bytes
-from mesh.runtime.host.intake import Intake, by_partition
-from mesh.runtime.host.questions import Questions
+from mesh.runtime.process.intake import Intake, by_partition
+from mesh.runtime.process.questions import Questions
 from mesh.runtime.trees.feeds import Feeds
 from mesh.runtime.trees.writing import TreeWriter
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition

@@ -20,7 +20,7 @@ from mesh.codec.trees import encode_frame
 from mesh.errors import LocalProtocolError, TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host.questions import Questions
+from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.provision import app_topic
 from mesh.transport.port import Admin, KafkaCluster, Writer
 from mesh.trees.applications import DropLease, Effect, Tell, WriteRole

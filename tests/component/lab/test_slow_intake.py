@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from mesh.model.topics import TopicNames
-from mesh.runtime.host.drills import Drill, SlowIntake, SlowLink, WallClock, read_drill
+from mesh.runtime.process.drills import Drill, SlowIntake, SlowLink, WallClock, read_drill
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
 

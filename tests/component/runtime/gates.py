@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mesh.runtime.host.errands import Errand, SteppedErrands, Steps, T
+from mesh.runtime.process.errands import Errand, SteppedErrands, Steps, T
 
 
 @dataclass

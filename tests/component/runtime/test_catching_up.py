@@ -10,8 +10,8 @@ from mesh.codec.control import encode_pause
 from mesh.codec.keys import SubjectPauseKey, subject_pause_key
 from mesh.model.control import Pause
 from mesh.model.inputs import Input
-from mesh.runtime.beside import catching_up
-from mesh.runtime.beside.catching_up import CHUNK, CatchUp
+from mesh.runtime.background import catching_up
+from mesh.runtime.background.catching_up import CHUNK, CatchUp
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.test_holding import STUCK, is_held, numbers, refuse
 

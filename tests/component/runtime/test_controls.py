@@ -12,7 +12,7 @@ from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.relinking import NO_CHANGES, scopes_read
-from mesh.runtime.beside.catching_up import shadow_of
+from mesh.runtime.background.catching_up import shadow_of
 from tests.component.runtime.conftest import SmallMesh
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from mesh.config.references import files_of
 from mesh.errors import ConfigError, Problem, TransportDeniedError
-from mesh.runtime.host import credentials
-from mesh.runtime.host.credentials import LOOK_MS, RETRY_MS, SHARE_MS, Renewal, turn_ms
+from mesh.runtime.process import credentials
+from mesh.runtime.process.credentials import LOOK_MS, RETRY_MS, SHARE_MS, Renewal, turn_ms
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import KafkaCluster
 

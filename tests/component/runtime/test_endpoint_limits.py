@@ -8,7 +8,7 @@ from mesh.codec.state import decode_dead_letter, decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from mesh.lab.world import World
-from mesh.runtime.host.errands import SteppedErrands
+from mesh.runtime.process.errands import SteppedErrands
 from mesh.transport.memory_faults import Call, MemoryFaults
 from mesh.transport.port import TopicPartition
 from mesh.view.messages import Loss, announced, received

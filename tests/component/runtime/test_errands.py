@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from mesh.errors import TransportError
-from mesh.runtime.host.errands import Errand, Errands, SteppedErrands, Steps, ThreadedErrands
+from mesh.runtime.process.errands import Errand, Errands, SteppedErrands, Steps, ThreadedErrands
 
 LONG_S = 10.0
 
@@ -120,7 +120,7 @@ def test_no_step_is_done_after_the_calling_off() -> None:
 
 def test_who_ends_waits_for_a_step_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that went on would fence a successor; but nobody waits for ever. Spec: K16."""
-    monkeypatch.setattr("mesh.runtime.host.errands.LEAVE_S", 0.01)
+    monkeypatch.setattr("mesh.runtime.process.errands.LEAVE_S", 0.01)
     errands, task = ThreadedErrands(), Task()
     errand = errands.begin(task.steps())
     assert task.waits.wait(LONG_S)

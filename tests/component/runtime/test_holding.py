@@ -9,7 +9,7 @@ from mesh.codec.state import decode_fact
 from mesh.model.facts import Held
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
-from mesh.runtime.beside.catching_up import CatchUp
+from mesh.runtime.background.catching_up import CatchUp
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.gates import Gate
 

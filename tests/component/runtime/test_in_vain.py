@@ -11,11 +11,11 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.moving import MEMBER
 from mesh.node.rounds import CLIENTS
-from mesh.runtime.beside.movers import Movers
+from mesh.runtime.background.movers import Movers
 from mesh.runtime.control.recalling import PATIENCE_MS, Recalling
 from mesh.runtime.control.standing_by import StandingBy
-from mesh.runtime.host.errands import SteppedErrands
-from mesh.runtime.host.questions import Questions
+from mesh.runtime.process.errands import SteppedErrands
+from mesh.runtime.process.questions import Questions
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition

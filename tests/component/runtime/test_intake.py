@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mesh.runtime.host.intake import ThreadedIntake
+from mesh.runtime.process.intake import ThreadedIntake
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
 

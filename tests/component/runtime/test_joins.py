@@ -9,7 +9,7 @@ from mesh.codec.frames import decode_header
 from mesh.codec.keys import accept_key
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.model.frames import FrameKind, MessageClass
-from mesh.runtime.beside.catching_up import shadow_of
+from mesh.runtime.background.catching_up import shadow_of
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 from tests.component.runtime.test_stops import announcements, payloads, publish, stops

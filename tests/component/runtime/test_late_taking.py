@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from mesh.lab.world import kafka_of
-from mesh.runtime.host.errands import SteppedErrands
-from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.lanes.admission import PREPARE_MS
+from mesh.runtime.process.errands import SteppedErrands
+from mesh.runtime.process.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import BEGINNING, TopicPartition

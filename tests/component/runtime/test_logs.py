@@ -8,7 +8,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from mesh.runtime.host.logs import set_up_logs
+from mesh.runtime.process.logs import set_up_logs
 
 log = structlog.get_logger()
 

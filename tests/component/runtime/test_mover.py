@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from mesh.runtime.beside.moving import Mover
+from mesh.runtime.background.moving import Mover
 from mesh.runtime.lane.lane import Lane
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord

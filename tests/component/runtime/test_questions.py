@@ -8,8 +8,8 @@ import time
 import pytest
 
 from mesh.errors import TransportUnavailableError
-from mesh.runtime.host.errands import SteppedErrands, ThreadedErrands
-from mesh.runtime.host.questions import Questions
+from mesh.runtime.process.errands import SteppedErrands, ThreadedErrands
+from mesh.runtime.process.questions import Questions
 
 
 def test_a_question_is_asked_once_and_its_answer_given_once() -> None:

@@ -9,8 +9,8 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.runtime.control.changing import Changing, Start
-from mesh.runtime.host.errands import SteppedErrands
-from mesh.runtime.host.intake import PolledIntake
+from mesh.runtime.process.errands import SteppedErrands
+from mesh.runtime.process.intake import PolledIntake
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition
 

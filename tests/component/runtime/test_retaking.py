@@ -14,10 +14,10 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportError, TransportUnknownError
 from mesh.lab.world import World, kafka_of
 from mesh.model.control import Change, Stage
-from mesh.runtime.host.errands import SteppedErrands
-from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.process.errands import SteppedErrands
+from mesh.runtime.process.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, TopicPartition

@@ -12,8 +12,8 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportDeniedError, TransportError
 from mesh.runtime import serve
-from mesh.runtime.host.errands import SteppedErrands
-from mesh.runtime.host.intake import PolledIntake
+from mesh.runtime.process.errands import SteppedErrands
+from mesh.runtime.process.intake import PolledIntake
 from mesh.runtime.serve import RETRY_S, Serving
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka

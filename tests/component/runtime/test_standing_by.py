@@ -8,9 +8,9 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topics import TopicNames
 from mesh.runtime.control.leadership import RETRY_MS, Leadership, take_control
 from mesh.runtime.control.unread import Unread
-from mesh.runtime.host.errands import SteppedErrands
-from mesh.runtime.host.questions import Questions
-from mesh.runtime.host.recall import Recall
+from mesh.runtime.process.errands import SteppedErrands
+from mesh.runtime.process.questions import Questions
+from mesh.runtime.process.recall import Recall
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.following import DEADLINE_MS
 from mesh.transport.memory import MemoryKafka

@@ -20,7 +20,7 @@ from mesh.lab.world import World
 from mesh.model.control import Change, Pause, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
-from mesh.runtime.beside import backlogs
+from mesh.runtime.background import backlogs
 from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import TopicPartition
 from mesh.view.disabling import ends_of, write_disabled

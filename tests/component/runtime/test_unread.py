@@ -21,8 +21,8 @@ from mesh.model.inputs import (
     Ticked,
 )
 from mesh.runtime.control.unread import RETRY_MS, Unread
-from mesh.runtime.host.errands import SteppedErrands
-from mesh.runtime.host.questions import Questions
+from mesh.runtime.process.errands import SteppedErrands
+from mesh.runtime.process.questions import Questions
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
 from tests.component.runtime.conftest import CHAIN

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
-from mesh.runtime.host.errands import Errand, SteppedErrands, Steps, T
+from mesh.runtime.process.errands import Errand, SteppedErrands, Steps, T
 from mesh.transport.memory_faults import Call, CrashNow, MemoryFaults, Outcome
 
 

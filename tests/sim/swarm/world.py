@@ -21,8 +21,8 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topology import Node, Topology
-from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.lane.lane import Lane
+from mesh.runtime.process.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import CrashNow

@@ -20,14 +20,14 @@ from mesh.model.control import Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, Origin
 from mesh.model.inputs import Input
-from mesh.runtime.beside.catching_up import Begins, CatchUp, account, route_again, shadow_of
-from mesh.runtime.host.errands import Errand, Steps
+from mesh.runtime.background.catching_up import Begins, CatchUp, account, route_again, shadow_of
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lane.troubles import Asked
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.gaps import EMPTY, announce, came_before
 from mesh.runtime.messages.outgoing import hop_over
+from mesh.runtime.process.errands import Errand, Steps
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 RETRY_MS = 1_000

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.runtime.host.intake import Intake
+from mesh.runtime.process.intake import Intake
 from mesh.transport.port import Reader, Record, TopicPartition
 
 RETRY_MS = 100

@@ -18,7 +18,7 @@ from mesh.core.routing import LocalLink
 from mesh.errors import PoisonError, TransportError, TransportRecordError
 from mesh.model.facts import ENDED, Fact, Held, Sent
 from mesh.model.inputs import Input
-from mesh.runtime.beside.catching_up import (
+from mesh.runtime.background.catching_up import (
     CHUNK,
     Begins,
     CatchUp,
@@ -27,10 +27,8 @@ from mesh.runtime.beside.catching_up import (
     route_again,
     shadow_of,
 )
-from mesh.runtime.beside.displacing import Displacing
-from mesh.runtime.beside.quarantine import Sieve, keep_aside
-from mesh.runtime.host.errands import Errand, Steps
-from mesh.runtime.host.recall import Recall
+from mesh.runtime.background.displacing import Displacing
+from mesh.runtime.background.quarantine import Sieve, keep_aside
 from mesh.runtime.lane.held import (
     endpoint_of,
     forget_ended,
@@ -44,6 +42,8 @@ from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Hold, Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.gaps import announce, came_before
+from mesh.runtime.process.errands import Errand, Steps
+from mesh.runtime.process.recall import Recall
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 RETRY_MS = 5_000

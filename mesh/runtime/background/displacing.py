@@ -23,14 +23,14 @@ from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.headers import GAP_HEADER
 from mesh.model.state import DeadLetter, Dropped, Ledger
-from mesh.runtime.beside.quarantine import PutAside, delivered_aside, loss_header
-from mesh.runtime.host.errands import Errand, Steps
-from mesh.runtime.host.recall import Recall
+from mesh.runtime.background.quarantine import PutAside, delivered_aside, loss_header
 from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.refusing import write_letter
+from mesh.runtime.process.errands import Errand, Steps
+from mesh.runtime.process.recall import Recall
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition, Writer
 

@@ -18,7 +18,7 @@ from mesh.model.frames import FrameKind, MessageClass, Origin, SourcePartition
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason
 from mesh.model.topics import TopicNames
-from mesh.runtime.beside.catching_up import caught_up_partition
+from mesh.runtime.background.catching_up import caught_up_partition
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.gaps import EMPTY, gap_ext, gap_header

@@ -26,10 +26,10 @@ from mesh.model.inputs import Input, QueueSeen
 from mesh.model.names import fold
 from mesh.model.queues import Attraction, MemberKind
 from mesh.model.topology import Topology
-from mesh.runtime.beside.moving import CHUNK, Mover, Opened, open_mover
-from mesh.runtime.host.errands import Errand, Steps
+from mesh.runtime.background.moving import CHUNK, Mover, Opened, open_mover
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.process.errands import Errand, Steps
 from mesh.transport.port import Admin, Consumer, KafkaCluster, TopicPartition
 
 LOOK_MS = 1_000

@@ -19,7 +19,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.inputs import EndpointSeen, Input
 from mesh.model.state import LossReason
 from mesh.model.topology import EndpointLimit, Topology, WhenFull
-from mesh.runtime.beside.waiting import RELIEF, Backlog
+from mesh.runtime.background.waiting import RELIEF, Backlog
 from mesh.runtime.lane.held import endpoint_of, hold
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.overfull import Overfull

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from mesh.model.control import LinkState
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input
-from mesh.runtime.beside.backlogs import Backlogs
-from mesh.runtime.beside.holding import Holds
-from mesh.runtime.beside.movers import Movers
-from mesh.runtime.beside.repairing import Repairs
+from mesh.runtime.background.backlogs import Backlogs
+from mesh.runtime.background.holding import Holds
+from mesh.runtime.background.movers import Movers
+from mesh.runtime.background.repairing import Repairs
 
 
 @dataclass(frozen=True, slots=True)

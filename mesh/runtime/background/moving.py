@@ -34,13 +34,13 @@ from mesh.model.frames import (
 from mesh.model.headers import GAP_HEADER
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
 from mesh.model.state import DeadLetter, Ledger, SentCount
-from mesh.runtime.beside.catching_up import caught_up_partition
-from mesh.runtime.host.errands import Steps
-from mesh.runtime.host.recall import Recall
+from mesh.runtime.background.catching_up import caught_up_partition
 from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.outgoing import Came, hop_over
 from mesh.runtime.messages.refusing import write_letter
+from mesh.runtime.process.errands import Steps
+from mesh.runtime.process.recall import Recall
 from mesh.transport.headers import headers_of
 from mesh.transport.port import (
     Consumer,

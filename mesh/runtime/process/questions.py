@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from mesh.runtime.host.errands import Errand, Errands, Steps
+from mesh.runtime.process.errands import Errand, Errands, Steps
 
 A = TypeVar("A")
 

@@ -19,12 +19,12 @@ from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.control import Stop, StopReason
 from mesh.model.inputs import Input
 from mesh.model.state import LossReason
-from mesh.runtime.host.errands import Steps
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.poison import Poison
+from mesh.runtime.process.errands import Steps
 from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
 
 CHUNK = 2_000

@@ -18,8 +18,8 @@ from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, OutboxFull
 from mesh.model.topology import LinkLimit, Topology, WhenFull
-from mesh.runtime.beside.endpoint_backlogs import EndpointBacklogs
-from mesh.runtime.beside.waiting import RELIEF, Backlog
+from mesh.runtime.background.endpoint_backlogs import EndpointBacklogs
+from mesh.runtime.background.waiting import RELIEF, Backlog
 from mesh.runtime.lane.held import hold
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
