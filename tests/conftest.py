@@ -52,6 +52,11 @@ class OneSparkAtATime(LoadFileScheduling):
         return "spark" if heavy else super()._split_scope(nodeid)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what one process does alone for longest: at the end nobody could help it."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/streaming/"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
     """Take over where files stay whole."""

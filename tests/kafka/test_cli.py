@@ -233,7 +233,7 @@ def test_the_kcat_lines_work(running: Running, unavailable: Unavailable, tmp_pat
     page = (EXAMPLES / "kcat.md").read_text(encoding="utf-8")
     blocks = [part.split("```")[0] for part in page.split("```sh\n")[1:]]
     near_address = running.fleet.topology.kafka["left"].options["bootstrap.servers"]
-    subscribe, publish, read, end, take, told, send, answer = (
+    subscribe, publish, read, end, take, told, send, answer, ask = (
         block.replace("localhost:19092", running.far_address)
         .replace("tk1", running.far)
         .replace("localhost:29092", near_address)
@@ -281,3 +281,6 @@ def test_the_kcat_lines_work(running: Running, unavailable: Unavailable, tmp_pat
     asked = until(told.strip(), "how much?", again=send)
     shell(answer.replace("4f1d...", json.loads(asked)["id"]))
     until(at_near(told.strip()).replace("app.me", "app.you"), '"42"')
+    shell(ask)
+    colour = json.loads(until(told.strip(), '"colour"'))
+    assert colour["new"]

@@ -413,6 +413,10 @@ class Lane:
         """Write one frame to a link's outbox."""
         outbox, of = self.outbox(link, source), source.identity
         topic, partition = outbox.topic, outbox.partition
+        positions = self.positions
+        since = positions.since.get((outbox, of), 0)
+        # What is dropped here is of the chain too: whoever takes the lane goes on behind it.
+        batch.note(Sent(outbox, of, positions.sent[outbox, of], since))
         if source.message_class is MessageClass.GUARANTEED:
             self.writer.produce(topic, value, key, partition)
             size = len(key) + len(value or b"")
@@ -423,9 +427,6 @@ class Lane:
         else:
             self.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
         batch.sent(link.neighbour, source.message_class, messages)
-        positions = self.positions
-        since = positions.since.get((outbox, of), 0)
-        batch.note(Sent(outbox, of, positions.sent[outbox, of], since))
 
     @property
     def link_numbers(self) -> Mapping[str, int]:
