@@ -306,7 +306,7 @@ def _crash(worker: Worker) -> None:
     """Have the groups notice that a worker is silent."""
     if isinstance(worker.membership, MemoryMembership):
         worker.membership.crash()
-    for member in worker.beside.movers.members if worker.beside is not None else ():
+    for member in worker.background.movers.members if worker.background is not None else ():
         if isinstance(member, MemoryConsumer):
             member.crash()
 

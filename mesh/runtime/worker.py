@@ -38,10 +38,10 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.background.backlogs import Backlogs
-from mesh.runtime.background.besides import Besides
 from mesh.runtime.background.holding import Holds
 from mesh.runtime.background.movers import Movers
 from mesh.runtime.background.repairing import Repairs
+from mesh.runtime.background.work import BackgroundWork
 from mesh.runtime.control.changing import Changing, Connect, read_start
 from mesh.runtime.control.leadership import Leadership
 from mesh.runtime.control.leading import Write
@@ -94,7 +94,7 @@ class Worker:
         errands: Takes lanes and the leadership beside the loop.
         new_uuid: Makes the node's identity at its very first start.
         connect: Opens Kafka clusters that a change of the topology brings.
-        beside: What it does beside its lanes; None before it knows its node.
+        background: What it does beside its lanes; None before it knows its node.
         trees: Settings of the tree layer; None for a worker without.
         name: Tells it from the node's other workers, for people; without one it does not tell what
             it has heard while it stands by.
@@ -127,7 +127,7 @@ class Worker:
     _lane_recall: Recall = field(init=False)
     _leadership: Leadership = field(init=False)
     _lanes: Lanes | None = None
-    beside: Besides | None = None
+    background: BackgroundWork | None = None
     tree_service: TreeService | None = None
     _standing_by: StandingBy | None = None
     _looks: Looks = field(init=False)
@@ -295,7 +295,7 @@ class Worker:
             lanes.route(data, now),
             lanes.resume_accepted(now),
             lanes.commit_due(is_idle=not records),
-            self._go_on_beside(now),
+            self._go_on_in_the_background(now),
             self._looks.follow(now),
         ):
             for input_ in news:
@@ -322,7 +322,7 @@ class Worker:
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past what is to be done or looked at."""
-        is_opening = self.beside is not None and self.beside.is_opening
+        is_opening = self.background is not None and self.background.is_opening
         if self._leadership.is_under_way or self._questions.are_open or is_opening:
             timeout_s = min(timeout_s, LOOK_S)
         return timeout_s if self._lanes is None else self._lanes.patience(timeout_s)
@@ -338,10 +338,10 @@ class Worker:
         ]
         self.tree_service.step(links, now)
 
-    def _go_on_beside(self, now: int) -> Iterator[Input]:
-        if self.beside is not None:
+    def _go_on_in_the_background(self, now: int) -> Iterator[Input]:
+        if self.background is not None:
             leads = self._leadership.is_ours
-            yield from self.beside.step(self._listener.link_states, now, leads=leads)
+            yield from self.background.step(self._listener.link_states, now, leads=leads)
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
@@ -425,13 +425,13 @@ class Worker:
             self._questions,
             self.clock.now_ms(),
         )
-        self.beside = Besides(
+        self.background = BackgroundWork(
             Repairs(self.kafka, home, self._lanes, self._listener.asked),
             Holds(self.kafka, home, self._lanes),
             Backlogs(self.topology, self.node, self._home, self._lanes),
             Movers(self.topology, self.node, self._home, self._lanes),
         )
-        self._changing.parts += [self._lanes, self._upkeep, self._targets, self.beside]
+        self._changing.parts += [self._lanes, self._upkeep, self._targets, self.background]
 
     # -- effects --------------------------------------------------------------------------
 
@@ -528,8 +528,8 @@ class Worker:
         if self.tree_service is not None:
             self.tree_service.abandon()
         self._admission.close()
-        if self.beside is not None:
-            self.beside.close()
+        if self.background is not None:
+            self.background.close()
         if self._lanes is not None:
             for number in list(self._lanes.owned):
                 self._lanes.drop(number)

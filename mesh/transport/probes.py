@@ -14,6 +14,8 @@ from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 
+import h11
+
 from mesh.errors import ConfigError, Problem, StartError
 
 CLIENT_S = 5.0
@@ -121,31 +123,43 @@ class ProbeServer:
             oldest.transport.abort()
         try:
             async with asyncio.timeout(CLIENT_S):
-                writer.write(self._response(await reader.readuntil(b"\r\n\r\n")))
+                writer.write(await self._response(reader))
                 writer.close()
                 await writer.wait_closed()
-        except (OSError, EOFError, asyncio.LimitOverrunError):
+        except (OSError, h11.ProtocolError):
             pass  # a client that breaks off is nobody's business
         finally:
             self._clients.pop(writer, None)
             writer.transport.abort()
 
-    def _response(self, head: bytes) -> bytes:
-        method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
-        path, _, version = rest.rpartition(" ")
-        if not version.startswith("HTTP/"):
-            status, body, kind = HTTPStatus.BAD_REQUEST, b"this is no HTTP\n", PLAIN
-        elif method not in ("GET", "HEAD"):
-            status, body, kind = HTTPStatus.METHOD_NOT_ALLOWED, b"ask by GET\n", PLAIN
-        else:
-            status, body, kind = self._answer(path)
-        lines = (
-            f"HTTP/1.1 {status.value} {status.phrase}",
-            f"Date: {formatdate(usegmt=True)}",
-            f"Content-Type: {kind}",
-            f"Content-Length: {len(body)}",
-            *(["Allow: GET, HEAD"] if status is HTTPStatus.METHOD_NOT_ALLOWED else []),
-            "Connection: close",
-        )
-        head = "\r\n".join(lines).encode("latin-1")
-        return head + b"\r\n\r\n" + (b"" if method == "HEAD" else body)
+    async def _response(self, reader: asyncio.StreamReader) -> bytes:
+        """Return what goes back to a client; nothing if it has gone, or asks without end."""
+        http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+        try:
+            while (asked := http.next_event()) is h11.NEED_DATA:
+                http.receive_data(await reader.read(HEAD_BYTES_MAX))
+        except h11.RemoteProtocolError as error:
+            if error.error_status_hint != HTTPStatus.BAD_REQUEST:
+                raise
+            return _sent(http, HTTPStatus.BAD_REQUEST, b"this is no HTTP\n", PLAIN)
+        if not isinstance(asked, h11.Request):
+            return b""
+        if asked.method not in (b"GET", b"HEAD"):
+            return _sent(http, HTTPStatus.METHOD_NOT_ALLOWED, b"ask by GET\n", PLAIN)
+        is_head = asked.method == b"HEAD"
+        return _sent(http, *self._answer(asked.target.decode()), is_head=is_head)
+
+
+def _sent(
+    http: h11.Connection, status: HTTPStatus, body: bytes, kind: str, *, is_head: bool = False
+) -> bytes:
+    """Return the bytes of the one answer that a connection gives."""
+    headers = [
+        ("Date", formatdate(usegmt=True)),
+        ("Content-Type", kind),
+        ("Content-Length", str(len(body))),
+        *([("Allow", "GET, HEAD")] if status is HTTPStatus.METHOD_NOT_ALLOWED else []),
+        ("Connection", "close"),
+    ]
+    response = h11.Response(status_code=status, headers=headers, reason=status.phrase)
+    return (http.send(response) or b"") + (b"" if is_head else body)

@@ -290,8 +290,11 @@ class Lanes:
         for place, stop in list(self._accepted.items()):
             at = TopicPartition(*place)
             lane = self.owned.get(at.partition % lanes)
-            is_owned = lane is not None and lane.positions.stopped.get(at) == stop
-            if lane is None or not is_owned or consents.get(place) != stop:
+            if (
+                lane is None
+                or lane.positions.stopped.get(at) != stop
+                or consents.get(place) != stop  # it has ended
+            ):
                 del self._accepted[place]
                 continue
             if lane.positions.holds:

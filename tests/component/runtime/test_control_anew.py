@@ -229,7 +229,7 @@ def test_repairs_that_were_asked_for_in_a_former_stream_are_forgotten(mesh: Smal
     mesh.kafka.recreate(stream)
     mesh.run(20_000)
     assert worker(mesh, "b")._listener.asked == {}
-    assert worker(mesh, "b").beside.repairs._done == {}
+    assert worker(mesh, "b").background.repairs._done == {}
 
 
 def test_a_topic_that_lost_its_end_is_read_again(mesh: SmallMesh) -> None:

@@ -135,7 +135,7 @@ def test_a_source_that_comes_while_a_target_is_caught_up_is_written_too() -> Non
     refuse(mesh, STUCK, is_refusing=True)
     mesh.write(own, b"0", headers=[subject("x")])
     mesh.run(10_000)
-    holds = mesh.world.workers["c"].beside.holds
+    holds = mesh.world.workers["c"].background.holds
     refuse(mesh, STUCK, is_refusing=False)
     gate.is_shut = True
     mesh.run(10_000)
@@ -168,7 +168,7 @@ def test_an_endpoint_that_is_subscribed_again_during_its_catch_up_lacks_nothing(
     publish(mesh, 2, 3, 4)
     mesh.run(10_000)
     assert is_held(mesh, "c", STUCK)
-    holds, began_ms = mesh.world.workers["c"].beside.holds, mesh.world.clock.ms
+    holds, began_ms = mesh.world.workers["c"].background.holds, mesh.world.clock.ms
     while holds._tried_ms.get((0, STUCK), 0) < began_ms:
         mesh.run(100)
     mesh.subscribe("c", "s", ">", None)

@@ -139,7 +139,7 @@ def test_what_was_asked_for_a_limit_that_is_gone_stays_open_for_nobody(
     gate.is_shut = True
     mesh.run(6_000)
     assert is_asking(worker)
-    backlogs = worker.beside.backlogs
+    backlogs = worker.background.backlogs
     without = SimpleNamespace(topology=topology_from_mapping(CHAIN))
     backlogs.relink(cast("Any", without), mesh.world.clock.ms)
     mesh.run(6_000)
@@ -161,7 +161,7 @@ def moving(gate: Gate) -> tuple[SmallMesh, Movers]:
     mesh.run(5_000)
     topic = mesh.names.endpoint("c", "jobs")
     consumer = mesh.kafka.consumer("client", topic, topic)
-    movers = mesh.world.workers["a"].beside.movers
+    movers = mesh.world.workers["a"].background.movers
     for _ in range(400):
         mesh.run(50)
         consumer.read(0.0, 1)

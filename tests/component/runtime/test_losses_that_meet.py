@@ -230,7 +230,7 @@ def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off(mesh: SmallMesh) ->
     refuse(mesh, OUTBOX, is_refusing=True)
     publish(mesh, *range(1, 8))
     mesh.run(10_000)
-    beside = mesh.world.workers["a"].beside
+    beside = mesh.world.workers["a"].background
     assert beside is not None
     holds = beside.holds
     refuse(mesh, OUTBOX, is_refusing=False)

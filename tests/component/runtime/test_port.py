@@ -167,8 +167,8 @@ def test_a_client_that_asks_letter_by_letter_is_let_go(
 @pytest.mark.parametrize(
     ("asked", "status", "has_body"),
     [
-        (b"HEAD /livez HTTP/1.1\r\n\r\n", b"200 OK", False),
-        (b"POST /livez HTTP/1.1\r\n\r\n", b"405 Method Not Allowed", True),
+        (b"HEAD /livez HTTP/1.1\r\nHost: a\r\n\r\n", b"200 OK", False),
+        (b"POST /livez HTTP/1.1\r\nHost: a\r\n\r\n", b"405 Method Not Allowed", True),
         (b"\x16\x03\x01 \xff\r\n\r\n", b"400 Bad Request", True),
         (b"GET /" + b"x" * 100_000, b"", False),
     ],

@@ -92,7 +92,7 @@ def a_full_link(mesh: SmallMesh) -> None:
     mesh.world.cut("b", ["a"])
     publish(mesh, range(50))
     mesh.run(5_000)
-    assert mesh.world.workers["a"].beside.backlogs.full
+    assert mesh.world.workers["a"].background.backlogs.full
     mesh.world.cut("b", [])
     mesh.run(20_000)
 
@@ -104,7 +104,7 @@ def a_full_endpoint(mesh: SmallMesh) -> None:
     mesh.run(5_000)
     publish(mesh, range(50))
     mesh.run(12_000)
-    assert mesh.world.workers["c"].beside.backlogs._endpoints.full
+    assert mesh.world.workers["c"].background.backlogs._endpoints.full
     logs = mesh.kafka.topics[topic].logs
     mesh.kafka.commit_group("g", {TopicPartition(topic, log.partition): log.end for log in logs})
     publish(mesh, range(50, 60))
@@ -168,7 +168,7 @@ def a_queue_that_moves(mesh: SmallMesh) -> None:
     has_moved = False
     for _ in range(400):
         mesh.run(100)
-        has_moved = has_moved or bool(mesh.world.workers["a"].beside.movers.members)
+        has_moved = has_moved or bool(mesh.world.workers["a"].background.movers.members)
         found += [int(one.value() or b"-1") for one in consumer.read(0.0, 100)]
         if len(found) == 20:
             break

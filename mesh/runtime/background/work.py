@@ -1,4 +1,4 @@
-"""All that a worker does beside its lanes, in its order. Spec: K20."""
+"""All the work of a worker beside its lanes, and in which order. Spec: K20."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mesh.runtime.background.repairing import Repairs
 
 
 @dataclass(frozen=True, slots=True)
-class Besides:
-    """What stands beside the lanes of a worker.
+class BackgroundWork:
+    """What a worker does beside its lanes, a bit in each turn.
 
     Attributes:
         repairs: Sends again what neighbours miss.
