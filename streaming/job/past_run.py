@@ -15,13 +15,11 @@ from streaming.audits.certificates import Waiting
 from streaming.audits.routed import Routed
 from streaming.config import AuditSettings
 from streaming.connectors.logs import Logs
-from streaming.connectors.options import java_options
-from streaming.connectors.session import STEADY_JVM, YOUNG_JVM, start_session
 from streaming.connectors.sink import Output
 from streaming.job.auditor import Auditor
 from streaming.job.past import LeapingClock, Past
 from streaming.job.rereads import Rereader
-from streaming.job.run import say
+from streaming.job.run import options_of, say, session_of
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
@@ -161,20 +159,9 @@ def judge_past(settings: AuditSettings, span: tuple[int, int]) -> bool:
         MeshError: Spark does not start, or a Kafka cluster does not answer.
     """
     topology = settings.topology
-    used = {node.kafka for node in topology.nodes.values()}
-    kafka = {
-        name: java_options(options, f"spec.kafka.{name}")
-        for name, options in settings.kafka.items()
-        if name in used
-    }
-    session = start_session(
-        settings.cache,
-        cores=settings.cores,
-        memory=settings.memory,
-        master=settings.master,
-        jvm=YOUNG_JVM if settings.is_brief else STEADY_JVM,
-        progress=say,
-    )
+    used = {node.kafka: None for node in topology.nodes.values()}
+    kafka = options_of(settings, [name for name in settings.kafka if name in used])
+    session = session_of(settings)
     account = Account(TopicNames(topology.prefix))
     try:
         logs = {name: Logs(session, options) for name, options in kafka.items()}

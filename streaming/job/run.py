@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
@@ -123,21 +123,22 @@ class Supervisor:
         self.readings.stop()
 
 
-def run(settings: AuditSettings) -> None:
-    """Audit until a signal comes, or until all is certified if the settings say so.
+def options_of(settings: AuditSettings, names: Iterable[str]) -> dict[str, Mapping[str, str]]:
+    """Return the options of some Kafka clusters as Spark's client wants them.
 
     Raises:
-        ConfigError: An option of a Kafka cluster has no counterpart in Kafka's Java client.
-        MeshError: The auditor cannot start, or cannot write what it finds.
+        ConfigError: An option has no counterpart in Kafka's Java client.
     """
-    kafka = {
-        name: java_options(options, f"spec.kafka.{name}")
-        for name, options in settings.kafka.items()
-    }
-    port = Port()
-    if settings.listen is not None:
-        port.start(settings.listen)
-    session = start_session(
+    return {name: java_options(settings.kafka[name], f"spec.kafka.{name}") for name in names}
+
+
+def session_of(settings: AuditSettings) -> SparkSession:
+    """Start Spark as the settings say.
+
+    Raises:
+        StartError: Java or the jars could not be had.
+    """
+    return start_session(
         settings.cache,
         cores=settings.cores,
         memory=settings.memory,
@@ -145,6 +146,20 @@ def run(settings: AuditSettings) -> None:
         jvm=YOUNG_JVM if settings.is_brief else STEADY_JVM,
         progress=say,
     )
+
+
+def run(settings: AuditSettings) -> None:
+    """Audit until a signal comes, or until all is certified if the settings say so.
+
+    Raises:
+        ConfigError: An option of a Kafka cluster has no counterpart in Kafka's Java client.
+        MeshError: The auditor cannot start, or cannot write what it finds.
+    """
+    kafka = options_of(settings, settings.kafka)
+    port = Port()
+    if settings.listen is not None:
+        port.start(settings.listen)
+    session = session_of(settings)
     try:
         _audit(session, settings, kafka, port)
     finally:

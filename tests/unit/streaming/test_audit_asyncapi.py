@@ -11,11 +11,11 @@ from jsonschema import Draft202012Validator
 
 import schemas
 from mesh.model.topics import TopicNames
-from streaming.audits.findings import Finding, FindingKind
 from streaming.connectors.sink import Output
-from streaming.job.outputs import TABLES, status_json, take_outputs
+from streaming.job.outputs import TABLES, status_json
 from streaming.job.state import State
 from tests.unit.streaming.test_audit_job import state, topology  # noqa: F401  # fixtures
+from tests.unit.streaming.written import written
 
 FOLDER = Path(schemas.__file__).parent / "audit"
 BY_TABLE = sorted(TABLES)
@@ -101,16 +101,8 @@ def test_what_is_written_is_a_message_of_its_channel(
     state: State,  # noqa: F811
 ) -> None:
     """Keys and values, also of what takes something back."""
-    state.register.now_ms = 1_700_000_000_000
-    for kind in FindingKind:
-        state.register.add(Finding(kind=kind, text="t", ids=("x/0/0/1",), path=("a", "b")))
-    certificate = next(iter(state.certifier.unpublished.values()))
-    state.certifier.hours.close(certificate, state.register.now_ms)
-    state.minutes.clocks["k"] = 130 * 60_000
     names = TopicNames("mesh.")
-    outputs = [*take_outputs(state, names, {"a->in": 2.5}, ["k"], is_last=True)]
-    state.register.withdraw(next(iter(state.register.findings)))
-    outputs += take_outputs(state, names, {})
+    outputs = [*written(state, names)]
     outputs.append(
         Output(names.audit("status"), "position", status_json(state, 1, {}, is_final=True))
     )

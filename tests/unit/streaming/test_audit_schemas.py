@@ -14,9 +14,10 @@ from mesh.model.topics import TopicNames
 from streaming.audits.canaries import Tally, Way
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.rules import RULES
-from streaming.job.outputs import TABLES, canary_json, status_json, take_outputs
+from streaming.job.outputs import TABLES, canary_json, status_json
 from streaming.job.state import State
 from tests.unit.streaming.test_audit_job import state, topology  # noqa: F401  # fixtures
+from tests.unit.streaming.written import written
 
 FOLDER = Path(schemas.__file__).parent / "audit"
 
@@ -41,15 +42,7 @@ def test_every_kind_of_finding_is_told_with_its_rule(state: State) -> None:  # n
 
 
 def test_what_is_written_is_as_its_schema_says(state: State) -> None:  # noqa: F811
-    state.register.now_ms = 1_700_000_000_000
-    for kind in FindingKind:
-        state.register.add(Finding(kind=kind, text="t", ids=("x/0/0/1",), path=("a", "b")))
-    certificate = next(iter(state.certifier.unpublished.values()))
-    state.certifier.hours.close(certificate, state.register.now_ms)
-    state.minutes.clocks["k"] = 130 * 60_000
-    outputs = [*take_outputs(state, TopicNames("mesh."), {"a->in": 2.5}, ["k"], is_last=True)]
-    state.register.withdraw(next(iter(state.register.findings)))
-    outputs += take_outputs(state, TopicNames("mesh."), {})
+    outputs = written(state, TopicNames("mesh."))
     tables = [one.topic.removeprefix("mesh.audit.") for one in outputs]
     assert set(tables) == set(TABLES) - {"status", "canaries"}
     for table, output in zip(tables, outputs, strict=True):
