@@ -64,6 +64,7 @@ class Feed:
                 # So does one that took nothing for so long, although it never went away.
                 position = self._last
                 yield self._standing("reset")
+                continue  # it may have taken as long to take that
             for number, text in [one for one in self._kept if one[0] > position]:
                 yield self._event("change", number, text)
                 position = number

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
-from mesh.cli.faults import wrong_input
 from mesh.cli.session import quiet_client_library, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.errors import StartError
@@ -42,58 +41,75 @@ EmbedOption = Annotated[
 ]
 
 
-def _command(text: str, *, has_page: bool) -> Callable[..., None]:
-    """Return a command that serves the API of a mesh, with its page or alone."""
-
-    def command(
-        listen: ListenOption = LISTEN_DEFAULT,
-        allowed_host: HostOption = None,
-        root_path: RootOption = "",
-        user_header: HeaderOption = "",
-        secure_cookie: SecureOption = False,
-        embed: EmbedOption = None,
-        target: Target = HERE,
-    ) -> None:
-        for package in ("fastapi", "uvicorn", "sse_starlette"):
-            if find_spec(package) is None:
-                raise StartError(f"{package} is not installed: pip install 'trellis-mesh[api]'")
-        from mesh.api.serve import Settings, serve
-        from mesh.runtime.process.logs import set_up_logs
-        from mesh.transport.probes import parse_address
-
-        if embed and not has_page:
-            raise wrong_input("--embed", "there is no page to frame; `mesh dashboard` serves one")
-        host, port = parse_address(listen)
-        settings = Settings(
-            host=host,
-            port=port,
-            token=os.environ.get("MESH_TOKEN", "").strip(),  # files end with a line break
-            allowed_hosts=tuple(allowed_host or ()),
-            root_path=root_path,
-            user_header=user_header,
-            secure_cookie=secure_cookie,
-            embedders=tuple(embed or ()),
-            has_page=has_page,
-        )
-        settings.access()  # refused before anything is read
-        topology = running_mesh(target).topology
-        quiet_client_library()
-        set_up_logs()
-        serve(topology, settings, typer.echo)
-
-    command.__doc__ = text
-    return command
-
-
-dashboard = _command(
+def dashboard(
+    listen: ListenOption = LISTEN_DEFAULT,
+    allowed_host: HostOption = None,
+    root_path: RootOption = "",
+    user_header: HeaderOption = "",
+    secure_cookie: SecureOption = False,
+    embed: EmbedOption = None,
+    target: Target = HERE,
+) -> None:
     """Serve the page of a mesh, and the API under it; print the address once it can be asked.
 
     Topics are read, nothing is written, no consumer group is joined. With MESH_TOKEN in the
     environment, whoever asks must show it.
-    """,
-    has_page=True,
-)
+    """
+    _serve(
+        target,
+        listen,
+        allowed_host,
+        root_path,
+        user_header,
+        secure_cookie=secure_cookie,
+        page=embed or (),
+    )
 
-api = _command(
-    "Serve the API of a mesh, without its page; /openapi.json describes it.", has_page=False
-)
+
+def api(
+    listen: ListenOption = LISTEN_DEFAULT,
+    allowed_host: HostOption = None,
+    root_path: RootOption = "",
+    user_header: HeaderOption = "",
+    secure_cookie: SecureOption = False,
+    target: Target = HERE,
+) -> None:
+    """Serve the API of a mesh, without its page; /openapi.json describes it."""
+    _serve(target, listen, allowed_host, root_path, user_header, secure_cookie=secure_cookie)
+
+
+def _serve(
+    target: Target,
+    listen: str,
+    allowed_host: Sequence[str] | None,
+    root_path: str,
+    user_header: str,
+    *,
+    secure_cookie: bool,
+    page: Sequence[str] | None = None,
+) -> None:
+    """Serve until a signal comes; `page` names who may frame the page, None: there is none."""
+    for package in ("fastapi", "uvicorn", "sse_starlette"):
+        if find_spec(package) is None:
+            raise StartError(f"{package} is not installed: pip install 'trellis-mesh[api]'")
+    from mesh.api.serve import Settings, serve
+    from mesh.runtime.process.logs import set_up_logs
+    from mesh.transport.probes import parse_address
+
+    host, port = parse_address(listen)
+    settings = Settings(
+        host=host,
+        port=port,
+        token=os.environ.get("MESH_TOKEN", "").strip(),  # files end with a line break
+        allowed_hosts=tuple(allowed_host or ()),
+        root_path=root_path,
+        user_header=user_header,
+        secure_cookie=secure_cookie,
+        embedders=tuple(page or ()),
+        has_page=page is not None,
+    )
+    settings.access()  # refused before anything is read
+    topology = running_mesh(target).topology
+    quiet_client_library()
+    set_up_logs()
+    serve(topology, settings, typer.echo)

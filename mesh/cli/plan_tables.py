@@ -123,10 +123,10 @@ def _changes(changes: Iterable[Change]) -> Iterator[Sequence[object]]:
         yield change.action, change.what, change.name, ", ".join(filter(None, texts))
 
 
-def _attribute(deed: Action, one: AttributeChange) -> str:
-    if deed is Action.CREATE:
+def _attribute(action: Action, one: AttributeChange) -> str:
+    if action is Action.CREATE:
         value = _value(one.after)
-    elif deed is Action.DELETE:
+    elif action is Action.DELETE:
         value = _value(one.before)
     elif isinstance(one.before, list) and isinstance(one.after, list):
         signed = [f"+{_value(item)}" for item in one.after if item not in one.before]
@@ -147,13 +147,13 @@ def _value(value: object) -> str:
 
 def _topics(plan: Plan) -> Iterator[Sequence[object]]:
     topics = plan.topics
-    for deed, places in (
+    for action, places in (
         ("create", topics.created),
         ("delete", topics.deleted),
         ("leave", topics.left),
     ):
         for (kafka, stem), group in _grouped(places, _stem).items():
-            yield deed, kafka, _braces(stem, [place.topic for place in group])
+            yield action, kafka, _braces(stem, [place.topic for place in group])
     settings = _grouped(topics.changed, lambda one: (one.kafka, one.setting, one.before, one.after))
     for (kafka, setting, before, after), found in settings.items():
         noun = "topic" if len(found) == 1 else "topics"
@@ -179,7 +179,7 @@ def _braces(stem: str, topics: Sequence[str]) -> str:
     return stem + (ends[0] if len(ends) == 1 else "{" + ",".join(ends) + "}")
 
 
-def _rights(deed: str, rights: Sequence[Right]) -> Iterator[Sequence[object]]:
+def _rights(action: str, rights: Sequence[Right]) -> Iterator[Sequence[object]]:
     def thing(right: Right) -> tuple[str, str, Resource, str, bool]:
         return right.node, right.kafka, right.resource, right.name, right.is_prefix
 
@@ -190,7 +190,7 @@ def _rights(deed: str, rights: Sequence[Right]) -> Iterator[Sequence[object]]:
     for (node, kafka, resource, operations), keys in alike.items():
         names = [f"{name}*" if is_prefix else name for *_, name, is_prefix in keys]
         what = ", ".join(_shortened(names))
-        yield deed, node, kafka, "+".join(operations), f"{resource} {what}"
+        yield action, node, kafka, "+".join(operations), f"{resource} {what}"
 
 
 def _shortened(topics: Sequence[str]) -> Iterator[str]:
@@ -240,7 +240,7 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> Mapping[_K
 
 
 def _summary(plan: Plan) -> str:
-    counts = {deed: sum(one.action is deed for one in plan.changes) for deed in Action}
-    told = ", ".join(f"{count} to {deed}" for deed, count in counts.items() if count)
+    counts = {action: sum(one.action is action for one in plan.changes) for action in Action}
+    told = ", ".join(f"{count} to {action}" for action, count in counts.items() if count)
     moving = sum(move.walks for move in plan.reach.moves)
     return f"{told}; walks that move: {moving}"

@@ -42,7 +42,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
 from mesh.model.tree_apps import (
     ColourChanged,
-    JoinTold,
+    FoundTold,
     NewsOf,
     PartitionSuspected,
     Refused,
@@ -64,7 +64,7 @@ __all__ = [
     "Deliveries",
     "EndpointKind",
     "Extent",
-    "JoinTold",
+    "FoundTold",
     "LaggardsError",
     "Loss",
     "MeshClient",

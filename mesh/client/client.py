@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from enum import StrEnum
 from types import TracebackType
 from typing import Self, TypeVar
+from weakref import WeakSet
 
 from mesh.client.awaited import deadline_of
 from mesh.client.channels import ChannelReader
@@ -16,14 +16,13 @@ from mesh.client.consuming import QueueConsumer
 from mesh.client.deliveries import Deliveries
 from mesh.client.leases import Leases
 from mesh.client.operators import OperatorsWord
-from mesh.client.outbound import checked_size
+from mesh.client.outbound import check_names, checked_size, encoded, word_of
 from mesh.client.pressure import Pressure
 from mesh.client.published import Published
 from mesh.client.refusals import refusal
 from mesh.client.roles import Roles
 from mesh.client.subscribed import Subscriptions
 from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import decode_subscription, encode_subscription
 from mesh.config.published import published_topology
 from mesh.config.shapes import nearest
 from mesh.core.direct_only import direct_only_zone_of
@@ -32,7 +31,6 @@ from mesh.errors import (
     LaggardsError,
     NotPublishedError,
     Problem,
-    ProtocolError,
     SubjectError,
     TransportDeniedError,
     TransportError,
@@ -43,7 +41,6 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.names import name_fault
 from mesh.model.queues import QueuePolicy
-from mesh.model.subject import check_filter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Headers, KafkaCluster, TopicPartition, Writer
@@ -60,10 +57,16 @@ NAMED_MAX = 3
 
 _UNKNOWN_WAY = "a change of the topology brought it, and this client does not know the way there"
 
-W = TypeVar("W", bound=StrEnum)
 S = TypeVar("S", Deliveries, QueueConsumer, ChannelReader)
 
-POLL_S, READ_BACK_S = 0.1, 30.0
+POLL_S = 0.1
+READ_BACK_S = 30.0
+"""How long a subscription that was just written may take to be seen in its topic."""
+
+
+def _close_all_the_same(stream: Deliveries | QueueConsumer | ChannelReader) -> None:
+    with suppress(TransportError):  # what a queue was not told is handed out once more
+        stream.close()
 
 
 def _now_ms() -> int:
@@ -91,31 +94,6 @@ def _check_node(topology: Topology, node: str) -> None:
     if node not in topology.nodes:
         message = f"no node is called {node!r}{nearest(node, list(topology.nodes))}"
         raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="node")])
-
-
-def _check_names(endpoint: str, filter_: str) -> None:
-    check_filter(filter_)
-    if (fault := name_fault(endpoint)) is not None:
-        raise SubjectError(f"endpoint {fault}")
-
-
-def _valid(subscription: Subscription) -> bytes:
-    """Return the bytes of a subscription that a node takes."""
-    try:
-        value = encode_subscription(subscription)
-        decode_subscription(value)
-    except ProtocolError as exc:
-        raise SubjectError(str(exc)) from exc
-    return value
-
-
-def _word(kind: type[W], what: str, value: str) -> W:
-    """Return a word as what it stands for: whoever writes `"direct"` means that."""
-    if isinstance(value, kind):
-        return value
-    if value not in set(kind):
-        raise SubjectError(f"{what} must be one of {', '.join(kind)}, not {value!r}")
-    return kind(value)
 
 
 class MeshClient:
@@ -159,7 +137,7 @@ class MeshClient:
         self._view: MeshView | None = None
         self._checked: dict[str, str] = {}
         self._streams: list[Deliveries | QueueConsumer | ChannelReader] = []
-        self._applications: list[Roles] = []
+        self._applications: WeakSet[Roles] = WeakSet()  # whoever lets one go has its lease run out
         self._handed_over = 0
         self._in_flight_bytes = 0
         self._failed = 0
@@ -233,7 +211,7 @@ class MeshClient:
         Spec: K6, K7, R14.
         """
         self._follow()
-        message_class = _word(MessageClass, "message_class", message_class)
+        message_class = word_of(MessageClass, "message_class", message_class)
         size = checked_size(self._topology, subject, payload, key, headers)
         if message_class is MessageClass.GUARANTEED:
             self._pressure.check()
@@ -336,15 +314,15 @@ class MeshClient:
 
         Spec: K13, DMR-12.
         """
-        _check_names(endpoint, filter_)
+        check_names(endpoint, filter_)
         subscription = Subscription(
-            _word(EndpointKind, "kind", kind),
-            _word(MessageClass, "message_class", message_class),
-            None if policy is None else _word(QueuePolicy, "policy", policy),
+            word_of(EndpointKind, "kind", kind),
+            word_of(MessageClass, "message_class", message_class),
+            None if policy is None else word_of(QueuePolicy, "policy", policy),
             lease_s,
             noexport,
         )
-        value = _valid(subscription)
+        value = encoded(subscription)
         self._require(self._names.clients(self._node))
         self._subscriptions.check_kind(self._node, endpoint, subscription)
         key = subscription_key(endpoint, filter_)
@@ -381,7 +359,7 @@ class MeshClient:
         Raises:
             SubjectError, TransportError: As for `subscribe`.
         """
-        _check_names(endpoint, filter_)
+        check_names(endpoint, filter_)
         key = subscription_key(endpoint, filter_)
         self._leases.drop(key)
         return self._tell(key, None)
@@ -567,7 +545,7 @@ class MeshClient:
             pause=self._pause,
             is_new=is_new,
         )
-        self._applications.append(roles)
+        self._applications.add(roles)
         return roles
 
     def close(self) -> None:
@@ -581,9 +559,7 @@ class MeshClient:
             closing.callback(self._operators.close)
             closing.callback(self._pressure.close)
             for stream in self._streams:
-                # What a queue was not told is handed out once more.
-                closing.enter_context(suppress(TransportError))
-                closing.callback(stream.close)
+                closing.callback(_close_all_the_same, stream)
             for application in self._applications:
                 closing.callback(application.leave)
             closing.callback(self._leases.close)

@@ -1,13 +1,21 @@
-"""What a message must be before it is handed to Kafka. Spec: K6, K7."""
+"""What messages and subscriptions must be before they are handed to Kafka. Spec: K6, K7, K13."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import TypeVar
+
 from mesh.codec.frames import encode_tail
+from mesh.codec.subscriptions import decode_subscription, encode_subscription
 from mesh.errors import ProtocolError, SubjectError
+from mesh.model.control import Subscription
 from mesh.model.headers import is_reserved
-from mesh.model.subject import check_subject
+from mesh.model.names import name_fault
+from mesh.model.subject import check_filter, check_subject
 from mesh.model.topology import Topology
 from mesh.transport.port import Headers
+
+W = TypeVar("W", bound=StrEnum)
 
 
 def checked_size(
@@ -46,3 +54,41 @@ def check_bytes(what: str, value: object) -> None:
     if value is not None and not isinstance(value, bytes | bytearray | memoryview):
         hint = "; encode it" if isinstance(value, str) else ""
         raise TypeError(f"{what} must be bytes, not {type(value).__name__}{hint}")
+
+
+def check_names(endpoint: str, filter_: str) -> None:
+    """Refuse the names of a subscription that no node takes.
+
+    Raises:
+        SubjectError: The endpoint or the filter is none.
+    """
+    check_filter(filter_)
+    if (fault := name_fault(endpoint)) is not None:
+        raise SubjectError(f"endpoint {fault}")
+
+
+def encoded(subscription: Subscription) -> bytes:
+    """Return the bytes of a subscription that a node takes.
+
+    Raises:
+        SubjectError: It would take none of these.
+    """
+    try:
+        value = encode_subscription(subscription)
+        decode_subscription(value)
+    except ProtocolError as exc:
+        raise SubjectError(str(exc)) from exc
+    return value
+
+
+def word_of(kind: type[W], what: str, value: str) -> W:
+    """Return a word as what it stands for: whoever writes `"direct"` means that.
+
+    Raises:
+        SubjectError: It is no word of this kind.
+    """
+    if isinstance(value, kind):
+        return value
+    if value not in set(kind):
+        raise SubjectError(f"{what} must be one of {', '.join(kind)}, not {value!r}")
+    return kind(value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from mesh.errors import SubjectError
 from mesh.model.tree_apps import (
     ColourChanged,
-    JoinTold,
+    FoundTold,
     NewsOf,
     NewsWanted,
     PartitionSuspected,
@@ -23,7 +23,7 @@ from mesh.model.tree_apps import (
     Unpartitioned,
 )
 
-OfTheMesh = PartitionSuspected | Unpartitioned | SplitTold | JoinTold | ColourChanged | TreeBuilt
+OfTheMesh = PartitionSuspected | Unpartitioned | SplitTold | FoundTold | ColourChanged | TreeBuilt
 """Links lost and heals; and if it asks: who can be reached no more and again, colours, trees."""
 
 News = RoleTaken | RoleLost | Refused | OfTheMesh

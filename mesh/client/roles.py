@@ -288,12 +288,12 @@ class Roles:
 
     # -- the mesh ------------------------------------------------------------------------
 
-    def watch(self, *news: NewsOf | str) -> None:
+    def listen(self, *news: NewsOf | str) -> None:
         """Have `listener` told of more than concerns this application itself. Spec: 7.4, 8.
 
         Args:
-            news: `"splits"`: who can be reached no more (`SplitTold`) and again (`JoinTold`); costs
-                a count of all nodes at each lost link, and every half minute. `"colours"`: how the
+            news: `"splits"`: who is lost (`SplitTold`) and found again (`FoundTold`); costs a count
+                of all nodes at each lost link, and every half minute. `"colours"`: how the
                 part of the mesh is called (`ColourChanged`), at once and whenever that changes.
                 `"trees"`: which trees the node knows (`TreeBuilt`), at once and whenever it learns
                 of one.
@@ -304,8 +304,8 @@ class Roles:
         for wanted in self._wanted.begin(news):
             self.say(wanted)
 
-    def unwatch(self, *news: NewsOf | str) -> None:
-        """Hear no more of what `watch` asked for; raises as that does."""
+    def stop_listening(self, *news: NewsOf | str) -> None:
+        """Hear no more of what `listen` asked for; raises as that does."""
         for wanted in self._wanted.end(news):
             self.say(wanted)
 

@@ -25,7 +25,7 @@ from mesh.model.tree_apps import (
     ColourReason,
     Delivered,
     Expired,
-    JoinTold,
+    FoundTold,
     KnownRoute,
     Loss,
     PartitionSuspected,
@@ -97,9 +97,9 @@ def _event_fields(event: AppTold) -> Fields:
             return {"event": "tree_built", "tree": event.tree, **protocol}
         case SplitTold():
             return {"event": "split", "reached": list(event.reached), "lost": list(event.lost)}
-        case JoinTold():
+        case FoundTold():
             nodes = {"reached": list(event.reached), "lost": list(event.lost)}
-            return {"event": "joined", **nodes, "joined": list(event.joined)}
+            return {"event": "found", **nodes, "found": list(event.found)}
         case Served():
             hello = {"hello": event.hello} if event.hello else {}
             return {"event": "served", "uuid": event.uuid, "epoch": event.epoch, **hello}
@@ -303,8 +303,8 @@ def _tree_built(_: str, fields: JsonFields) -> TreeBuilt:
     return TreeBuilt(read_tree(fields.text("tree")), fields.text("protocol", ""))
 
 
-def _joined(_: str, fields: JsonFields) -> JoinTold:
-    return JoinTold(fields.texts("reached"), fields.texts("lost"), fields.texts("joined"))
+def _found(_: str, fields: JsonFields) -> FoundTold:
+    return FoundTold(fields.texts("reached"), fields.texts("lost"), fields.texts("found"))
 
 
 def _served(app: str, fields: JsonFields) -> Served:
@@ -322,7 +322,7 @@ _READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
     "heal": _heal,
     "colour": _read_colour,
     "tree_built": _tree_built,
-    "joined": _joined,
+    "found": _found,
     "split": lambda _, fields: SplitTold(fields.texts("reached"), fields.texts("lost")),
     "served": _served,
     "expired": lambda app, _: Expired(app),

@@ -416,17 +416,17 @@ class SplitTold:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinTold:
+class FoundTold:
     """Nodes answer that did not the last time: they are back, or new.
 
     Attributes:
         reached, lost, is_minority: As of `SplitTold`.
-        joined: Who answers again, or for the first time.
+        found: Who answers again, or for the first time.
     """
 
     reached: tuple[str, ...]
     lost: tuple[str, ...]
-    joined: tuple[str, ...]
+    found: tuple[str, ...]
 
     @property
     def is_minority(self) -> bool:
@@ -518,7 +518,7 @@ AppTold = (
     | ColourChanged
     | TreeBuilt
     | SplitTold
-    | JoinTold
+    | FoundTold
     | Served
     | Expired
     | RoutesTold

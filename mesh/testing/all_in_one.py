@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import NoReturn
 
 from mesh.config.legal import load_legal_topology
 from mesh.config.topology_writer import write_topology
@@ -76,7 +77,7 @@ def serve(
     page_port: int,
     stopping: Stopping,
     progress: Progress,
-) -> int:
+) -> NoReturn:
     """Start all of it, keep it running until told to stop, and end it in order.
 
     Args:
@@ -86,10 +87,7 @@ def serve(
         outside: How clients reach its Kafka clusters.
         page_port: Of the page, on all addresses.
         stopping: Tells when to stop.
-        progress: Told what is going on.
-
-    Returns:
-        Exit code 0: it served, and was stopped on purpose.
+        progress: Called with what is going on, in short lines.
 
     Raises:
         StartError: Something could not be started.

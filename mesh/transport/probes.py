@@ -58,9 +58,13 @@ def listener_at(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen()
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen()
+        except BaseException:
+            listener.close()
+            raise
     except (OSError, UnicodeError) as error:  # the latter of names that no DNS can have
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         why = getattr(error, "strerror", None) or error
@@ -79,7 +83,7 @@ class ProbeServer:
     def __init__(self, answer: Callable[[str], Answer]) -> None:
         self._answer = answer
         self._clients: dict[asyncio.StreamWriter, None] = {}
-        self._end = asyncio.Event()
+        self._end: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -91,28 +95,31 @@ class ProbeServer:
             StartError: It cannot be listened on.
         """
         listener = listener_at(*parse_address(address))
+        self._end = asyncio.Event()
         port = int(listener.getsockname()[1])
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
-            target=self._serve, args=(self._loop, listener), name="port", daemon=True
+            target=self._serve, args=(self._loop, self._end, listener), name="port", daemon=True
         )
         self._thread.start()
         return port
 
     def stop(self) -> None:
         """Listen no more."""
-        if self._thread is not None and self._loop is not None:
+        if self._thread is not None and self._loop is not None and self._end is not None:
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join()
             self._thread = self._loop = None
 
-    def _serve(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+    def _serve(
+        self, loop: asyncio.AbstractEventLoop, end: asyncio.Event, listener: socket.socket
+    ) -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(self._until_end(listener))
+            runner.run(self._until(end, listener))
 
-    async def _until_end(self, listener: socket.socket) -> None:
+    async def _until(self, end: asyncio.Event, listener: socket.socket) -> None:
         server = await asyncio.start_server(self._client, sock=listener, limit=HEAD_BYTES_MAX)
-        await self._end.wait()
+        await end.wait()
         server.close()
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -146,8 +153,12 @@ class ProbeServer:
             return b""
         if asked.method not in (b"GET", b"HEAD"):
             return _sent(http, HTTPStatus.METHOD_NOT_ALLOWED, b"ask by GET\n", PLAIN)
-        is_head = asked.method == b"HEAD"
-        return _sent(http, *self._answer(asked.target.decode()), is_head=is_head)
+        try:
+            answer = self._answer(asked.target.decode())
+        except Exception as error:  # noqa: BLE001  # it speaks for somebody who goes on
+            text = f"no answer: {type(error).__name__}\n"
+            answer = HTTPStatus.INTERNAL_SERVER_ERROR, text.encode(), PLAIN
+        return _sent(http, *answer, is_head=asked.method == b"HEAD")
 
 
 def _sent(

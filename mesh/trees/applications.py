@@ -304,7 +304,8 @@ class Applications:
                 yield from self._add(of, list(wishes.values()))
                 wishes = {}
             of = app
-            if self._is_full(app):
+            begins = one.wish if isinstance(one, RoleSaid) else one.lease_ms
+            if begins is not None and self._is_full(app):
                 continue
             if isinstance(one, LeaseSaid):
                 yield from self._lease(one)

@@ -1,4 +1,4 @@
-"""Who can be reached: asked of everybody, told whenever somebody is missing, or there, anew.
+"""Who can be reached: all are asked, and applications told who is lost and who is found.
 
 A change of colour alone does not show who is gone. So when a link is lost, and an application
 here wants to know, the node counts who answers and compares with who ever did. Whether those who
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from mesh.model.tree_apps import Answered, JoinTold, SendWanted, SplitTold
+from mesh.model.tree_apps import Answered, FoundTold, SendWanted, SplitTold
 from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.tree_nodes import NODES, decode_node
 
@@ -20,12 +20,12 @@ CALL = "nodes-"
 """Calls of counts begin so."""
 
 TRIES_MAX = 5
-"""How often a count begins anew at once that could not hear everybody."""
+"""How often a count that could not hear everybody is repeated at once."""
 
 COUNT_MS = 30_000
 """How long after a count the next one begins by itself."""
 
-NOTHING: tuple[Sequence[SplitTold | JoinTold], SendWanted | None] = ((), None)
+NOTHING: tuple[Sequence[SplitTold | FoundTold], SendWanted | None] = ((), None)
 
 
 @dataclass(slots=True)
@@ -37,12 +37,14 @@ class Splits:
         reached: Who answered the last count, None before the first.
         lost: Who answered an earlier one, and not the last.
         due_ms: When the next count begins by itself, None while none is to.
+        members: The nodes of the mesh, None if that is not known: nobody else is missed or found.
     """
 
     is_watched: bool = False
     reached: frozenset[str] | None = None
     lost: frozenset[str] = frozenset()
     due_ms: int | None = None
+    members: frozenset[str] | None = None
     _running: str = ""
     _counts: int = 0
     _tries: int = 0
@@ -72,15 +74,16 @@ class Splits:
         is_due = self.due_ms is not None and now_ms >= self.due_ms
         return self.changed() if is_due else None
 
-    def forget(self, names: Collection[str]) -> None:
-        """Miss nobody who is no longer a node of the mesh."""
-        self.lost -= frozenset(names)
+    def follow(self, members: Collection[str]) -> None:
+        """Know the nodes of the mesh; one that was taken out may still answer for a while."""
+        self.members = frozenset(members)
+        self.lost &= self.members
         if self.reached is not None:
-            self.reached -= frozenset(names)
+            self.reached &= self.members
 
     def heard(
         self, said: Answered, now_ms: int
-    ) -> tuple[Sequence[SplitTold | JoinTold], SendWanted | None]:
+    ) -> tuple[Sequence[SplitTold | FoundTold], SendWanted | None]:
         """Take an answer; return what applications are told, and the count to begin."""
         if said.call != self._running:
             return NOTHING
@@ -96,14 +99,16 @@ class Splits:
             return (), self._count() if self._tries < TRIES_MAX else None
         return (self._compared(frozenset(self._names)) if self.is_watched else ()), None
 
-    def _compared(self, seen: frozenset[str]) -> Sequence[SplitTold | JoinTold]:
+    def _compared(self, seen: frozenset[str]) -> Sequence[SplitTold | FoundTold]:
+        if self.members is not None:
+            seen &= self.members
         before = seen if self.reached is None else self.reached
         missing = (self.lost | before) - seen
-        news, joined = missing - self.lost, seen - before
+        news, found = missing - self.lost, seen - before
         self.reached, self.lost = seen, missing
         here, gone = tuple(sorted(seen)), tuple(sorted(missing))
         split = [SplitTold(here, gone)] if news else []
-        return [*split, JoinTold(here, gone, tuple(sorted(joined)))] if joined else split
+        return [*split, FoundTold(here, gone, tuple(sorted(found)))] if found else split
 
     def _count(self) -> SendWanted:
         self._counts += 1

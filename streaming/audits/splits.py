@@ -51,9 +51,10 @@ class Shown(NamedTuple):
     has had the time to read it too, however long micro-batches take.
 
     Attributes:
-        last: When the reader's records were taken the last time.
-        whole: At a moment before which all that the reader wrote has been read.
-        due: At such a moment that lay before what was taken the last time was written.
+        last: The newest one known when the reader's records were last taken.
+        whole: The newest one known at a moment before which all that the reader wrote is read.
+        due: The newest one known at such a moment before the reader wrote what was last taken:
+            what it has acknowledged since is compared with that.
     """
 
     last: Mark = NONE
@@ -149,9 +150,10 @@ class Splits:
             nodes: Those of the Kafka cluster.
             is_whole: No more waits there than was taken.
         """
+        here = frozenset(nodes)
         for link in self.links:
             for pair in (PairKey(*link), PairKey(link[1], link[0])):
-                if pair.reader in nodes:
+                if pair.reader in here:
                     self._look(pair, is_whole=is_whole)
         self.beaten.update((node, self._mark(node)) for node in nodes)
 

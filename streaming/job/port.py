@@ -109,7 +109,7 @@ class Port(Collector):
         published = CounterMetricFamily(
             "mesh_audit_findings_published", "Findings, new or changed.", labels=["kind"]
         )
-        for kind, count in sorted(self._findings.items()):
+        for kind, count in sorted(dict(self._findings).items()):
             published.add_metric([kind], count)
         certificates = CounterMetricFamily(
             "mesh_audit_certificates", "Certificates published.", labels=["equal"]

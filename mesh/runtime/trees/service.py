@@ -180,11 +180,10 @@ class TreeService:
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Follow another topology; links that are gone close with the next step."""
-        left = [one for one in self.topology.nodes if one not in relinked.topology.nodes]
         self.topology = relinked.topology
         now_ms = self._awake(now_ms)
         if self._now is not None:
-            self._now.apps.splits.forget(left)
+            self._now.apps.splits.follow(relinked.topology.nodes)
             self._now.feeds.topology = self._now.writer.topology = relinked.topology
             self._close_links(self._now, relinked.gone, now_ms)
 
@@ -219,6 +218,7 @@ class TreeService:
             began_ms=now_ms,
             looked_ms=now_ms,
         )
+        self._now.apps.splits.follow(self.topology.nodes)
 
     # -- one turn -------------------------------------------------------------------------
 
@@ -280,7 +280,8 @@ class TreeService:
         """Return the present moment without the time in which this worker stood still."""
         if self._turned_ms is not None:
             self._stood_still_ms += max(0, now_ms - self._turned_ms - AWAKE_MS)
-        self._turned_ms = now_ms
+        # Within a turn some ask by the moment in which it began, which may be long ago.
+        self._turned_ms = now_ms if self._turned_ms is None else max(self._turned_ms, now_ms)
         return now_ms - self._stood_still_ms
 
     def _may_serve(self, now: _Incarnation, links: Collection[str], now_ms: int) -> bool:
@@ -327,6 +328,8 @@ class TreeService:
             try:
                 said.append(decode_roles(record.key(), record.value()))
             except ProtocolError as error:
+                self._give(now, RolesRead(said), now_ms)  # it may be of one that has just begun
+                said = []
                 self._refuse(now, record, error, now_ms)
         self._give(now, RolesRead(said), now_ms)
 

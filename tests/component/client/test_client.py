@@ -202,6 +202,7 @@ def test_a_client_keeps_nothing_of_streams_that_were_closed(mesh: Mesh) -> None:
     """A service opens one per request for months."""
     client = mesh.client("a")
     first = weakref.ref(client.deliveries("e"))
+    application = weakref.ref(client.roles("app"))
     for _ in range(3):
         for stream in (client.deliveries("e"), client.channel("e", "g"), client.consume("q")):
             stream.close()
@@ -212,6 +213,7 @@ def test_a_client_keeps_nothing_of_streams_that_were_closed(mesh: Mesh) -> None:
     client.deliveries("e")
     gc.collect()
     assert first() is None
+    assert application() is None
 
 
 def test_all_is_closed_though_one_cannot_be(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:

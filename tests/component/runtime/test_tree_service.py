@@ -14,7 +14,7 @@ from mesh.errors import RoleRefusedError, SubjectError
 from mesh.model.tree_apps import (
     ColourChanged,
     ColourReason,
-    JoinTold,
+    FoundTold,
     NewsOf,
     Refused,
     RoleKey,
@@ -25,6 +25,7 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, tree_id
+from mesh.transport.port import TopicPartition
 from mesh.trees.settings import Settings
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
@@ -281,6 +282,25 @@ def test_what_is_said_wrongly_changes_nothing_and_stops_nothing(
     assert mesh.world.workers["b"].tree_service.refused["mesh.a.to.b.t"] >= 1  # type: ignore[union-attr]
 
 
+def test_who_begins_and_says_something_wrong_in_one_go_is_told(
+    mesh: Mesh, application: Open
+) -> None:
+    """As two lines of `kcat` do."""
+    live(mesh, 2, application("a"))
+    kafka = mesh.world.kafka["left"]
+    writer, reader = kafka.writer("stranger"), kafka.reader("me")
+    for key, value in ((b"me", b'{"lease_s": 60}'), (b"me desk-7 pricing", b'{"extent": 7}')):
+        writer.produce("mesh.a.roles", value, key, 0)
+    told = TopicPartition("mesh.a.app.me", 0)
+    assert mesh.world.run_until(lambda: kafka.admin().ends([told]).get(told, 0) > 0, 20_000)
+    reader.assign({told: 0})
+
+    def is_told() -> bool:
+        return any(b"BAD_RECORD" in (one.value() or b"") for one in reader.read(0, 100))
+
+    assert mesh.world.run_until(is_told, 20_000)
+
+
 def test_an_exclusive_role_that_is_held_is_refused(application: Open) -> None:
     host, sender = application("c"), application("a")
     host.add("desk-7", "lead", exclusive=True)
@@ -433,7 +453,7 @@ def test_a_split_is_told_once_to_who_watches_for_it(mesh: Mesh, application: Ope
     told: dict[str, list[object]] = {"a": [], "c": [], "deaf": []}
     for name, one in (("a", lone), ("c", other), ("deaf", deaf)):
         one.listener = told[name].append
-    lone.watch("splits"), other.watch("splits")
+    lone.listen("splits"), other.listen("splits")
     live(mesh, 2, lone, other, deaf)
     for _ in range(2):
         mesh.world.cut("a", ["b"])
@@ -449,8 +469,8 @@ def test_a_split_is_told_once_to_who_watches_for_it(mesh: Mesh, application: Ope
     assert splits["a"] == [SplitTold(("a",), ("b", "c"))] * 2
     assert splits["c"] == [SplitTold(("b", "c"), ("a",))] * 2
     assert [one.is_minority for one in (splits["a"][0], splits["c"][0])] == [True, False]
-    joined = [one for one in told["c"] if isinstance(one, JoinTold)]
-    assert joined == [JoinTold(("a", "b", "c"), (), ("a",))] * 2
+    found = [one for one in told["c"] if isinstance(one, FoundTold)]
+    assert found == [FoundTold(("a", "b", "c"), (), ("a",))] * 2
     assert splits["deaf"] == []
     assert [len(heals[name]) for name in ("a", "c", "deaf")] == [2, 2, 2]
 
@@ -460,27 +480,27 @@ def test_a_node_that_restarts_is_missed_and_found_each_time(mesh: Mesh, applicat
     watcher = application("a")
     told: list[object] = []
     watcher.listener = told.append
-    watcher.watch("splits")
+    watcher.listen("splits")
     live(mesh, 2, watcher)
     for _ in range(2):
         mesh.world.kill("c")
         live(mesh, 20, watcher)
         mesh.world.start("c")
         live(mesh, 50, watcher)
-    heard = [one for one in told if isinstance(one, SplitTold | JoinTold)]
+    heard = [one for one in told if isinstance(one, SplitTold | FoundTold)]
     assert (
         heard
         == [
             SplitTold(("a", "b"), ("c",)),
-            JoinTold(("a", "b", "c"), (), ("c",)),
+            FoundTold(("a", "b", "c"), (), ("c",)),
         ]
         * 2
     )
-    watcher.unwatch("splits")
+    watcher.stop_listening("splits")
     live(mesh, 1, watcher)
     mesh.world.kill("c")
     live(mesh, 20, watcher)
-    assert [one for one in told if isinstance(one, SplitTold | JoinTold)] == heard
+    assert [one for one in told if isinstance(one, SplitTold | FoundTold)] == heard
 
 
 def test_colours_are_told_at_both_ends_of_a_cut_and_are_one_again_after_it(
@@ -492,7 +512,7 @@ def test_colours_are_told_at_both_ends_of_a_cut_and_are_one_again_after_it(
     for name, one in ends.items():
         one.listener = told[name].append
         one.add("desk-7", "pricing")
-        one.watch(NewsOf.COLOURS)
+        one.listen(NewsOf.COLOURS)
     live(mesh, 2, *ends.values())
     assert _colours(told["a"])[-1].new == _colours(told["c"])[-1].new
     mesh.world.cut("a", ["b"])
@@ -531,7 +551,7 @@ def test_an_application_that_learns_of_a_tree_watches_what_passes_on_it(
             spy.snoop(lambda one: passed.append(one.payload) or Verdict.CONTINUE, news.tree)
 
     spy.listener = learn
-    spy.watch("trees")
+    spy.listen("trees")
     live(mesh, 1, host, sender, spy)
     host.add("desk-7", "pricing")
     live(mesh, 2, host, sender, spy)
@@ -540,7 +560,7 @@ def test_an_application_that_learns_of_a_tree_watches_what_passes_on_it(
     assert payloads(call) == ["c: how much?"]
     assert passed == [b"how much?", b"c: how much?"]
     with pytest.raises(SubjectError, match="write one of splits, colours, trees"):
-        spy.watch("weather")
+        spy.listen("weather")
 
 
 def test_everybody_can_be_asked_and_so_can_a_tree(mesh: Mesh, application: Open) -> None:

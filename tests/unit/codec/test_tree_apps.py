@@ -26,7 +26,7 @@ from mesh.model.tree_apps import (
     Delivered,
     ExclusiveCleared,
     Expired,
-    JoinTold,
+    FoundTold,
     KnownRoute,
     LeaseSaid,
     Loss,
@@ -96,7 +96,7 @@ EVENTS: list[AppTold] = [
     TreeBuilt(PLACE.tree),
     TreeBuilt(PLACE.tree, "v2"),
     SplitTold(("a", "b"), ("c",)),
-    JoinTold(("a", "b"), ("c",), ("b",)),
+    FoundTold(("a", "b"), ("c",), ("b",)),
     Served("me", "uuid", 4, "word"),
     Expired("me"),
     RoutesTold(

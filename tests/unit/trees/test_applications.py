@@ -243,6 +243,22 @@ def test_there_are_not_more_applications_than_a_node_can_serve(
     assert apps.step(SendWanted(next(iter(apps.names)), "d", PLACE), 1)
 
 
+def test_the_nodes_own_word_is_taken_back_also_where_nobody_else_can_be_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the next goodbye of an application that lives again would be taken for that word."""
+    monkeypatch.setattr("mesh.trees.applications.APPS_MAX", 1)
+    apps = served()
+    apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
+    assert DropLease("app") in apps.step(Ticked(), 10_000)
+    apps.step(RolesRead([LeaseSaid("other", 5_000), LeaseSaid("app", None)]), 10_001)
+    assert apps.names == {"other"}
+    assert apps.refused["TOO_MANY_APPLICATIONS"] == 0
+    apps.step(RolesRead([LeaseSaid("other", None), LeaseSaid("app", 5_000)]), 10_002)
+    apps.step(RolesRead([LeaseSaid("app", None)]), 10_003)
+    assert apps.names == set()
+
+
 def test_many_roles_and_applications_cost_each_as_much_as_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

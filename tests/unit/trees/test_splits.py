@@ -1,6 +1,6 @@
 """Counting who can be reached: what is told, and when a count begins anew. Spec: tree_layer 7.4."""
 
-from mesh.model.tree_apps import Answered, JoinTold, SendWanted, SplitTold
+from mesh.model.tree_apps import Answered, FoundTold, SendWanted, SplitTold
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import NodeSeen, encode_node
 from mesh.trees.splits import COUNT_MS, TRIES_MAX, Splits
@@ -19,7 +19,7 @@ def known(names: str) -> Splits:
     return splits
 
 
-def told(splits: Splits, names: str) -> list[SplitTold | JoinTold]:
+def told(splits: Splits, names: str) -> list[SplitTold | FoundTold]:
     """Return what the next count tells, in which these answer."""
     news, count = splits.heard(answered(splits.changed(), names), 0)
     assert count is None
@@ -44,7 +44,7 @@ def test_whoever_is_missing_is_told_once() -> None:
 def test_who_comes_back_is_told_and_missed_again_when_it_goes_again() -> None:
     splits = known("abc")
     assert told(splits, "a") == [SplitTold(("a",), ("b", "c"))]
-    assert told(splits, "abc") == [JoinTold(("a", "b", "c"), (), ("b", "c"))]
+    assert told(splits, "abc") == [FoundTold(("a", "b", "c"), (), ("b", "c"))]
     assert told(splits, "ab") == [SplitTold(("a", "b"), ("c",))]
 
 
@@ -52,7 +52,7 @@ def test_one_goes_while_another_comes() -> None:
     splits = known("ab")
     assert told(splits, "ac") == [
         SplitTold(("a", "c"), ("b",)),
-        JoinTold(("a", "c"), ("b",), ("c",)),
+        FoundTold(("a", "c"), ("b",), ("c",)),
     ]
 
 
@@ -65,15 +65,17 @@ def test_whoever_loses_the_others_one_by_one_is_a_minority_at_last() -> None:
     ]  # fmt: skip
     assert [one.is_minority for one in steps] == [False, False, True, True]
     (half,) = told(splits, "ab")
-    assert half == JoinTold(("a", "b"), ("c", "d", "e"), ("b",))
+    assert half == FoundTold(("a", "b"), ("c", "d", "e"), ("b",))
     assert half.is_minority
 
 
 def test_who_is_no_longer_a_node_of_the_mesh_is_not_missed() -> None:
     splits = known("abcd")
     assert told(splits, "abc")
-    splits.forget("cd")
+    splits.follow("ab")
     assert (splits.reached, splits.lost) == (frozenset("ab"), frozenset())
+    # Neighbours that do not follow yet still hand its answers on, and then no more.
+    assert told(splits, "abd") == []
     assert told(splits, "ab") == []
 
 
@@ -83,7 +85,7 @@ def test_it_counts_from_time_to_time_since_a_node_that_joins_changes_no_colour()
     assert splits.tick(COUNT_MS - 1) is None
     count = splits.tick(COUNT_MS)
     news, _ = splits.heard(answered(count, "abc"), COUNT_MS + 50)
-    assert news == [JoinTold(("a", "b", "c"), (), ("c",))]
+    assert news == [FoundTold(("a", "b", "c"), (), ("c",))]
     assert splits.due_ms == 2 * COUNT_MS + 50
 
 
