@@ -6,19 +6,31 @@ offsets a lane has read, and its broker when that was written. Spec: K5, K29.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from mesh.codec.state import decode_ledger
 from mesh.errors import RemoteProtocolError
 from mesh.model.state import SourceRange
+from streaming.audits.findings import records
 from streaming.audits.names import Names
 from streaming.tables.digest import BLOCK_OFFSETS
-from streaming.tables.rows import Batch, SmallRow, SourceKey, TopicPartition
+from streaming.tables.rows import (
+    Batch,
+    DeliveryRow,
+    SmallRow,
+    SourceKey,
+    TopicPartition,
+    UnwantedRow,
+)
 from streaming.tables.topics import INGRESS, is_place, place_of
 
 BLOCKS_MAX = 1_000
 """No lane reads so many blocks at once: who says so is no lane."""
+
+LEDGERS_KEPT_MS = 7 * 24 * 3_600_000
+"""No ledger record is deleted before it is so old, in milliseconds."""
 
 
 @dataclass(slots=True)
@@ -43,6 +55,8 @@ class Routed:
         from_ms, to_ms: The stretch, ms since 1970; its end is not part of it.
         begins: Per ingress partition, by topic id, the begins of all blocks that ledgers tell of.
         spans: The lowest and highest block of the stretch, of those that have one.
+        topics: Topic id -> name, of what ledgers tell of.
+        oldest_ms: Ledger partition -> when its oldest record that is still there was written.
     """
 
     prefix: str
@@ -50,10 +64,13 @@ class Routed:
     to_ms: int
     begins: dict[SourceKey, dict[int, Begin]] = field(default_factory=dict)
     spans: dict[SourceKey, tuple[int, int]] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
+    oldest_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self, ledgers: Iterable[SmallRow]) -> None:
         """Take ledger records; one that nobody can read tells of no offset."""
         for row in ledgers:
+            self.oldest_ms[row.place] = min(row.at_ms, self.oldest_ms.get(row.place, row.at_ms))
             try:
                 sources = () if row.value is None else decode_ledger(row.value).sources
             except RemoteProtocolError:
@@ -70,6 +87,7 @@ class Routed:
         if source.first < 0 or not source.first < source.next or last - first >= BLOCKS_MAX:
             return
         key = SourceKey(source.topic_id.hex(), source.partition)
+        self.topics[key.topic_id] = source.topic
         begins = self.begins.setdefault(key, {})
         for block in range(first, last + 1):
             begin = begins.setdefault(block, Begin(at_ms, source.first))
@@ -79,11 +97,40 @@ class Routed:
             low, high = self.spans.get(key, (first, last))
             self.spans[key] = (min(low, first), max(high, last))
 
-    def ranges(self, names: Names) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return the offsets to read of each ingress partition: the first, and one after the last.
+    def leave_out(self, names: Names, ends: Mapping[TopicPartition, int]) -> Sequence[str]:
+        """Leave out what is gone, with what was delivered of it, and return it for people.
 
-        Those of a topic that was made again since then are gone.
+        Args:
+            names: As brokers tell them.
+            ends: Where the logs of ingress partitions end.
         """
+        texts = []
+        for key, (low, high) in list(self.spans.items()):
+            place, first = names.place(key), low * BLOCK_OFFSETS
+            if place is None or ends.get(place, 0) <= first:
+                del self.spans[key]
+                former = TopicPartition(self.topics[key.topic_id], key.partition)
+                where = records(former, first, (high + 1) * BLOCK_OFFSETS - 1)
+                texts.append(f"{where}: the topic was deleted, or made again, since then")
+        return texts
+
+    def untold(self, beginnings: Mapping[TopicPartition, int], now_ms: int) -> Sequence[str]:
+        """Return for people which ledgers do not go back to the begin of the stretch.
+
+        Args:
+            beginnings: First offset that is still there, per ledger partition.
+            now_ms: Now, ms since 1970.
+        """
+        texts = []
+        for place, beginning in beginnings.items():
+            since_ms = self.oldest_ms.get(place, now_ms - LEDGERS_KEPT_MS)
+            if beginning > 0 and since_ms > self.from_ms:
+                since = datetime.fromtimestamp(since_ms / 1000, UTC).isoformat(timespec="seconds")
+                texts.append(f"what was routed before {since}: {place} does not go back further")
+        return texts
+
+    def ranges(self, names: Names) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return the offsets of each ingress partition: the first, and one after the last."""
         named = {names.place(key): span for key, span in self.spans.items()}
         return {
             place: (low * BLOCK_OFFSETS, (high + 1) * BLOCK_OFFSETS)
@@ -96,33 +143,34 @@ class Routed:
 
         0 where ledgers do not tell it of each: they are kept for a week.
         """
-        begun = [
-            self._began_ms(key, block)
-            for key, (low, high) in self.spans.items()
-            for block in range(low, high + 1)
-        ]
+        begun = [self._began_ms(key, low, high) for key, (low, high) in self.spans.items()]
         return min(begun, default=self.from_ms)
 
-    def _began_ms(self, key: SourceKey, block: int) -> int:
-        begin = self.begins[key].get(block)
-        is_told = begin is not None and begin.first <= block * BLOCK_OFFSETS
-        return begin.at_ms if begin is not None and is_told else 0
+    def _began_ms(self, key: SourceKey, low: int, high: int) -> int:
+        told = [
+            begin.at_ms
+            for block, begin in self.begins[key].items()
+            if low <= block <= high and begin.first <= block * BLOCK_OFFSETS
+        ]
+        return min(told) if len(told) == high - low + 1 else 0
 
-    def only(self, rows: Batch) -> Batch:
+    def only(self, rows: Batch, names: Names) -> Batch:
         """Return small rows without the deliveries of messages beside the stretch.
 
-        Those of sources that no ledger tells of stay: they may be nobody's.
+        Those of sources that neither ledgers nor brokers tell of stay: they may be nobody's.
         """
+
+        def has(row: DeliveryRow | UnwantedRow) -> bool:
+            if row.source not in self.begins and names.place(row.source) is None:
+                return True
+            return self._has(row.source, row.first, row.last)
+
         return replace(
             rows,
-            deliveries=[
-                row for row in rows.deliveries if self._has(row.source, row.first, row.last)
-            ],
-            unwanted=[row for row in rows.unwanted if self._has(row.source, row.first, row.last)],
+            deliveries=[row for row in rows.deliveries if has(row)],
+            unwanted=[row for row in rows.unwanted if has(row)],
         )
 
     def _has(self, source: SourceKey, first: int, last: int) -> bool:
-        if source not in self.begins:
-            return True
         low, high = self.spans.get(source, (0, -1))
         return first < (high + 1) * BLOCK_OFFSETS and last >= low * BLOCK_OFFSETS

@@ -8,7 +8,7 @@ for a hop is followed for as long as the hop moves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.errors import ConfigError, Problem, TransportUnavailableError
@@ -17,7 +17,7 @@ from streaming.connectors.source import Ranges
 from streaming.job.auditor import Auditor
 from streaming.job.sifting import Failure
 from streaming.tables.rows import Batch, TopicPartition
-from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, is_of_data, place_of
+from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, LEDGER, is_of_data, place_of
 
 SKEW_MS = 60_000
 """How far the clocks of two Kafka clusters may be apart, in milliseconds."""
@@ -61,6 +61,7 @@ class Past:
         say: Tells a person.
         pause: Lets real time go by, in seconds.
         ends: Ingress partition -> where the range ends there.
+        not_judged: What of the range is not judged, for people.
     """
 
     auditor: Auditor
@@ -69,15 +70,16 @@ class Past:
     clock: LeapingClock
     say: Callable[[str], None]
     pause: Callable[[float], None] = time.sleep
-    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    not_judged: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Have the auditor look at the range alone."""
-        self.auditor.is_past, self.auditor.only = True, self._only
+        self.auditor.is_past, self.auditor.only = True, self._learn
         self.auditor.sources.until = self._until
 
-    def judge(self) -> None:
-        """Judge all that there is of the range.
+    def judge(self) -> bool:
+        """Judge all that there is of the range, and say whether nothing of it is left open.
 
         Raises:
             ConfigError: There are nodes on a Kafka cluster that is not read.
@@ -90,7 +92,7 @@ class Past:
         told = sum(end - first for first, end in ranges.values())
         self.say(f"{told} offsets of {len(ranges)} ingress partitions are of that time")
         if not ranges:
-            return
+            return True
         self._aim(ranges)
         still_s, before = 0.0, None
         while still_s < STILL_S:
@@ -98,10 +100,11 @@ class Past:
             self.clock.leap()
             self.auditor.judge()
             if self._is_done():
-                break
+                return True
             stands = [(one.key, one.reason) for one in self.auditor.state.certifier.waiting]
             still_s, before = (still_s + PAUSE_S if stands == before else 0.0), stands
             self.pause(PAUSE_S)
+        return False
 
     def _refuse_others(self) -> None:
         """Judge nothing where a change of the topology has brought what the file does not tell.
@@ -123,9 +126,13 @@ class Past:
         doubts = (*state.delivery_doubts, *state.frame_doubts)
         return not (state.certifier.waiting or blocks.parked or blocks.late or doubts)
 
-    def _only(self, rows: Batch) -> Batch:
+    def _learn(self, rows: Batch) -> Batch:
+        """Learn what the range is: once it is known, later ledger records change nothing."""
         self.routed.take(rows.ledgers)
-        return self.routed.only(rows)
+        return rows
+
+    def _only(self, rows: Batch) -> Batch:
+        return self.routed.only(rows, self.auditor.state.names)
 
     def _is_said(self, topic: str) -> bool:
         """Say whether a topic tells what messages are judged by."""
@@ -143,25 +150,35 @@ class Past:
         )
 
     def _ranges(self) -> Ranges:
-        """Return what is to be read of each ingress partition with guaranteed messages."""
+        """Settle what the range is; return what there is of ingress with guaranteed messages."""
         auditor, prefix = self.auditor, self.auditor.topology.prefix
-        for kafka in auditor.sources.brokers:
-            topics = {p.topic: None for p in self._places(kafka) if self._role(p) == INGRESS}
-            for topic, id_ in auditor.sources.ids_of(kafka, topics).items():
-                auditor.state.names.tell(topic, id_)
-        return {
+        names, routed = auditor.state.names, self.routed
+        ends: dict[TopicPartition, int] = {}
+        ledgers: dict[TopicPartition, int] = {}
+        for kafka, brokers in auditor.sources.brokers.items():
+            roles = {place: self._role(place) for place in self._places(kafka)}
+            ingress = [place for place, role in roles.items() if role == INGRESS]
+            for topic, id_ in auditor.sources.ids_of(kafka, {p.topic for p in ingress}).items():
+                names.tell(topic, id_)
+            ends.update(brokers.stable_ends(ingress))
+            ledgers.update(brokers.beginnings(p for p, role in roles.items() if role == LEDGER))
+        now_ms = int(time.time() * 1000)
+        self.not_judged = [*routed.leave_out(names, ends), *routed.untold(ledgers, now_ms)]
+        blocks = {
             place: range_
-            for place, range_ in self.routed.ranges(auditor.state.names).items()
+            for place, range_ in routed.ranges(names).items()
             if place_of(prefix, place.topic).letter == GUARANTEED
         }
+        self.ends = {place: end for place, (_, end) in blocks.items()}
+        return {place: (first, min(end, ends[place])) for place, (first, end) in blocks.items()}
 
     def _aim(self, ranges: Ranges) -> None:
-        """Know from where on topics with messages are read, and up to where ingress is."""
+        """Know from where on topics with messages are read."""
         auditor = self.auditor
+        auditor.only = self._only
         # A delivery has the time stamp of its message at ingress. Spec: K5.
         earliest_ms = auditor.rereader.earliest_ms(ranges)
         began_ms = max(0, self.routed.began_ms() - SKEW_MS)
-        self.ends = {place: end for place, (_, end) in ranges.items()}
         for kafka, brokers in auditor.sources.brokers.items():
             roles = {p: self._role(p) for p in self._places(kafka) if not self._is_said(p.topic)}
             ingress = brokers.ends(place for place, role in roles.items() if role == INGRESS)
@@ -216,7 +233,7 @@ class Past:
         batch = auditor.state.batches.get(kafka, -1) + 1
         self.reached[kafka].update({place: end for place, (_, end) in ranges.items()})
         try:
-            rows = auditor.rows(auditor.rereader.records(kafka, ranges))
+            rows = auditor.rows(auditor.rereader.records(kafka, ranges), self.reached[kafka])
         except Exception as error:
             failure = Failure.of(batch, error)
             if failure.is_transport:

@@ -12,12 +12,13 @@ from typing import Any
 
 from mesh.model.topics import TopicNames
 from streaming.audits.certificates import Waiting
+from streaming.audits.findings import FindingKind
 from streaming.audits.routed import Routed
 from streaming.config import AuditSettings
 from streaming.connectors.logs import Logs
 from streaming.connectors.sink import Output
 from streaming.job.auditor import Auditor
-from streaming.job.past import LeapingClock, Past
+from streaming.job.past import STILL_S, LeapingClock, Past
 from streaming.job.rereads import Rereader
 from streaming.job.run import options_of, say, session_of
 from streaming.job.snapshots import Snapshots
@@ -37,12 +38,26 @@ class Account:
         findings: By id.
         certificates: By key.
         waiting: What could not be certified.
+        not_judged: What of the range was left out, for people.
+        is_done: Whether nothing of what was read is left open.
     """
 
     names: TopicNames
     findings: dict[str, Entry] = field(default_factory=dict)
     certificates: dict[str, Entry] = field(default_factory=dict)
     waiting: Sequence[Waiting] = ()
+    not_judged: Sequence[str] = ()
+    is_done: bool = False
+
+    def conclude(self, past: Past) -> None:
+        """Have a range judged that tells this account what it finds, and take what is left.
+
+        Raises:
+            MeshError: A Kafka cluster is not known, or does not answer.
+        """
+        self.is_done = past.judge()
+        self.waiting = list(past.auditor.state.certifier.waiting)
+        self.not_judged = past.not_judged
 
     def take(self, outputs: Sequence[Output]) -> None:
         """Take what the auditor would write; figures of links and the status are those of now."""
@@ -61,19 +76,24 @@ class Account:
 
     @property
     def summary(self) -> Entry:
-        """All of it in figures; `ok`: every certificate is a proof, and nothing else was found."""
+        """All of it in figures; `ok`: all is judged, each certificate a proof, nothing found."""
         certificates = list(self.certificates.values())
         faults = sum(not one["is_news"] for one in self.findings.values())
+        unproven = sum(one["kind"] == FindingKind.UNPROVEN for one in self.findings.values())
         proofs = sum(one["equal"] and one["sure"] for one in certificates)
+        is_all = self.is_done and not (unproven or self.waiting or self.not_judged)
         return {
-            "ok": 0 < proofs == len(certificates) and not faults and not self.waiting,
+            "ok": is_all and 0 < proofs == len(certificates) and not faults,
             "certificates": len(certificates),
             "equal": sum(one["equal"] for one in certificates),
             "proofs": proofs,
             "expected": sum(one["expected"] for one in certificates),
             "delivered": sum(one["delivered"] for one in certificates),
             "faults": faults,
+            "unproven": unproven,
             "waiting": len(self.waiting),
+            "is_done": self.is_done,
+            "not_judged": list(self.not_judged),
         }
 
     def lines(self) -> Iterator[str]:
@@ -91,11 +111,14 @@ class Account:
         for wait in self.waiting:
             where = f"{wait.source} block {wait.block}"
             yield f"not certified: {where} for {wait.endpoint}: {wait.reason}"
+        yield from (f"not judged: {text}" for text in self.not_judged)
+        if not self.is_done:
+            yield f"not judged to the end: nothing more has come for {STILL_S:.0f} s"
         told = self.summary
         yield (
             f"{told['certificates']} certificates, {told['proofs']} of them proofs: "
             f"{told['delivered']} of {told['expected']} expected deliveries; "
-            f"faults: {told['faults']}"
+            f"faults: {told['faults']}, unproven: {told['unproven']}"
         )
         if not self.certificates:
             yield "nothing of that time is certified"
@@ -168,8 +191,7 @@ def judge_past(settings: AuditSettings, span: tuple[int, int]) -> bool:
         sources = Sources(topology.prefix, dict(logs))
         rereader = Rereader(session, topology, sources, kafka)
         past = past_of(settings, span, sources, rereader, account.take)
-        past.judge()
-        account.waiting = list(past.auditor.state.certifier.waiting)
+        account.conclude(past)
     finally:
         session.stop()
     for line in account.json_lines() if settings.as_json else account.lines():

@@ -37,8 +37,7 @@ def past(bench, span: tuple[int, int], batch: int = 1_000_000) -> tuple[Past, Ac
 
 def judged(bench, *span: int, batch: int = 1_000_000) -> Account:
     made, account = past(bench, (span[0], span[1]), batch)
-    made.judge()
-    account.waiting = list(made.auditor.state.certifier.waiting)
+    account.conclude(made)
     return account
 
 
@@ -86,7 +85,7 @@ def test_a_healthy_range_is_proven_beside_one_that_is_not(bench, plant: Plant) -
     account = judged(bench, NEW_YEAR_MS, NEW_YEAR_MS + HOUR_MS)
     assert account.summary["ok"]
     assert list(account.lines()) == [
-        "1 certificates, 1 of them proofs: 5 of 5 expected deliveries; faults: 0"
+        "1 certificates, 1 of them proofs: 5 of 5 expected deliveries; faults: 0, unproven: 0"
     ]
     certificate, summary = map(json.loads, account.json_lines())
     assert (certificate["endpoint"], certificate["from"]) == ("c/s1", 0)
@@ -100,7 +99,10 @@ def test_a_range_without_a_message_proves_nothing(bench, two_hours: Plant) -> No
 
 
 def test_what_a_hop_has_not_passed_is_no_loss(bench, plant: Plant) -> None:
-    """K30: it is told as waiting, with the hop, once that stands still."""
+    """K30: it is told as waiting, with the hop, once that stands still.
+
+    What is routed meanwhile is not of the range, whatever the broker's clock says.
+    """
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
     offsets = plant.publish("a", "acme/x", 3)
     plant.frame("a->b", offsets, path=["a"], source="a.in.g")
@@ -108,14 +110,36 @@ def test_what_a_hop_has_not_passed_is_no_loss(bench, plant: Plant) -> None:
     plant.tell_read("a", "a.in.g", 0, 3, 3)
     made, account = past(bench, (NEW_YEAR_MS, NEW_YEAR_MS + HOUR_MS))
     waited: list[float] = []
-    made.pause = waited.append
-    made.judge()
-    account.waiting = made.auditor.state.certifier.waiting
+    said: list[str] = []
+
+    def pause(seconds: float) -> None:
+        if not waited:
+            plant.tell_read("a", "a.in.g", BLOCK_OFFSETS, BLOCK_OFFSETS + 1, 1)
+        waited.append(seconds)
+
+    made.pause, made.say = pause, said.append
+    account.conclude(made)
+    assert said == ["3 offsets of 1 ingress partitions are of that time"]
+    assert list(made.routed.spans.values()) == [(0, 0)]
     assert account.findings == {}
     assert STILL_S <= sum(waited) < STILL_S + 2
     (line, *_) = [one for one in account.lines() if one.startswith("not certified")]
     assert line.endswith("block 0 for c/s1: b at mesh.a.to.b.g/0: read up to 0 of 1")
+    assert "not judged to the end: nothing more has come for 30 s" in account.lines()
     assert not account.summary["ok"]
+
+
+def test_a_topic_that_was_made_again_is_told_and_nobody_is_blamed(bench, plant: Plant) -> None:
+    """What was delivered of the former one is of a topic that no Kafka cluster has any more."""
+    hours_of(plant, [], [])
+    plant.publish("b", None)
+    plant.tell_read("b", "b.in.g", 0, 1, 1)  # something else is of the range
+    bench.ids["mesh.a.in.g"] = "ab" * 16
+    account = judged(bench, NEW_YEAR_MS, NEW_YEAR_MS + 2 * HOUR_MS)
+    assert account.findings == {}
+    assert not account.summary["ok"]
+    (line,) = [one for one in account.lines() if one.startswith("not judged")]
+    assert line.startswith("not judged: mesh.a.in.g/0@0-8191: the topic was deleted, or made again")
 
 
 def test_a_kafka_cluster_that_the_file_does_not_tell_of_is_named(bench, plant: Plant) -> None:

@@ -7,7 +7,7 @@ import pytest
 from mesh.codec.state import encode_ledger
 from mesh.model.state import Ledger, SourceRange
 from streaming.audits.names import Names
-from streaming.audits.routed import Routed
+from streaming.audits.routed import LEDGERS_KEPT_MS, Routed
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING
 from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, TopicPartition
 
@@ -33,6 +33,10 @@ def ledger(at_ms: int, first: int, end: int, topic: str = INGRESS, id_: bytes = 
     sources = [SourceRange(topic, id_, 1, first, end, end - first)]
     value = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, sources=sources))
     return SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", value, at_ms)
+
+
+def is_delivered(routed: Routed, names: Names, row: DeliveryRow) -> bool:
+    return bool(routed.only(Batch(deliveries=[row]), names).deliveries)
 
 
 def delivery(first: int, last: int, source: SourceKey = SOURCE) -> DeliveryRow:
@@ -73,19 +77,31 @@ def test_where_ledgers_do_not_go_back_as_far_all_is_read(routed: Routed) -> None
     assert routed.began_ms() == 0
 
 
-def test_deliveries_of_other_messages_are_left_out(routed: Routed) -> None:
+def test_of_huge_ranges_no_number_is_gone_through(routed: Routed) -> None:
+    """Whoever writes ledger records may name any offset."""
+    end = 2**62
+    routed.take([ledger(1_500, 0, 5), ledger(1_500, end, end + 1)])
+    assert routed.began_ms() == 0
+
+
+def test_deliveries_of_other_messages_are_left_out(routed: Routed, names: Names) -> None:
     """Those of a source that no ledger tells of are looked at: they may be nobody's."""
     block = BLOCK_OFFSETS
     routed.take([ledger(500, 0, block), ledger(1_500, block, block + 3)])
     strange = delivery(0, 0, SourceKey("ff", 0))
     rows = [delivery(0, 1), delivery(block, block + 2), delivery(5 * block, 5 * block), strange]
-    assert routed.only(Batch(deliveries=rows)).deliveries == [rows[1], strange]
+    assert routed.only(Batch(deliveries=rows), names).deliveries == [rows[1], strange]
 
 
 def test_nothing_of_it_where_nothing_was_routed_then(routed: Routed, names: Names) -> None:
     routed.take([ledger(500, 0, 5)])
     assert routed.ranges(names) == {}
-    assert routed.only(Batch(deliveries=[delivery(0, 1)])).deliveries == []
+    assert not is_delivered(routed, names, delivery(0, 1))
+
+
+def test_a_topic_whose_ledger_is_deleted_has_nothing_of_it(routed: Routed, names: Names) -> None:
+    """It is there, so nobody has forged what was delivered of it."""
+    assert not is_delivered(routed, names, delivery(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -107,6 +123,42 @@ def test_what_no_lane_has_written_tells_nothing(
     assert routed.ranges(names) == {}
 
 
-def test_a_topic_that_was_made_again_counts_by_its_id(routed: Routed, names: Names) -> None:
-    routed.take([ledger(1_500, 0, 7, id_=b"j" * 16)])
+def test_a_topic_that_was_made_again_is_told_and_left_out(routed: Routed, names: Names) -> None:
+    """So is what was delivered of it: nobody has forged it."""
+    former = b"j" * 16
+    routed.take([ledger(1_500, 0, 7, id_=former), ledger(1_500, 0, 7)])
+    (text,) = routed.leave_out(names, {PLACE: 7})
+    assert text == "mesh.a.in.g/1@0-4095: the topic was deleted, or made again, since then"
+    assert routed.ranges(names) == {PLACE: (0, BLOCK_OFFSETS)}
+    assert not is_delivered(routed, names, delivery(0, 1, SourceKey(former.hex(), 1)))
+    assert is_delivered(routed, names, delivery(0, 1))
+
+
+@pytest.mark.parametrize("ends", [{}, {PLACE: BLOCK_OFFSETS}])
+def test_a_log_that_does_not_go_as_far_is_told(
+    routed: Routed, names: Names, ends: dict[TopicPartition, int]
+) -> None:
+    routed.take([ledger(1_500, BLOCK_OFFSETS, BLOCK_OFFSETS + 7)])
+    assert len(routed.leave_out(names, ends)) == 1
     assert routed.ranges(names) == {}
+
+
+@pytest.mark.parametrize(
+    ("beginning", "oldest_ms", "is_told"),
+    [(5, 1_001, True), (5, 1_000, False), (0, 1_001, False)],
+)
+def test_a_ledger_that_begins_within_the_stretch_is_told(
+    routed: Routed, beginning: int, oldest_ms: int, is_told: bool
+) -> None:
+    row = ledger(oldest_ms, 0, 7)
+    routed.take([row, ledger(1_900, 7, 9)])
+    texts = routed.untold({row.place: beginning}, LEDGERS_KEPT_MS)
+    since = "what was routed before 1970-01-01T00:00:01+00:00: mesh.a.ledger/0 does not go back"
+    assert texts == ([f"{since} further"] if is_told else [])
+
+
+def test_an_empty_ledger_tells_for_as_long_as_records_are_kept(routed: Routed) -> None:
+    """A partition for work that is rare has nothing left of it after a week."""
+    place = TopicPartition("mesh.a.ledger", 1)
+    assert routed.untold({place: 5}, LEDGERS_KEPT_MS + 1_000) == []
+    assert len(routed.untold({place: 5}, LEDGERS_KEPT_MS + 1_001)) == 1

@@ -1,0 +1,79 @@
+"""What is said of a past range that was judged, and when it counts as proven."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mesh.model.topics import TopicNames
+from streaming.audits.blocks import Certificate
+from streaming.audits.certificates import Waiting
+from streaming.audits.findings import Finding, FindingKind, Seen
+from streaming.connectors.sink import Output
+from streaming.job.outputs import certificate_json, finding_json
+from streaming.job.past_run import Account
+
+
+def certified(*, equal: bool = True, sure: bool = True) -> Output:
+    one = Certificate("mesh.a.in.g/0", 0, 0, 4, "c/s1", 5, 5, equal, partial=False, sure=sure)
+    return Output("mesh.audit.certificates", one.key, certificate_json(one, 1, "r"))
+
+
+def found(kind: FindingKind) -> Output:
+    one = Finding(kind=kind, text="this is so")
+    return Output("mesh.audit.findings", "f1", finding_json("f1", one, Seen(1, 1, "r")))
+
+
+@pytest.fixture
+def account() -> Account:
+    """Of a range that is proven."""
+    made = Account(TopicNames("mesh."), is_done=True)
+    made.take([certified()])
+    return made
+
+
+def test_a_range_is_proven_whose_certificates_are_proofs(account: Account) -> None:
+    assert account.summary["ok"]
+    summary = "1 certificates, 1 of them proofs: 5 of 5 expected deliveries; faults: 0, unproven: 0"
+    assert list(account.lines()) == [summary]
+
+
+def test_what_was_deleted_is_no_fault_and_no_proof_either(account: Account) -> None:
+    account.take([found(FindingKind.UNPROVEN)])
+    told = account.summary
+    assert (told["ok"], told["faults"], told["unproven"]) == (False, 0, 1)
+    assert list(account.lines())[-1].endswith("faults: 0, unproven: 1")
+
+
+def test_a_fault_that_is_taken_back_does_not_count(account: Account) -> None:
+    account.take([found(FindingKind.MISSING)])
+    assert not account.summary["ok"]
+    account.take([Output("mesh.audit.findings", "f1", None)])
+    assert account.summary["ok"]
+
+
+@pytest.mark.parametrize("output", [certified(equal=False), certified(sure=False)])
+def test_a_certificate_that_is_no_proof_proves_nothing(account: Account, output: Output) -> None:
+    account.take([output])
+    assert not account.summary["ok"]
+
+
+def test_what_is_left_out_is_told_and_the_rest_is_no_proof(account: Account) -> None:
+    account.not_judged = ["mesh.a.in.g/0@0-4095: it is gone"]
+    assert "not judged: mesh.a.in.g/0@0-4095: it is gone" in account.lines()
+    summary = json.loads(list(account.json_lines())[-1])
+    assert (summary["ok"], summary["not_judged"]) == (False, account.not_judged)
+
+
+def test_what_was_not_judged_to_the_end_is_no_proof(account: Account) -> None:
+    account.is_done = False
+    assert "not judged to the end: nothing more has come for 30 s" in account.lines()
+    summary = json.loads(list(account.json_lines())[-1])
+    assert (summary["ok"], summary["is_done"]) == (False, False)
+
+
+def test_what_waits_is_no_proof(account: Account) -> None:
+    account.waiting = [Waiting("mesh.a.in.g/0", 1, "c/s1", 4097, "b is behind")]
+    assert "not certified: mesh.a.in.g/0 block 1 for c/s1: b is behind" in account.lines()
+    assert not account.summary["ok"]
