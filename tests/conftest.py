@@ -16,7 +16,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from mesh.errors import StartError
 from mesh.local.brokers import KafkaClusters, start_brokers
-from mesh.local.jars import KafkaSoftware, cache_folder, find_kafka
+from mesh.local.class_archive import prepare_kafka
+from mesh.local.jars import KafkaSoftware
 from tests.parts import durations
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
@@ -48,8 +49,10 @@ class OneSparkAtATime(LoadFileScheduling):
     """File by file, and all that starts Spark in one process: two at once starve on two cores."""
 
     def _split_scope(self, nodeid: str) -> str:
-        heavy = nodeid.startswith(("tests/e2e/", "tests/streaming/"))
-        return "spark" if heavy else super()._split_scope(nodeid)
+        is_heavy = nodeid.startswith(("tests/e2e/", "tests/streaming/"))
+        if is_heavy and not nodeid.startswith("tests/e2e/test_containers.py"):
+            return "spark"
+        return super()._split_scope(nodeid)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -89,9 +92,8 @@ def unavailable() -> Unavailable:
 @pytest.fixture(scope="session")
 def kafka_software(unavailable: Unavailable) -> KafkaSoftware:
     """Java and Kafka's jars, fetched on first use. Only a missing Java is a reason to skip."""
-    cache = cache_folder(os.environ.get("MESH_CACHE"))
     try:
-        return find_kafka(cache=cache, java_home=os.environ.get("JAVA_HOME"), progress=print)
+        return prepare_kafka(progress=print)
     except StartError as error:
         if "Java" not in str(error):
             raise

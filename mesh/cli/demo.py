@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -39,7 +38,7 @@ def demo(
 
     from mesh.cli.demo_tables import tables_of
     from mesh.lab.demo.run import DemoSettings, run_demo
-    from mesh.local.jars import cache_folder, find_kafka
+    from mesh.local.class_archive import prepare_kafka
     from mesh.local.stopping import Stopping, run_stoppable, work_folder
 
     progress = Reporter()
@@ -50,11 +49,7 @@ def demo(
             directory.mkdir(parents=True, exist_ok=True)
             chosen = Path(tempfile.mkdtemp(prefix="demo-", dir=directory))
             progress(f"data and logs: {chosen}")
-        software = find_kafka(
-            cache=cache_folder(os.environ.get("MESH_CACHE")),
-            java_home=os.environ.get("JAVA_HOME"),
-            progress=progress,
-        )
+        software = prepare_kafka(progress=progress)
         with work_folder(chosen, "mesh-demo", stopping, progress) as folder:
             settings = DemoSettings(
                 folder=folder,

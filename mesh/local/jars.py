@@ -93,6 +93,14 @@ class KafkaSoftware:
         """Return the class path for ``java -cp``."""
         return str(self.jars / "*")
 
+    @property
+    def class_archive(self) -> Path:
+        """Return where the archive of classes is, if one was made; another Java has another."""
+        place = self.java.resolve()
+        made_ns = place.stat().st_mtime_ns if place.exists() else 0
+        key = hashlib.sha256(f"{place} {made_ns}".encode()).hexdigest()[:10]
+        return self.jars / f"classes-{key}.jsa"
+
 
 def find_kafka(
     jar_set: JarSet = BROKER_JARS,

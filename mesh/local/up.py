@@ -9,8 +9,9 @@ from pathlib import Path
 
 from mesh.config.context import VARIABLE, Context, select_local
 from mesh.errors import ConfigError
+from mesh.local.class_archive import prepare_kafka
 from mesh.local.fleet import Fleet
-from mesh.local.jars import KafkaSoftware, Progress, cache_folder, find_kafka
+from mesh.local.jars import KafkaSoftware, Progress
 from mesh.local.stopping import StoppedError, Stopping
 from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.topology import Topology
@@ -92,11 +93,7 @@ def software_for(
     """
     if all(name in addresses or not one.is_embedded for name, one in topology.kafka.items()):
         return None
-    return find_kafka(
-        cache=cache_folder(environment.get("MESH_CACHE")),
-        java_home=environment.get("JAVA_HOME"),
-        progress=progress,
-    )
+    return prepare_kafka(environment, progress)
 
 
 def stoppable(progress: Progress, stopping: Stopping) -> Progress:

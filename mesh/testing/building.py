@@ -107,7 +107,7 @@ def _docker_build(name: str, recipe: Path, folder: str, **arguments: str) -> Non
 
 def _stage_kafka(context: Path, progress: Progress) -> None:
     software = find_kafka(cache=_cache(), progress=progress)
-    shutil.copytree(software.jars, context / "jars")
+    shutil.copytree(software.jars, context / "jars", ignore=shutil.ignore_patterns("classes-*"))
 
 
 def _stage_node(context: Path, progress: Progress) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -12,8 +11,9 @@ from typing import Self
 from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
+from mesh.local.class_archive import prepare_kafka
 from mesh.local.fleet import Fleet
-from mesh.local.jars import Progress, cache_folder, find_kafka, silent
+from mesh.local.jars import Progress, silent
 from mesh.local.stopping import Stopping
 from mesh.local.supervisor import Supervisor
 from mesh.model.topology import without_options
@@ -53,11 +53,7 @@ class EmbeddedMesh(MeshUnderTest):
         """Start brokers and nodes; returns when all serve."""
         file = self._folder / "mesh.yaml"
         write_topology(self.topology, file)
-        software = find_kafka(
-            cache=cache_folder(os.environ.get("MESH_CACHE")),
-            java_home=os.environ.get("JAVA_HOME"),
-            progress=self._progress,
-        )
+        software = prepare_kafka(progress=self._progress)
         self._fleet = Fleet.start(
             self.topology, file, self._folder, software=software, progress=self._progress
         )

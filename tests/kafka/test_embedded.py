@@ -16,8 +16,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from mesh.errors import StartError, TransportUnavailableError
-from mesh.local import embedded, ports
+from mesh.local import class_archive, embedded, ports
 from mesh.local.brokers import EmbeddedKafka, KafkaClusters, start_brokers
+from mesh.local.class_archive import archive_classes
 from mesh.local.embedded import start_together
 from mesh.local.jars import KafkaSoftware
 from mesh.transport.kafka import cluster_id
@@ -192,6 +193,27 @@ def test_start_tries_again_when_a_port_was_lost(
             assert cluster_id(kafka.bootstrap_servers, 10) == kafka.kafka_cluster_id
         finally:
             kafka.stop()
+
+
+def test_classes_are_archived_once_and_never_by_half(
+    tmp_path: Path, kafka_software: KafkaSoftware, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a broker that was killed meanwhile has written is dropped."""
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    for jar in kafka_software.jars.glob("*.jar"):
+        (jars / jar.name).symlink_to(jar)
+    software = KafkaSoftware(java=kafka_software.java, jars=jars)
+    said: list[str] = []
+    monkeypatch.setattr(class_archive, "STOP_DEADLINE_S", 0.0)
+    archive_classes(software, said.append)
+    assert not software.class_archive.exists()
+    monkeypatch.undo()
+    for _ in range(2):
+        archive_classes(software, said.append)
+    assert len(said) == 2
+    assert software.class_archive.stat().st_size > 1_000_000
+    assert {one.suffix for one in jars.glob("classes-*")} == {".lock", ".jsa"}
 
 
 def test_failed_start_tells_why_and_leaves_nothing(
