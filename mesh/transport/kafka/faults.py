@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ParamSpec, Self, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -15,6 +16,9 @@ from mesh.errors import (
     TransportUnavailableError,
 )
 from mesh.transport.kafka.logs import hidden
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 FENCED = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
@@ -121,6 +125,41 @@ class Site:
     def text(self, what: str) -> str:
         """Return one line that begins with the place."""
         return hidden(f"Kafka cluster {self.name} at {self.servers}: {what}", self.secrets)
+
+
+class _Raised:
+    """Holds back what the client library raises from its callbacks, whatever it is."""
+
+    def __init__(self) -> None:
+        self.error = KafkaError(KafkaError._FATAL)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, raised: object, _trace: object) -> bool:
+        if isinstance(raised, SystemError):
+            self.error = KafkaError(KafkaError._FATAL, str(raised))
+        elif isinstance(raised, KafkaError):
+            self.error = raised
+        else:
+            return False
+        return True
+
+
+def served(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Call what runs the client library's callbacks; of it, KafkaException alone is raised.
+
+    A fatal error is raised amid the callbacks. If another one follows it is a SystemError, or,
+    with Python before 3.12, a bare KafkaError: that is no exception, so no `except` names it,
+    BaseException neither, and whoever does not expect it ends.
+
+    Raises:
+        KafkaException: What the call raises itself, and what is fatal.
+    """
+    raised = _Raised()
+    with raised:
+        return call(*arguments, **options)
+    raise KafkaException(raised.error)
 
 
 def error_of(exc: KafkaException) -> KafkaError:

@@ -17,7 +17,15 @@ from mesh.errors import (
     TransportUnavailableError,
     TransportUnknownError,
 )
-from mesh.transport.kafka.faults import FENCED, IDENTITY, MOVED, error_of, is_away, transport_error
+from mesh.transport.kafka.faults import (
+    FENCED,
+    IDENTITY,
+    MOVED,
+    error_of,
+    is_away,
+    served,
+    transport_error,
+)
 from mesh.transport.kafka.retries import PROOF_S, STATISTICS_MS
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 from mesh.transport.kafka.state import WriterState
@@ -71,10 +79,10 @@ class Transactions:
         what = f"take transactional id {state.transactional_id}"
         while True:
             try:
-                self._producer.init_transactions(TAKE_SLICE_S)
+                served(self._producer.init_transactions, TAKE_SLICE_S)
             except KafkaException as exc:
                 error = error_of(exc)
-                self._producer.poll(0)
+                self._take_news()
                 cause = state.last_error or error
                 if cause.code() in IDENTITY:
                     raise transport_error(state.site, what, cause) from exc
@@ -88,9 +96,14 @@ class Transactions:
                     return False
             else:
                 break
-        self._producer.poll(0)
+        self._take_news()
         state.retries.taken()
         return True
+
+    def _take_news(self, wait_s: float = 0.0) -> None:
+        """Take in reports and statistics; what is fatal the next call says more clearly."""
+        with suppress(KafkaException):
+            served(self._producer.poll, wait_s)
 
     def begin(self) -> None:
         """Open a transaction."""
@@ -114,9 +127,9 @@ class Transactions:
         """Make sure that nothing of the transaction before can come late. Spec: R3."""
         state = self._state
         deadline_s = time.monotonic() + PROOF_S
-        self._producer.poll(0)
+        self._take_news()
         while state.retries.needs_proof and time.monotonic() < deadline_s:
-            self._producer.poll(STATISTICS_MS / 1000)
+            self._take_news(STATISTICS_MS / 1000)
         if state.retries.is_dirty or state.retries.needs_proof:
             state.spent = TransportUnknownError(
                 state.site.text(
@@ -136,7 +149,7 @@ class Transactions:
         deadline_s = time.monotonic() + COMMIT_DEADLINE_S
         while True:
             try:
-                self._producer.send_offsets_to_transaction(list(places), ticket, _SLICE_S)
+                served(self._producer.send_offsets_to_transaction, list(places), ticket, _SLICE_S)
             except KafkaException as exc:
                 error = error_of(exc)
                 if error.code() in MOVED:
@@ -159,9 +172,8 @@ class Transactions:
         if not state.is_open:
             raise InvariantError(f"writer {state.name}: commit without a transaction")
         # First all records, so that the time of the rest tells whether that was sent twice.
-        # It raises what is fatal, garbled if more reports follow; the commit will say it clearly.
-        with suppress(KafkaException, SystemError):
-            self._producer.flush(COMMIT_DEADLINE_S)
+        with suppress(KafkaException):  # what is fatal the commit will say more clearly
+            served(self._producer.flush, COMMIT_DEADLINE_S)
         if (refusal := state.refusal("nothing was committed")) is not None:
             self.abort()
             raise refusal
@@ -169,7 +181,7 @@ class Transactions:
         if error is None:
             state.is_open = False
             return
-        self._producer.poll(0)
+        self._take_news()
         refusal = state.refusal("nothing was committed")
         self.abort()
         raise refusal or transport_error(state.site, "commit, nothing was committed", error)
@@ -184,7 +196,7 @@ class Transactions:
         error = self._end(self._producer.abort_transaction, "abort")
         if error is not None:
             self._spend(error, "abort", KafkaException(error))
-        self._producer.poll(0)
+        self._take_news()
         state.is_open = False
         state.reset()
 
@@ -194,7 +206,7 @@ class Transactions:
         deadline_s = began_s + COMMIT_DEADLINE_S
         while True:
             try:
-                end(max(deadline_s - time.monotonic(), _SLICE_S))
+                served(end, max(deadline_s - time.monotonic(), _SLICE_S))
             except KafkaException as exc:
                 error = error_of(exc)
                 if error.txn_requires_abort():

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mesh.errors import InvariantError, MeshError
 from mesh.transport.kafka.consumer import places_of
-from mesh.transport.kafka.faults import Site, error_of, transport_error
+from mesh.transport.kafka.faults import Site, error_of, served, transport_error
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import MESSAGE_TIMEOUT_MS, Settings
 from mesh.transport.kafka.state import WriterState
@@ -165,13 +165,12 @@ class KafkaWriter:
         given_up = 0
         try:
             if not gives_up:
-                producer.poll(0)
-            elif (given_up := producer.flush(wait_s)) > 0:
+                served(producer.poll, 0)
+            elif (given_up := served(producer.flush, wait_s)) > 0:
                 producer.purge()
-                producer.flush(_GRACE_S)
-        except (KafkaException, SystemError) as exc:
-            text = error_of(exc).str() if isinstance(exc, KafkaException) else str(exc)
-            state.refuse("", KafkaError(KafkaError._FATAL, text))
+                served(producer.flush, _GRACE_S)
+        except KafkaException as exc:
+            state.refuse("", KafkaError(KafkaError._FATAL, error_of(exc).str()))
         if state.is_open:
             return state.failed
         if state.is_dead:
@@ -187,7 +186,7 @@ class KafkaWriter:
         producer, state = self._producer, self._state
         if producer is not None and not state.is_open:
             with suppress(KafkaException, MeshError):
-                producer.poll(0)
+                served(producer.poll, 0)
 
     def close(self) -> None:
         """Release everything, without waiting for records in flight."""
@@ -198,7 +197,7 @@ class KafkaWriter:
         if producer is not None:
             with suppress(KafkaException):
                 producer.purge(blocking=False)
-                producer.flush(0)
+                served(producer.flush, 0)
 
 
 def _refuse_closed(*_args: Any, **_options: Any) -> NoReturn:
@@ -231,8 +230,8 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
         wait_s = ROOM_DEADLINE_S if state.is_open else 0.0
         deadline_s = time.monotonic() + wait_s
         while True:
-            producer.poll(min(wait_s, 0.1))
             try:
+                served(producer.poll, min(wait_s, 0.1))
                 send(*arguments)
             except BufferError:
                 if time.monotonic() < deadline_s:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -20,7 +23,7 @@ from mesh.errors import (
     TransportUnknownError,
 )
 from mesh.transport.kafka import RealKafka, admin
-from mesh.transport.kafka.faults import Site, error_of, transport_error
+from mesh.transport.kafka.faults import Site, error_of, served, transport_error
 from mesh.transport.kafka.health import Health
 from mesh.transport.kafka.logs import LOG, Repeats
 from mesh.transport.kafka.settings import member_settings, reader_settings, writer_settings
@@ -28,6 +31,7 @@ from mesh.transport.kafka.state import WriterState
 from mesh.transport.kafka.transactions import Transactions
 
 SITE = Site("tokyo", "localhost:19092")
+FATAL = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
 
 
 @pytest.mark.parametrize(
@@ -125,16 +129,19 @@ def test_no_broker_is_named_with_its_address(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class _Producer:
-    """Records calls; its commit ends with the errors given."""
+    """Records calls; its commit ends with the errors given, and reports with what is `amid`."""
 
     def __init__(self, *errors: KafkaError) -> None:
         self.calls: list[str] = []
         self.errors = list(errors)
+        self.amid: Callable[[], None] = lambda: None
 
     def poll(self, timeout: float) -> int:
+        self.amid()
         return 0
 
     def flush(self, timeout: float) -> int:
+        self.amid()
         return 0
 
     def begin_transaction(self) -> None:
@@ -216,6 +223,38 @@ def test_a_fatal_error_ends_the_writer(code: int, kind: type[TransportError]) ->
     with pytest.raises(kind):
         state.refuse("t", KafkaError(KafkaError._FATAL))
     assert producer.calls == ["begin", "commit"]
+
+
+def _raise_bare(error: KafkaError) -> None:
+    """Raise it as the client library does: Python itself refuses to raise what is no exception."""
+    ctypes.pythonapi.PyErr_SetObject(ctypes.py_object(KafkaError), ctypes.py_object(error))
+
+
+def _raise_garbled() -> None:
+    raise SystemError("returned a result with an exception set")
+
+
+def _raise_said() -> None:
+    raise KafkaException(FATAL)
+
+
+@pytest.mark.parametrize("amid", [partial(_raise_bare, FATAL), _raise_garbled, _raise_said])
+def test_what_is_fatal_amid_reports_is_one_exception(amid: Callable[[], None]) -> None:
+    """Also the one that is none, which would end the worker with all that it carries."""
+    with pytest.raises(KafkaException):
+        served(amid)
+    transactions, _, producer = _begun(FATAL)
+    producer.amid = amid
+    with pytest.raises(TransportFencedError, match="a successor has it"):
+        transactions.commit()
+
+
+def test_what_a_callback_raises_itself_stays_what_it_is() -> None:
+    def call() -> None:
+        raise InvariantError("ours")
+
+    with pytest.raises(InvariantError, match="ours"):
+        served(call)
 
 
 def test_a_refused_record_fails_the_commit_before_it_is_tried() -> None:
