@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mesh.config.references import resolve_options
 from mesh.config.topology_writer import write_topology
-from mesh.errors import StartError
+from mesh.errors import StartError, TransportUnavailableError
 from mesh.local.broker_settings import Outside
 from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware, Progress, silent
@@ -23,6 +23,7 @@ from mesh.runtime.serve import seen_file
 from mesh.runtime.topics.provision import config_topic, node_topics, refuse_aliases
 from mesh.transport.kafka import RealKafka
 
+PUBLISH_DEADLINE_S = 60.0
 STOP_S = 10.0
 DRILL_S = 20.0
 DRILL_POLL_S = 0.02
@@ -128,10 +129,22 @@ class Fleet:
             write_topology(topology, self.files[node])
 
     def publish(self, topology: Topology) -> None:
-        """Put a topology in force as its file says it, without addresses of embedded Kafka."""
+        """Put a topology in force as its file says it, without addresses of embedded Kafka.
+
+        A broker's first transaction waits for topics that it makes for itself: on a machine that
+        starts much else, longer than a broker that runs may ever take to answer.
+        """
         clusters = {name: self.kafka(name) for name in topology.kafka}
+        end_s = time.monotonic() + PUBLISH_DEADLINE_S
         try:
-            publish(topology, clusters)
+            while True:
+                try:
+                    publish(topology, clusters)
+                except TransportUnavailableError:
+                    if time.monotonic() > end_s:
+                        raise
+                else:
+                    return
         finally:
             for kafka in clusters.values():
                 kafka.close()

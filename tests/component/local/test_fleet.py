@@ -10,6 +10,7 @@ import pytest
 
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.config.topology_writer import write_topology
+from mesh.errors import TransportUnavailableError
 from mesh.local.brokers import KafkaClusters
 from mesh.local.fleet import Fleet
 from mesh.model.topology import Topology, with_addresses
@@ -50,3 +51,31 @@ def test_what_a_change_brings_is_started_once_and_its_address_is_told(
     assert "west=west.test:1" in fleet.command("n-west", 0)
     again = fleet.bring(mesh("east", "west"))
     assert (again, len(started)) == (found, 1)
+
+
+@pytest.mark.parametrize("patience_s", [60.0, 0.0])
+def test_a_broker_that_makes_its_own_topics_late_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float
+) -> None:
+    tries: list[int] = []
+
+    def publish(*_args: object) -> int:
+        tries.append(len(tries))
+        if len(tries) < 3:
+            raise TransportUnavailableError("not yet")
+        return 1
+
+    monkeypatch.setattr("mesh.local.fleet.publish", publish)
+    monkeypatch.setattr("mesh.local.fleet.PUBLISH_DEADLINE_S", patience_s)
+    addresses = {"east": "127.0.0.1:1"}
+    topology = mesh("east")
+    fleet = Fleet(
+        with_addresses(topology, addresses), tmp_path, tmp_path, addresses, KafkaClusters({})
+    )
+    if patience_s:
+        fleet.publish(topology)
+        assert len(tries) == 3
+    else:
+        with pytest.raises(TransportUnavailableError, match="not yet"):
+            fleet.publish(topology)
+        assert len(tries) == 1
