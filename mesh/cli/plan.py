@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mesh.cli import clock
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, as_json, render
 from mesh.cli.session import Session, in_force_if_known, named, open_session
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mesh.operate.plan import Plan
 
 EXIT_CHANGES = 3
+ASK_AGAIN_S = 2.0
 
 
 def plan(
@@ -40,6 +42,15 @@ def plan(
             "--allow-delete", help="Accept that unread messages are lost with their topics."
         ),
     ] = False,
+    within: Annotated[
+        float,
+        typer.Option(
+            "--within",
+            metavar="SECONDS",
+            min=0.0,
+            help="Ask again until nothing would change, for so long.",
+        ),
+    ] = 0.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -61,15 +72,19 @@ def plan(
     topology, document = legal_or_refused(proposed, output, before)
     locate = document.within("spec").where
     if from_file is not None:
-        if target != HERE:
+        if target != HERE or within:
             raise wrong_input(
-                "--from", "looks at no mesh; leave --file, --bootstrap, --context out"
+                "--from", "looks at no mesh; leave --file, --bootstrap, --context, --within out"
             )
         made = _against_file(from_file, topology, locate, output)
     else:
-        with open_session(target) as seen:
-            found = seen.in_force()
-            made = against_mesh(found, seen, topology, locate)
+        end_ms = clock.now_ms() + within * 1000
+        while True:
+            with open_session(target) as seen:
+                made = against_mesh(seen.in_force(), seen, topology, locate)
+            if made.is_empty or clock.now_ms() >= end_ms:
+                break
+            clock.pause(ASK_AGAIN_S)
     if not allow_delete and (problems := lost_by(made.unread, locate)):
         raise ConfigError(problems)
     view = plan_view(made, str(proposed), allow_delete=allow_delete)

@@ -479,6 +479,7 @@ def test_the_other_sites_compare_and_fail(render: Render) -> None:
     parsed = parsed_by(["plan"], container["command"][2:])
     assert str(parsed["proposed"]) == str(parsed["file"]) == "/etc/mesh/mesh.yaml"
     assert parsed["allow_delete"]
+    assert parsed["within"] == 120
     [rule] = job["spec"]["podFailurePolicy"]["rules"]
     assert (rule["action"], rule["onExitCodes"]["values"]) == ("FailJob", [EXIT_WRONG_INPUT])
     assert EXIT_CHANGES not in rule["onExitCodes"]["values"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from mesh.cli.plan import ASK_AGAIN_S
 from mesh.config.published import document_hash
 from mesh.config.topology_file import load_topology
 from mesh.operate.founding import publish
@@ -160,6 +161,33 @@ def test_without_a_record_the_file_stands_for_it(run: Run, chain: Chain) -> None
     _, file = chain
     ended = run("plan", file, "-f", file)
     assert (ended.code, "mesh.config does not say" in ended.err) == (0, True)
+
+
+def test_what_somebody_else_puts_in_force_is_waited_for(
+    run: Run, chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the releases of other sites do: asked for again until it is there, or for so long."""
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    exported = tmp_path / "new.yaml"
+    exported.write_text(run("export", "-f", file).out)
+    new = edited(str(exported), exported, (("zones", "Z", "links"), [["a", "b"]]))
+    asked: list[float] = []
+    is_awaited = False
+
+    def pause(seconds: float) -> None:
+        mesh.pause(seconds)
+        if seconds == ASK_AGAIN_S:
+            asked.append(seconds)
+            if is_awaited:
+                run("apply", new, "-f", file, "--yes")
+
+    monkeypatch.setattr("mesh.cli.clock.pause", pause)
+    assert run("plan", new, "-f", file, "--within", "3").code == 3
+    assert asked
+    is_awaited = True
+    assert run("plan", new, "-f", file, "--within", "60").code == 0
+    assert run("plan", new, "--from", file, "--within", "3").code == 2
 
 
 def test_the_filters_in_force_are_looked_at(run: Run, chain: Chain, tmp_path: Path) -> None:
