@@ -26,10 +26,10 @@ demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed,
 
 # Whole meshes with an audit need the cores to themselves: among others they miss their deadlines.
 SUITE := --dist loadfile --no-loadscope-reorder --ignore tests/k8s
-test: .venv/installed ## The whole test suite: whole meshes first, then all else in four processes, file by file
+test: .venv/installed ## The whole test suite: whole meshes first, then all else in three processes, file by file
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest -n 2 $(SUITE) tests/e2e
-	@exec $(BIN)/python -m pytest -n 4 $(SUITE) --ignore tests/e2e
+	@exec $(BIN)/python -m pytest -n 3 $(SUITE) --ignore tests/e2e
 else
 	@exec $(BIN)/python -m pytest -n 3 $(SUITE) $(ARGS)
 endif
