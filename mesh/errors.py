@@ -54,6 +54,11 @@ class ConfigError(MeshError):
         super().__init__("\n".join(problem.line() for problem in self.problems))
 
 
+def wrong_input(where: str, message: str, *, code: str = "BAD_VALUE") -> ConfigError:
+    """Return the error for one wrong option, parameter or value."""
+    return ConfigError([Problem(code=code, message=message, where=where)])
+
+
 class SubjectError(MeshError, ValueError):
     """A text is no valid subject or filter; the text says why."""
 

@@ -5,17 +5,16 @@ Each function returns (key, item) pairs, sorted by their keys, for `mesh.api.lis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from mesh.api.live import Still, rounded
-from mesh.model.control import EndpointKind
 from mesh.model.queues import Attraction
 from mesh.model.subject import overlap
 from mesh.operate.advice import advice_for, commands_for
 from mesh.operate.audit_trail import Said
-from mesh.operate.dead_letters import read_letters
+from mesh.operate.dead_letters import check_queue, read_letters
 from mesh.operate.documents.interest import interest_document
 from mesh.operate.documents.links import links_document
 from mesh.operate.documents.messages import letter_document
@@ -25,9 +24,8 @@ from mesh.operate.documents.status import status_document
 from mesh.operate.documents.zones import ends_document, zone_document
 from mesh.operate.history import (
     HeldSubscription,
-    InterestAt,
+    interest_around,
     interest_at,
-    interest_now,
     subscriptions_now,
 )
 from mesh.operate.minutes import MINUTE_MS
@@ -184,6 +182,8 @@ def letter_items(still: Still, node: str, queue: str, most: int) -> Items:
     """Return the newest dead letters of a node."""
     topology = still.seen.topology
     cluster = still.seen.kafka[topology.nodes[node].kafka]
+    if queue:
+        check_queue(topology, cluster, node, queue, "queue")
     found = [
         # Keys are texts: digits to one length, or the tenth would come before the second.
         (f"{one.place.topic} {one.place.partition:05} {one.offset:019}", letter_document(one))
@@ -194,10 +194,10 @@ def letter_items(still: Still, node: str, queue: str, most: int) -> Items:
 
 def interest_items(still: Still, filter_: str, node: str, at_ms: int | None) -> Items:
     """Return who wants what, of what overlaps with a filter or a subject; now or then."""
-    topology = still.seen.topology
-    nodes = [node] if node else list(topology.nodes)
-    pasts = dict(_pasts(still, nodes, at_ms))
-    told = interest_document(topology, pasts, nodes, at_ms)
+    seen = still.seen
+    nodes = [node] if node else list(seen.topology.nodes)
+    pasts = interest_around(seen.topology, seen.view, seen.kafka, nodes, at_ms)
+    told = interest_document(seen.topology, pasts, nodes, at_ms)
     found = []
     for row in told["interest"]:
         attraction = Attraction.parse(row["filter"])
@@ -208,36 +208,14 @@ def interest_items(still: Still, filter_: str, node: str, at_ms: int | None) -> 
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _pasts(
-    still: Still, nodes: Sequence[str], at_ms: int | None
-) -> Iterator[tuple[str, InterestAt]]:
-    """Yield the interest of nodes and of their neighbours."""
-    seen = still.seen
-    wanted = dict.fromkeys(nodes)
-    for name in nodes:
-        wanted |= dict.fromkeys(seen.topology.neighbours(name))
-    for name in wanted:
-        if seen.view.is_unreachable(name):
-            continue  # said beside the list
-        if at_ms is None:
-            yield name, interest_now(seen.view.nodes[name])
-        else:
-            yield name, _interest_then(still, name, at_ms)
-
-
-def _interest_then(still: Still, node: str, at_ms: int) -> InterestAt:
-    seen = still.seen
-    cluster = seen.kafka[seen.topology.nodes[node].kafka]
-    return interest_at(seen.topology, cluster, node, at_ms, still.now_ms)
-
-
 def _subscriptions(still: Still, node: str, at_ms: int | None) -> Sequence[HeldSubscription]:
-    view = still.seen.view
+    seen = still.seen
     if at_ms is None:
-        return subscriptions_now(view.nodes[node])
-    if view.is_unreachable(node):
+        return subscriptions_now(seen.view.nodes[node])
+    if seen.view.is_unreachable(node):
         return ()  # said beside the list
-    return _interest_then(still, node, at_ms).subscriptions
+    cluster = seen.kafka[seen.topology.nodes[node].kafka]
+    return interest_at(seen.topology, cluster, node, at_ms).subscriptions
 
 
 def _ended(still: Still, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:
@@ -302,10 +280,3 @@ def role_items(still: Still) -> tuple[Items, Sequence[str]]:
         (f"{one['tree']} {one['role']} {one['node']} {one['app']}", one) for one in told["roles"]
     )
     return sorted(keyed, key=lambda pair: pair[0]), told["unknown"]
-
-
-def queues_at(still: Still, node: str) -> Sequence[str]:
-    """Return the names of the queues that a node subscribes."""
-    subscriptions = still.seen.view.nodes[node].subscriptions
-    names = {end: None for (end, _), one in subscriptions.items() if one.kind is EndpointKind.QUEUE}
-    return sorted(names)

@@ -73,11 +73,6 @@ class RefusedError(MeshError):
         super().__init__(text)
 
 
-def wrong(where: str, message: str, code: str = "BAD_VALUE") -> ConfigError:
-    """Return the error for one wrong parameter."""
-    return ConfigError([Problem(code=code, message=message, where=where)])
-
-
 def problem(status: int, detail: str, problems: Sequence[Problem] = ()) -> JSONResponse:
     """Return a problem document as the answer."""
     return JSONResponse(

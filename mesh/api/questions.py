@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from mesh.api.live import Still
-from mesh.api.problems import wrong
 from mesh.config.legal import legal_topology_of
-from mesh.config.located import read_document
-from mesh.config.shapes import nearest
-from mesh.core.live_change_limits import unchangeable
-from mesh.errors import ConfigError, Problem
+from mesh.config.located import parse_document
+from mesh.config.nearest import check_node
+from mesh.core.live_change_limits import refuse_unchangeable
+from mesh.errors import wrong_input
 from mesh.model.frames import MessageClass
 from mesh.model.subject import subject_fault
 from mesh.node.explanation import explain
 from mesh.operate.documents.explanations import explanation_document, route_document
 from mesh.operate.documents.messages import trace_document
 from mesh.operate.knowledge import known_nodes
-from mesh.operate.plan import lost_by
+from mesh.operate.plan import refuse_loss
 from mesh.operate.plan_file import plan_document
 from mesh.operate.proposal import plan_on_mesh
 from mesh.operate.trace import Tracer
@@ -31,30 +27,18 @@ PROPOSED = "proposed.yaml"
 """What problems call the file that was sent."""
 
 
-def known_node(still: Still, node: str, where: str) -> str:
-    """Return the name of a node that exists.
-
-    Raises:
-        ConfigError: No node is called that.
-    """
-    nodes = still.seen.topology.nodes
-    if node not in nodes:
-        hint = nearest(node, list(nodes))
-        raise wrong(where, f"no node is called {node[:80]!r}{hint}", "UNKNOWN_NODE")
-    return node
-
-
-def known_link(still: Still, source: str, target: str) -> None:
+def check_link(still: Still, source: str, target: str) -> None:
     """Check that messages go from a node to a neighbour.
 
     Raises:
         ConfigError: They do not.
     """
     topology = still.seen.topology
-    known_node(still, source, "source")
-    known_node(still, target, "target")
+    check_node(topology, source, "source")
+    check_node(topology, target, "target")
     if target not in topology.neighbours(source) or not topology.sends(source, target):
-        raise wrong("link", f"no link leads from {source} to {target}", "UNKNOWN_LINK")
+        text = f"no link leads from {source} to {target}"
+        raise wrong_input("link", text, code="UNKNOWN_LINK")
 
 
 def explained(
@@ -62,14 +46,14 @@ def explained(
 ) -> dict[str, Any]:
     """Return who would get a message now, and why nobody else."""
     if (fault := subject_fault(subject)) is not None:
-        raise wrong("subject", fault)
+        raise wrong_input("subject", fault)
     seen = still.seen
-    known_node(still, source, "from")
+    check_node(still.seen.topology, source, "from")
     given: dict[str, str] = {}
     for header in headers:
         name, equals, value = header.partition("=")
         if not (name and equals):
-            raise wrong("header", f"{header[:80]!r} is no header; write NAME=VALUE")
+            raise wrong_input("header", f"{header[:80]!r} is no header; write NAME=VALUE")
         given.setdefault(name, value)
     known = {
         node: one
@@ -89,10 +73,10 @@ def _beats(still: Still) -> Mapping[str, bool]:
 
 def routed(still: Still, source: str, target: str) -> dict[str, Any]:
     """Return the way from one node to another, or why there is none."""
-    known_node(still, source, "from")
-    known_node(still, target, "to")
+    check_node(still.seen.topology, source, "from")
+    check_node(still.seen.topology, target, "to")
     if source == target:
-        raise wrong("to", f"{target} is where it starts: what is published there stays there")
+        raise wrong_input("to", f"{target} is where it starts: what is published there stays there")
     return route_document(still.seen.topology, source, target)
 
 
@@ -110,27 +94,12 @@ def planned(still: Still, body: bytes, *, allow_delete: bool) -> Mapping[str, An
         ConfigError: The file is wrong or illegal, or a living mesh cannot follow it.
         TransportError: Kafka does not answer.
     """
-    with tempfile.TemporaryDirectory(prefix="mesh-plan-") as folder:
-        file = Path(folder) / PROPOSED
-        file.write_bytes(body)
-        try:
-            document = read_document(file)
-            after = legal_topology_of(document)
-        except ConfigError as error:
-            raise ConfigError(_named(error, f"{folder}/")) from error
+    document = parse_document(body, PROPOSED)
+    after = legal_topology_of(document)
     seen = still.seen
     locate = document.within("spec").where
-    if problems := list(unchangeable(seen.in_force.topology, after, locate)):
-        raise ConfigError(_named(ConfigError(problems), f"{folder}/"))
+    refuse_unchangeable(seen.in_force.topology, after, locate)
     made = plan_on_mesh(seen.in_force, after, seen.view, _beats(still), seen.kafka, node_topics)
-    if not allow_delete and (problems := list(lost_by(made.unread, locate))):
-        raise ConfigError(_named(ConfigError(problems), f"{folder}/"))
+    if not allow_delete:
+        refuse_loss(made.unread, locate)
     return plan_document(made, allow_delete=allow_delete)
-
-
-def _named(error: ConfigError, folder: str) -> Sequence[Problem]:
-    """Return problems that name the file as it was sent, and not where it lay for a moment."""
-    return [
-        replace(one, where=one.where.replace(folder, ""), message=one.message.replace(folder, ""))
-        for one in error.problems
-    ]

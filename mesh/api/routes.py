@@ -14,11 +14,11 @@ from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
 from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, RoleList, answer, page_of
 from mesh.api.live import Live
-from mesh.api.problems import RESPONSES, RefusedError, wrong
-from mesh.api.questions import explained, known_link, known_node, planned, routed, traced
-from mesh.config.shapes import nearest
+from mesh.api.problems import RESPONSES, RefusedError
+from mesh.api.questions import check_link, explained, planned, routed, traced
+from mesh.config.nearest import check_node, nearest
+from mesh.errors import wrong_input
 from mesh.model.frames import MessageClass
-from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault
 from mesh.operate.audit_wall import MINUTES_MAX
 from mesh.operate.trace import SCANNED_MAX
@@ -90,10 +90,10 @@ def only_known_parameters(request: Request) -> None:
     known = [one.alias for one in request.scope["route"].dependant.query_params]
     for name in request.query_params:
         if name == "at" and name not in known:
-            raise wrong("at", "this is told of now only: how it was is not on record")
+            raise wrong_input("at", "this is told of now only: how it was is not on record")
         if name not in known:
             shown = name[:80]
-            raise wrong(shown, f"is no parameter of this path{nearest(shown, known)}")
+            raise wrong_input(shown, f"is no parameter of this path{nearest(shown, known)}")
 
 
 def _listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
@@ -137,7 +137,7 @@ def _add_parts(router: APIRouter, live: Live) -> None:
         """
         still = live.still
         if node:
-            known_node(still, node, "node")
+            check_node(still.seen.topology, node, "node")
         return _listed(request, items.endpoint_items(still, node, still.moment(at)), cursor, limit)
 
 
@@ -161,9 +161,7 @@ def _add_waiting(router: APIRouter, live: Live) -> None:
     ) -> Response:
         """Dead letters of a node, as `mesh dlq` has them: what is known of them, no payloads."""
         still = live.still
-        known_node(still, node, "node")
-        if queue and (name_fault(queue) or queue not in items.queues_at(still, node)):
-            raise wrong("queue", f"{node} has no queue {queue[:80]!r}", "UNKNOWN_QUEUE")
+        check_node(still.seen.topology, node, "node")
         return _listed(request, items.letter_items(still, node, queue, most), cursor, limit)
 
     @router.get("/interest", response_model=ItemList)
@@ -180,9 +178,9 @@ def _add_waiting(router: APIRouter, live: Live) -> None:
         """Who wants what, since when, as `mesh interest` has it; now, or at a moment gone by."""
         still = live.still
         if filter and (fault := filter_fault(filter)) is not None:
-            raise wrong("filter", fault)
+            raise wrong_input("filter", fault)
         if node:
-            known_node(still, node, "node")
+            check_node(still.seen.topology, node, "node")
         found = items.interest_items(still, filter, node, still.moment(at))
         return _listed(request, found, cursor, limit)
 
@@ -235,14 +233,14 @@ def _add_details(router: APIRouter, live: Live) -> None:
     def node(request: Request, node: str, at: At = "") -> Response:
         """One node, its links and its endpoints."""
         still = live.still
-        known_node(still, node, "node")
+        check_node(still.seen.topology, node, "node")
         return answer(request, details.node_document(still, node, still.moment(at)))
 
     @router.get("/links/{source}/{target}", response_model=dict[str, Any])
     def link(request: Request, source: str, target: str, at: At = "") -> Response:
         """One direction of a link: what it carries and for whom, what not and why."""
         still = live.still
-        known_link(still, source, target)
+        check_link(still, source, target)
         return answer(request, details.link_document(still, source, target, still.moment(at)))
 
     @router.get("/audit", response_model=dict[str, Any])

@@ -20,7 +20,7 @@ from mesh.api.app import application
 from mesh.api.feed import Feed
 from mesh.api.guard import LOOPBACK, Access, is_loopback
 from mesh.api.live import Live
-from mesh.errors import ConfigError, Problem
+from mesh.errors import ConfigError, Problem, wrong_input
 from mesh.model.topology import Topology
 from mesh.operate.watch import Watch
 from mesh.transport.port import KafkaCluster
@@ -76,7 +76,7 @@ class Settings:
                 "is no loopback address, so everybody who reaches it could read all: set "
                 "MESH_TOKEN, or name the header of a proxy that logs people in by --user-header"
             )
-            raise ConfigError([Problem(code="NO_TOKEN", message=message, where="--listen")])
+            raise wrong_input("--listen", message, code="NO_TOKEN")
         own = [self.host] if self.host not in ("", "0.0.0.0", "::") else []  # noqa: S104 - compared
         return Access(
             hosts=tuple(dict.fromkeys((*LOOPBACK, *own, *self.allowed_hosts))),

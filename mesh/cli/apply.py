@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mesh.cli import clock
-from mesh.cli.faults import wrong_input
-from mesh.cli.plan import against_mesh, plan_view
-from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.plan import against_mesh, shown
+from mesh.cli.render import Output, OutputOption, render
 from mesh.cli.session import Session, in_force_if_known, named, open_session
 from mesh.cli.target import HERE, Target, is_asked, say
 from mesh.cli.topology import legal_document_or_refused, read_or_refused
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.config.located import Document, Locate
@@ -67,7 +67,7 @@ def apply(
     if abort == (proposed is not None):
         raise wrong_input("--abort", "give either a FILE, or --abort without one")
     if proposed is None:
-        with open_session(target) as seen:
+        with open_session(target, is_look=False) as seen:
             _abort(seen.in_force(), seen, wait, output)
         return
     # What is wrong with the file is told before anybody is asked, and whoever answers.
@@ -78,7 +78,7 @@ def apply(
     how = ApplyOptions(
         name=str(proposed), yes=yes, allow_delete=allow_delete, wait=wait, output=output
     )
-    with open_session(target) as seen:
+    with open_session(target, is_look=False) as seen:
         found = seen.in_force()
         begun = read_begun_last(found, seen)
         if kept and (begun is None or not begun.is_open):
@@ -130,6 +130,7 @@ def put_in_force(
         NotInTimeError: The change was begun and is not done.
     """
     from mesh.operate.draining import FollowedLaneReports
+    from mesh.operate.plan import refuse_loss
 
     with FollowedLaneReports.begun(found.topology, seen.kafka, clock.now_ms) as reports:
         goes_on = begun is not None and begun.is_open
@@ -139,9 +140,10 @@ def put_in_force(
                 found = _found(after, seen)
             _tell_nothing(found, made, how.name, how.output)
             return
-        _refuse_loss(made, locate, allow_delete=how.allow_delete or goes_on)
+        if not (how.allow_delete or goes_on):
+            refuse_loss(made.unread, locate)
         if how.output is Output.TABLE:
-            render(plan_view(made, how.name, allow_delete=how.allow_delete), how.output)
+            render({}, lambda: shown(made, how.name), how.output)
         if _ask(yes=how.yes):
             seen = seen.observed_again()  # who is up may have changed while somebody thought
         begun = _still_so(found, seen)
@@ -205,7 +207,7 @@ def _abort(found: InForce, seen: Session, wait: float | None, output: Output) ->
     ):
         outcome = abort_change(found, begun, means).run(WAIT_S if wait is None else wait)
     text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
-    render(View(data=_as_mapping(outcome), table=lambda: text), output)
+    render(_as_mapping(outcome), lambda: text, output)
 
 
 @contextmanager
@@ -261,14 +263,6 @@ def _refuse_moved_on(document: Document, found: InForce) -> None:
     raise wrong_input(where, message, code=MOVED_ON)
 
 
-def _refuse_loss(made: Plan, locate: Locate, *, allow_delete: bool) -> None:
-    from mesh.errors import ConfigError
-    from mesh.operate.plan import lost_by
-
-    if not allow_delete and (problems := lost_by(made.unread, locate)):
-        raise ConfigError(problems)
-
-
 def _ask(*, yes: bool) -> bool:
     """Have a person agree; say whether there was one to ask."""
     if yes or not is_asked():
@@ -305,9 +299,8 @@ def _as_mapping(outcome: Outcome) -> Mapping[str, object]:
 
 def _tell_nothing(found: InForce, made: Plan, proposed: str, output: Output) -> None:
     data = {"version": found.number, "in_force": True, "ms": 0, "pauses_ms": {}}
-    view = plan_view(made, proposed, allow_delete=False)
     data |= {"restart": [], "deleted": [], "left": []}
-    render(replace(view, data=data), output)
+    render(data, lambda: shown(made, proposed), output)
 
 
 def _tell(outcome: Outcome, made: Plan, deleted: Sequence[Place], output: Output) -> None:
@@ -330,4 +323,4 @@ def _tell(outcome: Outcome, made: Plan, deleted: Sequence[Place], output: Output
         lines.append(f"{len(deleted)} topics were deleted")
     if left:
         lines.append(f"{len(left)} topics that nobody needs any more were left where they are")
-    render(View(data=data, table=lambda: "\n".join(lines)), output)
+    render(data, lambda: "\n".join(lines), output)

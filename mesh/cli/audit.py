@@ -9,14 +9,14 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
 
 if TYPE_CHECKING:
     from mesh.operate.auditing import Audited
 
-EXIT_FOUND = 10
 
 FromOption = Annotated[
     str | None,
@@ -54,8 +54,8 @@ def report(
             None if to_time is None else moment(to_time, now_ms, "--to"),
         )
     data = audit_document(found, now_ms)
-    render(View(data=data, table=lambda: _table(data, limit)), output)
-    raise typer.Exit(0 if data["ok"] else EXIT_FOUND)
+    render(data, lambda: _table(data, limit), output)
+    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
 
 
 def audited(target: Target) -> Audited:
@@ -65,7 +65,7 @@ def audited(target: Target) -> Audited:
         ConfigError: There is no mesh, or it names no Kafka cluster for the audit.
         TransportError: That Kafka cluster does not answer.
     """
-    from mesh.cli.faults import wrong_input
+    from mesh.errors import wrong_input
     from mesh.operate.auditing import read_audit
 
     topology = running_mesh(target).topology
@@ -104,8 +104,8 @@ def status(
         },
         "canaries": sorted(found.canaries, key=lambda one: str(one.get("way"))),
     }
-    render(View(data=data, table=lambda: _status_table(data)), output)
-    raise typer.Exit(0 if data["ok"] else EXIT_FOUND)
+    render(data, lambda: _status_table(data), output)
+    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
 
 
 def _status_table(data: Mapping[str, Any]) -> RenderableType:

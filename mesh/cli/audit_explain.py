@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from mesh.cli import clock, trace
 from mesh.cli.audit import audited
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target
 
@@ -26,8 +26,8 @@ def explain(
 
     Of the first message that it names all records are shown, hop by hop.
     """
-    from mesh.cli.faults import wrong_input
-    from mesh.errors import ConfigError
+    from mesh.errors import ConfigError, wrong_input
+    from mesh.operate.advice import first_id
     from mesh.operate.documents.messages import trace_document
     from mesh.operate.trace import Tracer
 
@@ -42,7 +42,7 @@ def explain(
         with open_session(target, heard=Heard.NOBODY) as mesh:
             tracer = Tracer(mesh.topology, mesh.kafka)
             try:
-                seen = tracer.trace(tracer.find(_first_of(str(id_))))
+                seen = tracer.trace(tracer.find(first_id(str(id_))))
             except ConfigError:
                 continue  # a range of records, parts of a mesh: no message to follow
             way = trace_document(seen)
@@ -54,13 +54,7 @@ def explain(
             parts += ["", "all records of the first message:", trace.table_of(seen, way)]
         return Group(*parts)
 
-    render(View(data=data, table=table), output)
-
-
-def _first_of(id_: str) -> str:
-    """Return the first message of a range `topic/partition/generation/first-last`."""
-    place, _, offsets = id_.rpartition("/")
-    return f"{place}/{offsets.partition('-')[0]}"
+    render(data, table, output)
 
 
 def _lines(one: Mapping[str, Any]) -> list[RenderableType]:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli import clock
-from mesh.cli.audit import EXIT_FOUND
-from mesh.cli.problems import printable
+from mesh.cli.problems import EXIT_NOT_WELL, printable
 from mesh.cli.render import standard_output
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
@@ -107,7 +106,7 @@ def follow(
     ] = False,
 ) -> None:
     """Print findings and certificates from now on, as the auditor writes them, until Ctrl-C."""
-    from mesh.cli.faults import wrong_input
+    from mesh.errors import wrong_input
     from mesh.model.topics import TopicNames
     from mesh.transport.following import Follower
     from mesh.transport.port import TopicPartition
@@ -135,7 +134,7 @@ def _print(follower: Follower, *, as_json: bool, until_found: bool) -> None:
             with standard_output():
                 typer.echo(printable(line))
             if is_fault and until_found:
-                raise typer.Exit(EXIT_FOUND)
+                raise typer.Exit(EXIT_NOT_WELL)
         clock.pause(PULSE_S)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.target import BootstrapOption, Target, addresses_of, topology_of
 
 if TYPE_CHECKING:
@@ -41,17 +41,9 @@ def list_all(output: OutputOption = Output.TABLE) -> None:
         ("*" if one["current"] else "", one["name"], one["file"], _addresses(one["addresses"]))
         for one in found
     ]
-    render(
-        View(
-            data={"contexts": found},
-            table=lambda: (
-                grid(("", "NAME", "FILE", "KAFKA"), rows)
-                if rows
-                else "no contexts; `mesh context add` and `mesh up` make one"
-            ),
-        ),
-        output,
-    )
+    nothing = "no contexts; `mesh context add` and `mesh up` make one"
+    table = lambda: grid(("", "NAME", "FILE", "KAFKA"), rows, nothing)  # noqa: E731
+    render({"contexts": found}, table, output)
 
 
 def use(name: NameArgument, output: OutputOption = Output.TABLE) -> None:
@@ -76,8 +68,8 @@ def show(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a context."""
-    from mesh.cli.faults import wrong_input
     from mesh.config.context import context_named, current_context
+    from mesh.errors import wrong_input
 
     context = current_context() if name is None else context_named(name)
     if context is None:
@@ -90,7 +82,7 @@ def remove(name: NameArgument, output: OutputOption = Output.TABLE) -> None:
     from mesh.config.context import remove_context
 
     remove_context(name)
-    render(View(data={"removed": name}, table=lambda: f"context {name} is forgotten"), output)
+    render({"removed": name}, lambda: f"context {name} is forgotten", output)
 
 
 def _as_mapping(context: Context) -> dict[str, object]:
@@ -111,4 +103,4 @@ def _show(context: Context, output: Output) -> None:
     data = _as_mapping(context)
     rows = [("name", context.name), ("file", context.file)]
     rows += [(f"kafka {name}", address) for name, address in context.addresses.items()]
-    render(View(data=data, table=lambda: grid(("KEY", "VALUE"), rows)), output)
+    render(data, lambda: grid(("KEY", "VALUE"), rows), output)

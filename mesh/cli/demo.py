@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.up import Reporter
+
+if TYPE_CHECKING:
+    from mesh.lab.demo.report import Report
 
 
 def demo(
@@ -36,7 +41,6 @@ def demo(
     """
     import tempfile
 
-    from mesh.cli.demo_tables import tables_of
     from mesh.lab.demo.run import DemoSettings, run_demo
     from mesh.local.class_archive import prepare_kafka
     from mesh.local.stopping import Stopping, run_stoppable, work_folder
@@ -63,7 +67,32 @@ def demo(
         progress("stopped; no process is left")
         if report is None:
             return 0
-        render(View(data=report.data, table=lambda: tables_of(report)), output)
+        render(report.data, lambda: _tables(report), output)
         return report.exit_code
 
     sys.exit(run_stoppable(work, progress=progress))
+
+
+def _tables(report: Report) -> RenderableType:
+    """Return endpoints, links, and what is to be said about them."""
+    data = report.data
+    endpoints, links = data["endpoints"], data["links"]
+    assert isinstance(endpoints, dict)
+    assert isinstance(links, dict)
+    summary = (
+        f"{data['published']:,} messages published, {data['delivered']:,} delivered; "
+        f"{data['certificates']:,} certificates cover {data['certified']:,} deliveries; "
+        f"first delivery after {data['first_delivery_s']} s; {data['memory_mb']:,} MB"
+    )
+    verdict = report.faults or ["nothing missing, nothing doubled, nothing found"]
+    return Group(
+        grid(
+            ("ENDPOINT", "CLASS", "EXPECTED", "DELIVERED", "MISSING", "DUPLICATES"),
+            [(name, *row.values()) for name, row in endpoints.items()],
+        ),
+        grid(
+            ("LINK", "MESSAGES", "FRAMES", "DIRECT", "PER SECOND"),
+            [(name, *row.values()) for name, row in links.items()],
+        ),
+        *(Text(line) for line in (summary, *verdict)),
+    )

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli.link import WhyOption, check_part
-from mesh.cli.problems import EXIT_COULD_NOT_RUN
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.problems import EXIT_COULD_NOT_RUN, EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, Session, open_session
-from mesh.cli.target import HERE, Target, check_node, say
+from mesh.cli.target import HERE, Target, say
+from mesh.config.nearest import check_node
 
 if TYPE_CHECKING:
     from mesh.codec.keys import DisableKey
     from mesh.model.control import Pause
-
-EXIT_WAITING = 10
 
 
 def disable_link(
@@ -77,7 +76,7 @@ def tell_ends(seen: Session, ends: Sequence[DisableKey], why: Pause | None, outp
     rows = [tuple(one.values()) for one in listed]
     names = ("NODE", "NEIGHBOUR", "STATE", "FAULT")
     data = {"ok": not failed, word: listed}
-    render(View(data=data, table=lambda: grid(names, rows)), output)
+    render(data, lambda: grid(names, rows), output)
     for key, fault in failed.items():
         say(f"{key.node} could not be told: {fault}; repeat the command when its Kafka answers")
     return EXIT_COULD_NOT_RUN if failed else 0
@@ -103,13 +102,13 @@ def disable_node(
             rows = [tuple("?" if v is None else v for v in one.values()) for one in waiting]
             names = ("LINK", "TOPIC", "FRAMES WAITING", "MESSAGES WAITING")
             data = {"ok": False, "disabled": [], "waiting": waiting}
-            render(View(data=data, table=lambda: grid(names, rows)), output)
+            render(data, lambda: grid(names, rows), output)
             say(
                 f"refused: guaranteed messages wait on links of {node}, or it cannot be seen "
                 "whether any do; let them be read first, or disable single links by `mesh link "
                 "disable`: then they wait there"
             )
-            raise typer.Exit(EXIT_WAITING)
+            raise typer.Exit(EXIT_NOT_WELL)
         code = tell_ends(seen, _ends(seen, node), Pause(why), output)
     raise typer.Exit(code)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import LOOK_WITHIN_S, open_clusters, running_mesh
-from mesh.cli.target import HERE, Target, check_node
-
-if TYPE_CHECKING:
-    from mesh.model.topology import Topology
-    from mesh.transport.port import KafkaCluster
+from mesh.cli.target import HERE, Target
+from mesh.config.nearest import check_node
 
 MOST_DEFAULT = 1_000
 
@@ -34,15 +30,15 @@ def dlq(
     The records themselves are in the topic that `place` names, cut to 64 kB of value. Nothing is
     deleted here.
     """
-    from mesh.operate.dead_letters import read_letters
+    from mesh.operate.dead_letters import check_queue, read_letters
     from mesh.operate.documents.messages import letter_document
 
-    topology = running_mesh(target, near=node, is_look=True).topology
+    topology = running_mesh(target, near=node).topology
     check_node(topology, node, "NODE")
     home = topology.nodes[node].kafka
     with open_clusters(topology, home, LOOK_WITHIN_S) as kafka:
         if queue:
-            _check_queue(topology, kafka[home], node, queue)
+            check_queue(topology, kafka[home], node, queue, "--queue")
         found = [
             letter_document(letter)
             for letter in read_letters(topology, kafka[home], node, most, queue=queue)
@@ -51,15 +47,4 @@ def dlq(
     rows = [tuple(letter[column] for column in columns) for letter in found]
     names = tuple(column.upper() for column in columns)
     data = {"ok": True, "node": node, "letters": found}
-    render(View(data=data, table=lambda: grid(names, rows, "no dead letters")), output)
-
-
-def _check_queue(topology: Topology, kafka: KafkaCluster, node: str, queue: str) -> None:
-    from mesh.model.names import name_fault
-    from mesh.model.topics import TopicNames
-
-    names = TopicNames(topology.prefix)
-    topics = (names.endpoint(node, queue), names.queue_letters(node, queue))
-    if name_fault(queue) is not None or not kafka.admin().describe(topics):
-        message = f"{node} has no queue {queue!r}; `mesh queue list` has all of them"
-        raise wrong_input("--queue", message, code="UNKNOWN_QUEUE")
+    render(data, lambda: grid(names, rows, "no dead letters"), output)

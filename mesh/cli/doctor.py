@@ -11,10 +11,11 @@ from rich.console import Group, RenderableType
 
 from mesh.cli import clock
 from mesh.cli.doctor_formats import DoctorOutput, nagios_lines, prometheus_lines
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, View, grid, render
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, grid, render
 from mesh.cli.session import open_clusters, open_session
 from mesh.cli.target import HERE, Target, topology_of
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from mesh.operate.doctor.repair import Repair
     from mesh.transport.port import KafkaCluster
 
-EXIT_UNHEALTHY = 10
 _AGAIN_S = 1.0
 
 
@@ -80,7 +80,7 @@ def doctor(
             break
         clock.pause(_AGAIN_S)
     _print(doctor_document(checks, repairs, ok=is_well, dry_run=dry_run), output, every=every)
-    raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
+    raise typer.Exit(0 if is_well else EXIT_NOT_WELL)
 
 
 def _chosen(names: Sequence[str], *, before_start: bool) -> Sequence[Category]:
@@ -140,7 +140,7 @@ def _examination(
         ):
             yield see(topology, kafka, view, dict.fromkeys(topology.nodes, False))
     else:
-        with open_session(target, needs_kafka=False) as seen:
+        with open_session(target, needs_kafka=False, is_look=False) as seen:
             yield see(seen.topology, seen.kafka, seen.view, seen.beats)
 
 
@@ -163,7 +163,7 @@ def _print(data: Mapping[str, Any], output: DoctorOutput, *, every: bool) -> Non
     elif output is DoctorOutput.PROMETHEUS:
         typer.echo("\n".join(prometheus_lines(data["categories"])))
     else:
-        render(View(data=data, table=lambda: _tables(data, every=every)), Output(str(output)))
+        render(data, lambda: _tables(data, every=every), Output(str(output)))
 
 
 def _tables(data: Mapping[str, Any], *, every: bool) -> RenderableType:

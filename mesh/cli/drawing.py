@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.render import Output, View, as_json, console, render, standard_output
+from mesh.cli.render import Output, as_json, console, render, standard_output
 from mesh.cli.target import HERE, Target
 from mesh.cli.topology import topology_in_question
 
@@ -49,8 +49,7 @@ def topology_command(
     found = topology_in_question(path, asked, target)
     match output:
         case Drawing.TEXT:
-            view = View(data={}, table=lambda: as_text(found, min(_WIDTH, console().width)))
-            render(view, Output.TABLE)
+            render({}, lambda: as_text(found, min(_WIDTH, console().width)), Output.TABLE)
             return
         case Drawing.MERMAID:
             text = as_mermaid(found)

@@ -10,7 +10,8 @@ import typer
 from rich.console import RenderableType
 
 from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, say
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from mesh.operate.drills import Planted
     from mesh.transport.port import KafkaCluster
 
-EXIT_NOT_FOUND = 10
 _LOOK_S = 0.1
 
 
@@ -40,24 +40,17 @@ def drill(
 
     Only where the topology in force says `drills: allowed`. Exit code 10: not found in time.
     """
-    from mesh.cli.faults import wrong_input
-    from mesh.config.shapes import nearest
-    from mesh.operate.documents.drills import drill_document
-    from mesh.operate.drills import (
-        Drill,
-        Planter,
-        ends_of,
-        refuse_if_wanted,
-        refuse_unless_allowed,
-    )
+    from mesh.config.nearest import nearest
+    from mesh.errors import wrong_input
+    from mesh.operate.drills import Drill, Planter, ends_of, refuse_if_wanted, refuse_unless_allowed
 
     if name is None:
-        data = {one.value: {"finding": one.finding, "text": one.text} for one in Drill}
-        render(View(data=data, table=_list), output)
+        known = {one.value: {"finding": one.finding, "text": one.text} for one in Drill}
+        render(known, _list, output)
         return
     if name not in list(Drill):
         raise wrong_input("NAME", f"no drill {name!r}{nearest(name, list(Drill))}")
-    with open_session(target, heard=Heard.NOBODY) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         if seen.found is None:
             raise wrong_input(
                 "spec.drills",
@@ -84,9 +77,17 @@ def drill(
                 seconds = (clock.now_ms() - planted.at_ms) / 1000
             finally:
                 planter.clear(Drill(name), ends[1])
-    data = drill_document(planted, found, seconds)
-    render(View(data=data, table=lambda: _told(data)), output)
-    raise typer.Exit(0 if found else EXIT_NOT_FOUND)
+    data: dict[str, Any] = {
+        "drill": planted.drill.value,
+        "endpoint": planted.endpoint,
+        "message": planted.message,
+        "records": list(planted.evidence),
+        "expected": planted.drill.finding,
+        "found": None if found is None else dict(found),
+        "seconds": round(seconds, 2),
+    }
+    render(data, lambda: _told(data), output)
+    raise typer.Exit(0 if found else EXIT_NOT_WELL)
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def _fresh_findings(
     topology: Topology, kafka: Mapping[str, KafkaCluster]
 ) -> Iterator[Callable[[], Iterator[Entry]]]:
     """Follow what the auditor finds from now on."""
-    from mesh.cli.faults import wrong_input
+    from mesh.errors import wrong_input
     from mesh.model.topics import TopicNames
     from mesh.operate.audit_entries import entry_of
     from mesh.transport.following import Follower

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, check_node, is_asked, say
+from mesh.cli.target import HERE, Target, is_asked, say
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 
 def list_endpoints(
@@ -34,7 +35,7 @@ def list_endpoints(
             check_node(seen.topology, node, "--node")
         nodes = [node] if node is not None else list(seen.topology.nodes)
         data = endpoints_document(seen.topology, seen.view, seen.kafka, nodes)
-    render(View(data=data, table=lambda: _table(data)), output)
+    render(data, lambda: _table(data), output)
 
 
 def delete_endpoint(
@@ -56,7 +57,7 @@ def delete_endpoint(
     from mesh.operate.documents.endpoints import unsubscribed_document
     from mesh.operate.unsubscribed import refusals
 
-    with open_session(target, heard=Heard.NOBODY) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
         if seen.view.is_unreachable(node):
             raise wrong_input(node, "its Kafka cluster does not answer", code="NOT_KNOWN")
@@ -77,7 +78,7 @@ def delete_endpoint(
         seen.kafka[seen.topology.nodes[node].kafka].admin().delete(one.topics)
     data = {"ok": True, "deleted": unsubscribed_document(one)}
     text = f"{' and '.join(one.topics)}: deleted"
-    render(View(data=data, table=lambda: text), output)
+    render(data, lambda: text, output)
 
 
 def _table(data: Mapping[str, Any]) -> RenderableType:

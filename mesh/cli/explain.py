@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.faults import wrong_input
 from mesh.cli.publish import ClassOption, class_of, headers_of
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, check_node, topology_of
+from mesh.cli.target import HERE, Target, topology_of
 from mesh.cli.topology import legal_or_refused
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -75,7 +76,7 @@ def explain(
     headers = {name: raw.decode(errors="ignore") for name, raw in reversed(given)}
     told = explain_message(topology, known, subject, source, message_class, headers)
     data = explanation_document(told, unknown)
-    render(View(data=data, table=lambda: _table(told, data)), output)
+    render(data, lambda: _table(told, data), output)
 
 
 def subscriptions_of(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.session import Heard, Session, open_session
-from mesh.cli.target import HERE, Target, check_node, say
+from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.session import Heard, open_session
+from mesh.cli.target import HERE, Target, say
+from mesh.config.nearest import check_node
 from mesh.model.queues import Attraction, is_of_queue, member_of
-
-if TYPE_CHECKING:
-    from mesh.operate.history import InterestAt
-
 
 _CONTROLS = ("static", "local")
 """What the topology says; how long, only `mesh.config` could tell."""
@@ -43,41 +40,20 @@ def interest(
     With --at, what was in force at a moment of the last week. Subscriptions of a node's own
     clients that have ended since then are not shown; what it offered for them is.
     """
-    from mesh.operate.documents.interest import interest_document, node_addresses
-    from mesh.operate.history import moment
+    from mesh.operate.documents.interest import interest_document
+    from mesh.operate.history import interest_around, moment
 
     at_ms = None if at is None else moment(at, clock.wall_ms())
     with open_session(target, heard=Heard.NOBODY) as seen:
         if node is not None:
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)
-        pasts = _pasts(seen, nodes, at_ms)
-        known = node_addresses(seen.view) if addresses else None
+        pasts = interest_around(
+            seen.topology, seen.view, seen.kafka, nodes, at_ms, lambda text: say(f"warning: {text}")
+        )
+        known = seen.view.node_addresses() if addresses else None
         data = interest_document(seen.topology, pasts, nodes, at_ms, addresses=known)
-    render(View(data=data, table=lambda: _table(data["interest"], data["counts"])), output)
-
-
-def _pasts(seen: Session, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, InterestAt]:
-    """Return what these nodes and their neighbours wanted, as far as they can be read."""
-    from mesh.errors import TransportError
-    from mesh.operate.history import interest_at, interest_now
-
-    wanted = dict.fromkeys(nodes)
-    for name in nodes:
-        wanted |= dict.fromkeys(seen.topology.neighbours(name))
-    found: dict[str, InterestAt] = {}
-    for name in wanted:
-        if seen.view.is_unreachable(name):
-            continue  # told already
-        if at_ms is None:
-            found[name] = interest_now(seen.view.nodes[name])
-            continue
-        cluster = seen.kafka[seen.topology.nodes[name].kafka]
-        try:
-            found[name] = interest_at(seen.topology, cluster, name, at_ms, clock.now_ms)
-        except TransportError as exc:
-            say(f"warning: what {name} wants is not known: {exc}")
-    return found
+    render(data, lambda: _table(data["interest"], data["counts"]), output)
 
 
 def _readable(filter_: str, address_of: str | None) -> str:

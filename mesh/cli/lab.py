@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.storm import storm_table, verdict_lines
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, grid, render
 
 if TYPE_CHECKING:
     from mesh.lab.scenario import Scenario
     from mesh.local.stopping import Stopping
-
-EXIT_NOT_OK = 10
 
 
 class BackendName(StrEnum):
@@ -53,8 +51,8 @@ def run(
     scenario = load_scenario(file)
     level = logging.ERROR if backend is BackendName.SIM else logging.WARNING
     result = _result(scenario, backend, history, level)
-    render(View(data=result, table=lambda: _table(result)), output)
-    raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
+    render(result, lambda: _table(result), output)
+    raise typer.Exit(0 if result["ok"] else EXIT_NOT_WELL)
 
 
 def storm(
@@ -82,8 +80,8 @@ def storm(
     # Brokers die on purpose here: what clients say of it would drown the verdict.
     logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
     result = _result(scenario, backend, history, logging.CRITICAL)
-    render(View(data=result, table=lambda: storm_table(result)), output)
-    raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
+    render(result, lambda: _storm_table(result), output)
+    raise typer.Exit(0 if result["ok"] else EXIT_NOT_WELL)
 
 
 def check(
@@ -98,8 +96,8 @@ def check(
     from mesh.lab.checker.judge import check as judged
 
     verdict = judged(read_history(file)).document()
-    render(View(data=verdict, table=lambda: Group(*verdict_lines(verdict))), output)
-    raise typer.Exit(0 if verdict["ok"] else EXIT_NOT_OK)
+    render(verdict, lambda: Group(*_verdict_lines(verdict)), output)
+    raise typer.Exit(0 if verdict["ok"] else EXIT_NOT_WELL)
 
 
 def _result(
@@ -207,9 +205,49 @@ def _table(result: Mapping[str, Any]) -> RenderableType:
         grid(("ENDPOINT", "COUNT", "DISTINCT", "DUPLICATES", "MISSING", "DISORDERED"), endpoints),
         grid(("ENDPOINT", "PATH", "COUNT"), paths),
         grid(("NOT FORWARDED", "COUNT"), reasons),
-        *(() if checker is None else verdict_lines(checker)),
+        *(() if checker is None else _verdict_lines(checker)),
     )
 
 
 def _told(detail: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in detail.items() if value != {})
+
+
+def _storm_table(result: Mapping[str, Any]) -> RenderableType:
+    """Return the verdict on a run with a storm."""
+    errors = [
+        f"step {number}, {step['step']}: {step['detail'].get('error', 'failed')}"
+        for number, step in enumerate(result["steps"])
+        if not step["ok"]
+    ]
+    head = f"{result['name']} on {result['backend']}: {'ok' if result['ok'] else 'NOT OK'}"
+    checker = result.get("checker")
+    if checker is None:
+        return Group(head, *errors, "no verdict: the storm did not come to its end")
+    silence_s = checker["longest_silence_ms"] / 1000
+    return Group(
+        head,
+        *errors,
+        grid(("FAULT", "TIMES"), list(checker["faults"].items())),
+        *_verdict_lines(checker),
+        f"longest silence at an endpoint: {silence_s:.1f} s",
+        f"workers that ended by themselves: {len(checker['workers_fallen'])}",
+        *(f"  {fallen}" for fallen in checker["workers_fallen"]),
+    )
+
+
+def _verdict_lines(checker: Mapping[str, Any]) -> Sequence[str]:
+    """Return the counts and the anomalies of a verdict, a line each."""
+    published = checker["published"]
+    outcomes = f"{published['ok']} acknowledged, {published['failed']} failed or aborted"
+    lines = [
+        f"published: {outcomes}, {published['unknown']} unknown",
+        f"delivered: {checker['delivered']} records; {checker['owed']} were owed",
+    ]
+    if not checker["anomalies"]:
+        return [*lines, "anomalies: none"]
+    lines.append("anomalies:")
+    for one in checker["anomalies"]:
+        lines.append(f"  {one['kind']}: {one['text']}")
+        lines.append(f"    {', '.join(one['ids'])}")
+    return lines

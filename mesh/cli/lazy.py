@@ -68,7 +68,7 @@ class FiniteCommand(TyperCommand):
         for one in self.params:
             value = ctx.params.get(one.name or "")
             if isinstance(value, float) and not isfinite(value):
-                from mesh.cli.faults import wrong_input
+                from mesh.errors import wrong_input
 
                 raise wrong_input(one.opts[0], f"{value} cannot be counted; write a number")
         return super().invoke(ctx)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.stops import AcceptOption, WaitOption, resume_stopped
-from mesh.cli.target import HERE, Target, check_node, say
+from mesh.cli.target import HERE, Target, say
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.codec.keys import PauseKey
@@ -62,7 +63,7 @@ def pause_link(
         keys = keys_of(one, other, source=source, partition=partition)
         write_pauses(seen.topology, seen.kafka, keys, Pause(why))
     data = {"ok": True, "paused": [pause_document(key, why) for key in keys]}
-    render(View(data=data, table=lambda: _table(keys)), output)
+    render(data, lambda: _table(keys), output)
 
 
 def resume_link(

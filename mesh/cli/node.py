@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from mesh.cli.faults import wrong_input
 from mesh.cli.target import addresses_of, check_addresses
-from mesh.errors import StartError
+from mesh.errors import StartError, wrong_input
 
 
 def run(

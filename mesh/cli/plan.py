@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli import clock
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, as_json, render
+from mesh.cli.render import Output, OutputOption, as_json, render
 from mesh.cli.session import Session, in_force_if_known, named, open_session
 from mesh.cli.target import HERE, Target
 from mesh.cli.topology import legal_or_refused
-from mesh.errors import ConfigError
+from mesh.errors import ConfigError, wrong_input
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from mesh.config.located import Locate
     from mesh.model.topology import Topology
     from mesh.operate.in_force import InForce
@@ -59,7 +60,8 @@ def plan(
     Exit codes: 0 no change, 3 changes, 2 the file is illegal or a living mesh cannot follow it.
     """
     from mesh.config.legal import load_legal_topology
-    from mesh.operate.plan import lost_by
+    from mesh.operate.plan import refuse_loss
+    from mesh.operate.plan_file import plan_document
 
     def before() -> Topology | None:
         """Return what the file is to follow, as far as that can be known."""
@@ -80,38 +82,29 @@ def plan(
     else:
         end_ms = clock.now_ms() + within * 1000
         while True:
-            with open_session(target) as seen:
+            with open_session(target, is_look=False) as seen:
                 made = against_mesh(seen.in_force(), seen, topology, locate)
             if made.is_empty or clock.now_ms() >= end_ms:
                 break
             clock.pause(ASK_AGAIN_S)
-    if not allow_delete and (problems := lost_by(made.unread, locate)):
-        raise ConfigError(problems)
-    view = plan_view(made, str(proposed), allow_delete=allow_delete)
+    if not allow_delete:
+        refuse_loss(made.unread, locate)
+    data = plan_document(made, allow_delete=allow_delete)
     if out is not None:
-        _keep(out, view.data)
-    render(view, output)
+        _keep(out, data)
+    render(data, lambda: shown(made, str(proposed)), output)
     raise typer.Exit(0 if made.is_empty else EXIT_CHANGES)
 
 
-def plan_view(made: Plan, proposed: str, *, allow_delete: bool) -> View:
-    """Return a plan as it is shown.
-
-    Args:
-        made: The plan.
-        proposed: Name of the proposed file.
-        allow_delete: Whether unread messages may be lost with their topics.
-    """
+def shown(made: Plan, proposed: str) -> RenderableType:
+    """Return a plan as people read it; `proposed` is what they call its file."""
     from mesh.cli.plan_tables import plan_table
-    from mesh.operate.plan_file import plan_document
 
-    return View(
-        data=plan_document(made, allow_delete=allow_delete),
-        table=lambda: plan_table(made, proposed, named(made.base)),
-    )
+    return plan_table(made, proposed, named(made.base))
 
 
 def _against_file(from_file: Path, topology: Topology, locate: Locate, output: Output) -> Plan:
+    from mesh.core.live_change_limits import refuse_unchangeable
     from mesh.operate.in_force import InForce
     from mesh.operate.plan import compare_topics, make_plan
     from mesh.operate.proposal import topics_of_all
@@ -129,23 +122,12 @@ def against_mesh(found: InForce, seen: Session, topology: Topology, locate: Loca
     Raises:
         ConfigError: A living mesh cannot follow it.
     """
+    from mesh.core.live_change_limits import refuse_unchangeable
     from mesh.operate.proposal import plan_on_mesh
     from mesh.runtime.topics.provision import node_topics
 
     refuse_unchangeable(found.topology, topology, locate)
     return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka, node_topics)
-
-
-def refuse_unchangeable(before: Topology, after: Topology, locate: Locate) -> None:
-    """Raise what a living mesh cannot follow, if there is any of it.
-
-    Raises:
-        ConfigError: Lists all problems.
-    """
-    from mesh.core.live_change_limits import unchangeable
-
-    if problems := list(unchangeable(before, after, locate)):
-        raise ConfigError(problems)
 
 
 def _keep(path: Path, data: Mapping[str, object]) -> None:

@@ -6,15 +6,8 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
-from mesh.cli.render import Output, View, render
-from mesh.errors import (
-    ConfigError,
-    MeshError,
-    NotBegunError,
-    NotInTimeError,
-    OutputError,
-    Problem,
-)
+from mesh.cli.render import Output, render
+from mesh.errors import ConfigError, MeshError, NotBegunError, NotInTimeError, OutputError, Problem
 
 EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
@@ -46,7 +39,7 @@ def report(error: MeshError, output: Output) -> int:
         print_lines(problems)
     else:
         listed = [problem.as_mapping() for problem in problems]
-        render(View(data={"error": listed}, table=lambda: ""), output)
+        render({"error": listed}, lambda: "", output)
     return code
 
 

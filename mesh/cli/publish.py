@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.render import Output, OutputOption, render
 from mesh.cli.session import running_mesh
-from mesh.cli.target import HERE, Target, check_node
+from mesh.cli.target import HERE, Target
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.client import MeshClient
@@ -50,7 +51,7 @@ def publish(
     message_class = class_of(class_)
     subject = named_queue("SUBJECT", subject) if queue else subject
     headers = headers_of(header or [])
-    topology = running_mesh(target, near=node).topology
+    topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")
     with connect(topology, node) as client:
         if message_class is MessageClass.GUARANTEED and client.direct_only_zone is not None:
@@ -73,7 +74,7 @@ def publish(
         accepted = client.flush()
     data = {"node": node, "subject": subject, "class": str(message_class), "published": accepted}
     noun = "message" if accepted == 1 else "messages"
-    render(View(data=data, table=lambda: f"{accepted} {noun} accepted at {node}"), output)
+    render(data, lambda: f"{accepted} {noun} accepted at {node}", output)
 
 
 def _publish_all(

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.faults import wrong_input
 from mesh.cli.interrupt import interruptible
+from mesh.cli.problems import EXIT_NOT_WELL
 from mesh.cli.publish import NodeOption
-from mesh.cli.render import Output, OutputOption, View, grid, render, standard_output
+from mesh.cli.render import Output, OutputOption, grid, render, standard_output
 from mesh.cli.session import Heard, open_session, running_mesh
-from mesh.cli.subscribe import EXIT_LAGGING, print_message
-from mesh.cli.target import HERE, Target, check_node, say
+from mesh.cli.subscribe import print_message
+from mesh.cli.target import HERE, Target, say
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.client import MeshClient
@@ -48,7 +50,7 @@ def list_queues(
         for one in data["queues"]
     ]
     columns = ("QUEUE", "POLICY", "HOME", "MEMBERS (CONSUMERS)", "CONSUMERS", "WAITING")
-    render(View(data=data, table=lambda: grid(columns, rows, nothing)), output)
+    render(data, lambda: grid(columns, rows, nothing), output)
 
 
 def show_queue(
@@ -59,7 +61,7 @@ def show_queue(
     """Show one queue, member by member, and where what waits was published."""
     from rich.console import Group
 
-    from mesh.config.shapes import nearest
+    from mesh.config.nearest import nearest
     from mesh.model.names import fold
     from mesh.operate.documents.queues import queue_document
     from mesh.operate.queues import queue_statuses
@@ -86,13 +88,7 @@ def show_queue(
         for member in found["members"]
     ]
     columns = ("NODE", "KIND", "CONSUMERS", "MOVERS", "WAITING", "FROM", "DEAD", "FILTERS")
-    render(
-        View(
-            data={"ok": True, **found},
-            table=lambda: Group(_summary(found), grid(columns, rows)),
-        ),
-        output,
-    )
+    render({"ok": True, **found}, lambda: Group(_summary(found), grid(columns, rows)), output)
 
 
 def consume_queue(
@@ -119,7 +115,7 @@ def consume_queue(
     """
     from mesh.client import SubjectError, connect
 
-    topology = running_mesh(target, near=node).topology
+    topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")
     done = 0
     heard_s = time.monotonic()
@@ -143,12 +139,12 @@ def consume_queue(
             if is_interrupted():
                 say(f"{done} messages")
         consumer.close()
-    raise typer.Exit(EXIT_LAGGING if count is not None and done < count else 0)
+    raise typer.Exit(EXIT_NOT_WELL if count is not None and done < count else 0)
 
 
 def _look_at(client: MeshClient, node: str, queue: str) -> None:
     """Refuse what is no queue; say that nobody has subscribed one: it may come later."""
-    from mesh.config.shapes import nearest
+    from mesh.config.nearest import nearest
     from mesh.model.control import EndpointKind
 
     kinds = {endpoint: one.kind for (endpoint, _), one in client.subscribed().items()}

@@ -1,4 +1,4 @@
-"""One way to print: every command makes a view, and `-o` decides how it looks."""
+"""One way to print: every command gives data and a table, and `-o` decides how it looks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -33,29 +32,24 @@ OutputOption = Annotated[
 """The option that every command takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """The result of a command.
-
-    Attributes:
-        data: What scripts get: mappings, lists and plain values.
-        table: Makes what people get; called only for them.
-    """
-
-    data: Mapping[str, object]
-    table: Callable[[], RenderableType]
-
-
-def render(view: View, output: Output) -> None:
-    """Print a view on standard output.
+def render(data: Mapping[str, object], table: Callable[[], RenderableType], output: Output) -> None:
+    """Print a result on standard output.
 
     A terminal gets colours unless NO_COLOR is set; a pipe gets plain text.
+
+    Args:
+        data: What scripts get: mappings, lists and plain values.
+        table: Makes what people get; called only for them.
+        output: For whom it is.
 
     Raises:
         OutputError, BrokenPipeError: As for `standard_output`.
     """
     with standard_output():
-        _write(view, output)
+        if output is Output.TABLE:
+            console().print(table())
+        else:
+            _write(_for_scripts(data, output), output)
 
 
 @contextmanager
@@ -80,11 +74,7 @@ def standard_output() -> Iterator[None]:
         raise OutputError(f"standard output cannot be written: {exc.strerror}") from exc
 
 
-def _write(view: View, output: Output) -> None:
-    if output is Output.TABLE:
-        console().print(view.table())
-        return
-    text = _for_scripts(view.data, output)
+def _write(text: str, output: Output) -> None:
     if sys.stdout.isatty():
         from rich.syntax import Syntax
 

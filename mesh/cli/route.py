@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import HERE, Target, check_node
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.target import HERE, Target
 from mesh.cli.topology import topology_in_question
-
-EXIT_NO_WAY = 10
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 
 def route(
@@ -39,8 +39,8 @@ def route(
         raise wrong_input("B", f"{to} is A itself: what is published there stays there")
     data = route_document(topology, source, to)
     is_reached = data["reached"]
-    render(View(data=data, table=lambda: _way_table(data) if is_reached else data["text"]), output)
-    raise typer.Exit(0 if is_reached else EXIT_NO_WAY)
+    render(data, lambda: _way_table(data) if is_reached else data["text"], output)
+    raise typer.Exit(0 if is_reached else EXIT_NOT_WELL)
 
 
 def _way_table(data: Mapping[str, Any]) -> RenderableType:

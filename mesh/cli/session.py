@@ -97,7 +97,7 @@ def open_session(
     *,
     needs_kafka: bool = True,
     heard: Heard = Heard.EACH,
-    is_look: bool | None = None,
+    is_look: bool = True,
 ) -> Iterator[Session]:
     """Open the mesh that a command line names, by what is in force there.
 
@@ -107,8 +107,7 @@ def open_session(
         target: Options of the command.
         needs_kafka: Whether there is nothing to tell without a single Kafka cluster.
         heard: Whose heartbeats are waited for.
-        is_look: Whether nothing is changed, so that brokers are not waited for as long; if left
-            out, who does not hear each node only looks.
+        is_look: Whether nothing is changed: brokers that are slow are left out soon, and shown so.
 
     Raises:
         ConfigError: There is no mesh, or an option is wrong.
@@ -120,8 +119,7 @@ def open_session(
     from mesh.view.mesh_view import MeshView
 
     stated = target.stated()
-    looks = heard is not Heard.EACH if is_look is None else is_look
-    answer_within_s = LOOK_WITHIN_S if looks else None
+    answer_within_s = LOOK_WITHIN_S if is_look else None
     with ExitStack() as opened:
         kafka: dict[str, KafkaCluster] = {}
         pool = opened.enter_context(ThreadPoolExecutor(max_workers=THREADS_MAX))
@@ -161,15 +159,13 @@ def open_session(
         )
 
 
-def running_mesh(
-    target: Target, *, near: str | None = None, is_look: bool | None = None
-) -> Running:
+def running_mesh(target: Target, *, near: str | None = None, is_look: bool = True) -> Running:
     """Return what is in force in the mesh that a command line names; nothing else is read.
 
     Args:
         target: Options of the command.
         near: A node whose Kafka cluster alone is asked: whoever publishes there needs no other.
-        is_look: As for `open_session`; if left out, who is near no node only looks.
+        is_look: As for `open_session`.
 
     Raises:
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
@@ -180,10 +176,9 @@ def running_mesh(
     stated = target.stated()
     topology = stated.topology
     home = topology.nodes.get(near or "")
-    looks = near is None if is_look is None else is_look
-    patience = LOOK_WITHIN_S if looks else None
+    patience = LOOK_WITHIN_S if is_look else None
     with open_clusters(topology, None if home is None else home.kafka, patience) as kafka:
-        records = _records_side_by_side(kafka, topology.prefix)
+        records = _records_of(kafka, topology.prefix)
     found = highest_of(records)
     if near is None:
         for fault in records.silent.values():
@@ -283,7 +278,7 @@ def _record_or_file(record: Callable[[], InForce | None], *, is_needed: bool) ->
         return None
 
 
-def _records_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
+def _records_of(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
     """Return the records of all Kafka clusters; several dead ones are waited for but once.
 
     Whoever may publish but not read `mesh.config` finds no record and goes by the file.
@@ -293,20 +288,14 @@ def _records_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Rec
         ProtocolError: A record was written by a newer version.
     """
     from mesh.errors import TransportUnavailableError
-    from mesh.operate.in_force import Records, read_records
+    from mesh.operate.in_force import read_records
 
-    with ThreadPoolExecutor(max_workers=max(1, len(kafka))) as pool:
-        asked = [pool.submit(read_records, {name: one}, prefix) for name, one in kafka.items()]
-        parts = [one.result() for one in asked]
-    silent = {name: fault for part in parts for name, fault in part.silent.items()}
-    denied = [name for part in parts for name in part.denied]
-    if silent and len(silent) == len(kafka) and len(denied) < len(silent):
+    with ThreadPoolExecutor(max_workers=THREADS_MAX) as pool:
+        records = read_records(kafka, prefix, pool)
+    silent = records.silent
+    if silent and len(silent) == len(kafka) and len(records.denied) < len(silent):
         raise TransportUnavailableError(next(iter(silent.values())))
-    return Records(
-        found={name: record for part in parts for name, record in part.found.items()},
-        silent=silent,
-        denied=denied,
-    )
+    return records
 
 
 def _reachable(found: Topology, stated: Stated) -> Topology:

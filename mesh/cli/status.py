@@ -10,14 +10,13 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.target import HERE, Target
 
 if TYPE_CHECKING:
     from mesh.operate.proof import Proof
-
-EXIT_UNHEALTHY = 10
 
 
 def status(
@@ -36,8 +35,8 @@ def status(
         data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
         proof = proof_document(_proof(seen, wall_ms))
     data = {**data, "proof": proof}
-    render(View(data=data, table=lambda: _status_table(data)), output)
-    raise typer.Exit(0 if data["ok"] else EXIT_UNHEALTHY)
+    render(data, lambda: _status_table(data), output)
+    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
 
 
 def _proof(seen: Session, wall_ms: int) -> Proof:
@@ -186,8 +185,8 @@ def links(
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
         data = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
-    render(View(data=data, table=lambda: _links_table(data["links"])), output)
-    raise typer.Exit(0 if data["ok"] else EXIT_UNHEALTHY)
+    render(data, lambda: _links_table(data["links"]), output)
+    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
 
 
 _LINK_COLUMNS = {

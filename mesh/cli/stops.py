@@ -9,15 +9,16 @@ import typer
 from rich.console import Group
 
 from mesh.cli import clock
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, Session, open_session
-from mesh.cli.target import HERE, Target, check_node
+from mesh.cli.target import HERE, Target
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.operate.stops import StoppedSource
 
-EXIT_STOPPED = 10
 
 AcceptOption = Annotated[
     bool, typer.Option("--accept-gap", help="Accept the loss of exactly what is shown.")
@@ -91,8 +92,8 @@ def resume_stopped(
         "stopped": [stopped_document(one) for one in left],
         "accepted": [stopped_document(one) for one in found if accept_gap and one not in left],
     }
-    render(View(data=data, table=_table(what, found, left, accept_gap)), output)
-    return EXIT_STOPPED if left else 0
+    render(data, _table(what, found, left, accept_gap), output)
+    return EXIT_NOT_WELL if left else 0
 
 
 def _table(

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from mesh.cli.faults import wrong_input
 from mesh.cli.link import WhyOption
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, check_node, say
+from mesh.cli.target import HERE, Target, say
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 FilterArgument = Annotated[
     str, typer.Argument(metavar="FILTER", help="Which subjects, as in a subscription.")
@@ -89,10 +90,5 @@ def list_subjects(
 def _show(found: list[dict[str, Any]], word: str, output: Output) -> None:
     rows = [tuple(one.values()) for one in found]
     columns = (f"{word.upper()} AT", "FILTER", "WHY")
-    render(
-        View(
-            data={"ok": True, word: found},
-            table=lambda: grid(columns, rows, "no subject is paused"),
-        ),
-        output,
-    )
+    data = {"ok": True, word: found}
+    render(data, lambda: grid(columns, rows, "no subject is paused"), output)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli.faults import wrong_input
 from mesh.cli.interrupt import interruptible
+from mesh.cli.problems import EXIT_NOT_WELL
 from mesh.cli.publish import ClassOption, NodeOption, class_of, named_queue
-from mesh.cli.render import Output, OutputOption, View, render, standard_output
+from mesh.cli.render import Output, OutputOption, render, standard_output
 from mesh.cli.session import running_mesh
-from mesh.cli.target import HERE, Target, check_node, say
+from mesh.cli.target import HERE, Target, say
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 from mesh.model.control import EndpointKind
 from mesh.model.queues import QueuePolicy
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from mesh.client import Deliveries, MeshClient, ReceivedMessage
     from mesh.model.topology import Topology
 
-EXIT_LAGGING = 10
 LEASE_MAX_S = 2_147_483_647
 _LOOK_S = 0.2
 
@@ -87,7 +88,7 @@ def subscribe(
         if kind is EndpointKind.CHANNEL:
             raise wrong_input("FILTER", "is missing: write what the endpoint wants, as in 'acme/>'")
         filter_ = named_queue("--endpoint", endpoint)
-    topology = running_mesh(target, near=node).topology
+    topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")
     code = 0
     with connect(topology, node) as client:
@@ -111,7 +112,7 @@ def subscribe(
         code = _acknowledged(client, data, wait, timeout, output, is_last=not prints)
         if kind is EndpointKind.QUEUE and wait and (why := client.refusal(endpoint)):
             say(f"refused by {node}: {why}")
-            code = EXIT_LAGGING
+            code = EXIT_NOT_WELL
         elif prints:
             code = _follow(topology, stream, count, timeout, output) or code
     raise typer.Exit(code)
@@ -133,7 +134,7 @@ def unsubscribe(
     from mesh.client import SubjectError, connect
     from mesh.model.subject import check_filter
 
-    topology = running_mesh(target, near=node).topology
+    topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")
     with connect(topology, node) as client:
         try:
@@ -207,9 +208,9 @@ def _acknowledged(
             told["known_everywhere"] = False
             told["open_links"] = _arrows(exc.open_links)
             text += f", {exc}"
-            code = EXIT_LAGGING
+            code = EXIT_NOT_WELL
     if is_last:
-        render(View(data=told, table=lambda: text), output)
+        render(told, lambda: text, output)
     else:
         say(text)
     return code
@@ -239,7 +240,7 @@ def _follow(
                 heard_s = time.monotonic()
             elif count is not None and time.monotonic() - heard_s > timeout_s:
                 say(f"{printed} of {count} messages came; nothing more for {timeout_s:g} s")
-                return EXIT_LAGGING
+                return EXIT_NOT_WELL
         if is_interrupted():
             say(f"{printed} messages")
     return 0
@@ -253,7 +254,7 @@ def print_message(topology: Topology, message: ReceivedMessage, output: Output) 
         sys.stdout.write(json.dumps(data) + "\n")
     elif output is Output.YAML:
         sys.stdout.write("---\n")
-        render(View(data=data, table=lambda: ""), output)
+        render(data, lambda: "", output)
     else:
         key = "" if message.key is None else f" key={_text(message.key)!r}"
         headers = "".join(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.faults import wrong_input
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
@@ -181,20 +181,6 @@ def addresses_of(options: Sequence[str]) -> dict[str, str]:
                 f"{name} is {found[name]} already; leave one out, or write {name}=HOST:PORT,...",
             )
     return found
-
-
-def check_node(topology: Topology, node: str, where: str) -> str:
-    """Return the name of a node that exists.
-
-    Raises:
-        ConfigError: No node is called that.
-    """
-    from mesh.config.shapes import nearest
-
-    if node not in topology.nodes:
-        hint = nearest(node, list(topology.nodes))
-        raise wrong_input(where, f"no node is called {node!r}{hint}", code="UNKNOWN_NODE")
-    return node
 
 
 def is_asked() -> bool:

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from mesh.cli import clock
 from mesh.cli.interrupt import interruptible
 from mesh.cli.problems import printable
-from mesh.cli.render import Output, OutputOption, View, console, grid, render
+from mesh.cli.render import Output, OutputOption, console, grid, render
 from mesh.cli.session import quiet_client_library, running_mesh
 from mesh.cli.target import HERE, Target
 
@@ -58,7 +58,7 @@ def top(
     finally:
         watch.close()
     if not is_live:
-        render(View(data=data, table=lambda: _table(data, lines)), output)
+        render(data, lambda: _table(data, lines), output)
 
 
 def _look_on(watch: Watch, count: int, lines: int, *, is_live: bool) -> Mapping[str, Any]:

@@ -10,8 +10,9 @@ import typer
 from rich.console import RenderableType
 
 from mesh.cli.problems import EXIT_WRONG_INPUT, print_lines
-from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import Target, check_node
+from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.target import Target
+from mesh.config.nearest import check_node
 from mesh.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
             (len(topology.links), "link"),
         )
     )
-    render(View(data={"legal": True, "problems": []}, table=lambda: summary), output)
+    render({"legal": True, "problems": []}, lambda: summary, output)
 
 
 def walks(file: FileArgument, source: SourceOption, output: OutputOption = Output.TABLE) -> None:
@@ -45,7 +46,7 @@ def walks(file: FileArgument, source: SourceOption, output: OutputOption = Outpu
     found = walks_from(topology, source)
     reached = {node: [list(walk.nodes) for walk in found[node]] for node in sorted(found)}
     data = {"source": source, "reached": reached}
-    render(View(data=data, table=lambda: _walks_table(reached)), output)
+    render(data, lambda: _walks_table(reached), output)
 
 
 def schema(output: OutputOption = Output.JSON) -> None:
@@ -53,7 +54,7 @@ def schema(output: OutputOption = Output.JSON) -> None:
     from mesh.config.topology_file import topology_schema
 
     data = topology_schema()
-    render(View(data=data, table=lambda: ""), Output.JSON if output is Output.TABLE else output)
+    render(data, lambda: "", Output.JSON if output is Output.TABLE else output)
 
 
 def _walks_table(reached: Mapping[str, Sequence[Sequence[str]]]) -> RenderableType:
@@ -107,7 +108,7 @@ def _refuse(problems: Sequence[Problem], output: Output) -> NoReturn:
         print_lines(problems)
     else:
         listed = [problem.as_mapping() for problem in problems]
-        render(View(data={"legal": False, "problems": listed}, table=lambda: ""), output)
+        render({"legal": False, "problems": listed}, lambda: "", output)
     raise typer.Exit(EXIT_WRONG_INPUT)
 
 

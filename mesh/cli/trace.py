@@ -8,14 +8,13 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, say
 
 if TYPE_CHECKING:
     from mesh.operate.trace import Trace
-
-EXIT_NOT_FOUND = 10
 
 
 def trace(
@@ -51,8 +50,8 @@ def trace(
     if not found.is_found:
         say(f"{data['id']}: {_absence(found)}")
     if found.is_found or output is not Output.TABLE:
-        render(View(data=data, table=lambda: table_of(found, data)), output)
-    raise typer.Exit(0 if found.is_found else EXIT_NOT_FOUND)
+        render(data, lambda: table_of(found, data), output)
+    raise typer.Exit(0 if found.is_found else EXIT_NOT_WELL)
 
 
 def _absence(found: Trace) -> str:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mesh.cli.faults import wrong_input
-from mesh.cli.target import addresses_of
-from mesh.model.topology import Topology
+from mesh.cli.target import addresses_of, check_addresses
 
 
 def up(
@@ -45,7 +42,8 @@ def up(
     from mesh.operate.founding import OtherInForceError
 
     topology = load_legal_topology(file)
-    addresses = known_addresses(topology, bootstrap or [])
+    check_addresses(bootstrap or [], topology)
+    addresses = addresses_of(bootstrap or [])
     progress = Reporter()
 
     def work(stopping: Stopping) -> int:
@@ -82,19 +80,3 @@ class Reporter:
         """Write one line."""
         sys.stderr.write(f"{time.monotonic() - self._started_s:6.1f} s  {message}\n")
         sys.stderr.flush()
-
-
-def known_addresses(topology: Topology, options: list[str]) -> Mapping[str, str]:
-    """Return `--bootstrap` options as a mapping.
-
-    Raises:
-        ConfigError: One has another form or names no Kafka cluster of the topology.
-    """
-    addresses = addresses_of(options)
-    for name in addresses:
-        if name not in topology.kafka:
-            known = ", ".join(topology.kafka)
-            raise wrong_input(
-                f"--bootstrap {name}", f"the topology has no Kafka cluster {name}; it has {known}"
-            )
-    return addresses

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli import clock
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import Output, OutputOption, render
 from mesh.cli.session import Session, open_session
-from mesh.cli.target import HERE, Target, check_node
+from mesh.cli.target import HERE, Target
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-EXIT_LAGGING = 10
 _LOOK_S = 0.2
 
 
@@ -37,7 +38,7 @@ def wait(
     """
     if version is not None and node is None:
         raise wrong_input("--version", "a version is of one node; give its name, mesh wait NODE")
-    with open_session(target, is_look=True) as seen:
+    with open_session(target) as seen:
         if node is not None:
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)
@@ -57,8 +58,8 @@ def wait(
         ]
     )
     data = {"ok": is_known, "versions": wanted, "laggards": late, "down": down}
-    render(View(data=data, table=lambda: text), output)
-    raise typer.Exit(0 if is_known else EXIT_LAGGING)
+    render(data, lambda: text, output)
+    raise typer.Exit(0 if is_known else EXIT_NOT_WELL)
 
 
 def _wait(seen: Session, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:

@@ -6,21 +6,29 @@ file. Spec: DESIGN 3, UM-8, UM-9, EMS-13, K28.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
 
-from mesh.cli.faults import wrong_input
-from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.apply import ApplyOptions, put_in_force, read_begun_last
+from mesh.cli.plan import against_mesh, shown
+from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session, running_mesh
-from mesh.cli.target import HERE, Target, check_node
-from mesh.cli.zone_change import ZoneOptions, put_edit_in_force
-from mesh.cli.zone_tables import list_table, show_table
-from mesh.cli.zone_words import names_of, pairs_of
+from mesh.cli.target import HERE, Target
+from mesh.config.nearest import check_node
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
+    from mesh.errors import Problem
     from mesh.model.topology import Topology
+    from mesh.operate.apply import PendingChange
+    from mesh.operate.in_force import InForce
+
+Edit = Callable[["Topology"], Mapping[str, object]]
+"""The topology in force -> the spec that is wanted instead."""
 
 ZoneArgument = Annotated[str, typer.Argument(metavar="ZONE", help="Its name, not its title.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -91,7 +99,7 @@ def create(
         "to": to,
         "filter": filter_,
         "hops": hops,
-        "nodes": None if nodes is None else names_of(nodes),
+        "nodes": None if nodes is None else _names_of(nodes),
     }
     zone = {key: value for key, value in said.items() if value is not None}
     refuse_impossible(name, zone)
@@ -99,14 +107,17 @@ def create(
     def edit(before: Topology) -> Mapping[str, object]:
         if links is None:
             return with_zone(before, name, zone)
-        pairs = pairs_of(before, "--links", links.split(","))
+        pairs = _pairs_of(before, "--links", links.split(","))
         return with_zone(before, name, {**zone, "links": [list(pair) for pair in pairs]})
 
-    asked = ZoneOptions(
-        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
-        target=target, output=output,
-    )  # fmt: skip
-    put_edit_in_force(f"zone create {name}", edit, asked)
+    how = ApplyOptions(
+        name=f"mesh zone create {name}",
+        yes=yes,
+        allow_delete=allow_delete,
+        wait=wait,
+        output=output,
+    )
+    _put_in_force(edit, how, target, dry_run=dry_run)
 
 
 def delete(
@@ -129,11 +140,14 @@ def delete(
             raise wrong_input(f"zone {zone}", message, code="ALLOW_DELETE")
         return without_zone(before, zone)
 
-    asked = ZoneOptions(
-        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
-        target=target, output=output,
-    )  # fmt: skip
-    put_edit_in_force(f"zone delete {zone}", edit, asked)
+    how = ApplyOptions(
+        name=f"mesh zone delete {zone}",
+        yes=yes,
+        allow_delete=allow_delete,
+        wait=wait,
+        output=output,
+    )
+    _put_in_force(edit, how, target, dry_run=dry_run)
 
 
 def add(
@@ -155,19 +169,18 @@ def add(
 
     def edit(before: Topology) -> Mapping[str, object]:
         if kind is not None and zone not in before.zones:
-            pairs = pairs_of(before, "--link", link or [])
+            pairs = _pairs_of(before, "--link", link or [])
             what = {"links": [list(pair) for pair in pairs]} if link else {"nodes": nodes or []}
             return with_zone(before, zone, {"kind": kind, **what})
         if link:
-            return with_links(before, zone, pairs_of(before, "--link", link))
+            return with_links(before, zone, _pairs_of(before, "--link", link))
         return with_nodes(before, zone, nodes or [])
 
     _one_of(nodes, link)
-    asked = ZoneOptions(
-        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
-        target=target, output=output,
-    )  # fmt: skip
-    put_edit_in_force(f"zone add {zone}", edit, asked)
+    how = ApplyOptions(
+        name=f"mesh zone add {zone}", yes=yes, allow_delete=allow_delete, wait=wait, output=output
+    )
+    _put_in_force(edit, how, target, dry_run=dry_run)
 
 
 def remove(
@@ -186,15 +199,18 @@ def remove(
 
     def edit(before: Topology) -> Mapping[str, object]:
         if link:
-            return without_links(before, zone, pairs_of(before, "--link", link))
+            return without_links(before, zone, _pairs_of(before, "--link", link))
         return without_nodes(before, zone, nodes or [])
 
     _one_of(nodes, link)
-    asked = ZoneOptions(
-        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
-        target=target, output=output,
-    )  # fmt: skip
-    put_edit_in_force(f"zone remove {zone}", edit, asked)
+    how = ApplyOptions(
+        name=f"mesh zone remove {zone}",
+        yes=yes,
+        allow_delete=allow_delete,
+        wait=wait,
+        output=output,
+    )
+    _put_in_force(edit, how, target, dry_run=dry_run)
 
 
 def rename(
@@ -209,11 +225,10 @@ def rename(
     """Give a zone another title. Its name is its identity and stays; nobody pauses."""
     from mesh.config.zone_edits import retitled
 
-    asked = ZoneOptions(
-        yes=yes, allow_delete=False, dry_run=dry_run, wait=wait,
-        target=target, output=output,
-    )  # fmt: skip
-    put_edit_in_force(f"zone rename {zone}", lambda before: retitled(before, zone, title), asked)
+    how = ApplyOptions(
+        name=f"mesh zone rename {zone}", yes=yes, allow_delete=False, wait=wait, output=output
+    )
+    _put_in_force(lambda before: retitled(before, zone, title), how, target, dry_run=dry_run)
 
 
 def list_zones(
@@ -237,7 +252,7 @@ def list_zones(
         if node is None or node in zone.nodes
     ]
     data = {"mesh": topology.name, "version": found.number, "zones": zones}
-    render(View(data=data, table=lambda: list_table(zones)), output)
+    render(data, lambda: _list_table(zones), output)
 
 
 def show(
@@ -254,9 +269,151 @@ def show(
         one = zone_of(found.topology, zone)
         states = [ends_document(seen.view, seen.beats, link) for link in one.links]
         data = {**zone_document(found.topology, one), "version": found.number, "states": states}
-    render(View(data=data, table=lambda: show_table(data)), output)
+    render(data, lambda: _show_table(data), output)
 
 
 def _one_of(nodes: list[str] | None, links: list[str] | None) -> None:
     if bool(nodes) == bool(links):
         raise wrong_input("NODE", "name either nodes, or links with --link A-B")
+
+
+def _list_table(zones: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return one line per zone."""
+    names = ("ZONE", "TITLE", "KIND", "EXCLUSIVE", "ACTIVE", "MEMBERS", "LINKS")
+    return grid(names, [_row(zone) for zone in zones], "no zones")
+
+
+def _row(zone: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        zone["zone"],
+        zone["title"],
+        f"{zone['kind']}, direct-only" if zone["direct_only"] else zone["kind"],
+        "yes" if zone["exclusive"] else "",
+        "yes" if zone["active"] else "no",
+        _members(zone),
+        len(zone["links"]),
+    )
+
+
+def _members(zone: Mapping[str, Any]) -> str:
+    join = zone["join"]
+    if join is not None:
+        return f"{join['from']} to {join['to']}: {join['filter']}"
+    clusters = zone["clusters"]
+    return ", ".join(
+        f"{node} (cluster {clusters[node]})" if node in clusters else node for node in zone["nodes"]
+    )
+
+
+def _show_table(zone: Mapping[str, Any]) -> RenderableType:
+    """Return a zone with its links."""
+    rows = [
+        ("-".join(one["link"]), *(f"{node}: {state}" for node, state in one["states"].items()))
+        for one in zone["states"]
+    ]
+    parts: list[RenderableType] = [_list_table([zone])]
+    parts.append(grid(("LINK", "AS ONE END SEES IT", "AS THE OTHER DOES"), rows))
+    return Group(*parts)
+
+
+def _names_of(text: str) -> list[str]:
+    """Return the names of a list with commas; spaces around them do not count."""
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _pairs_of(topology: Topology, option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return links written `a-b`, or `a:b` where hyphens in names leave it open.
+
+    Args:
+        topology: Whose nodes are meant.
+        option: Where they were written.
+        texts: The links.
+
+    Raises:
+        ConfigError: One names no two nodes, or could mean several links.
+    """
+    return [_pair(topology, option, text.strip()) for text in texts if text.strip()]
+
+
+def _pair(topology: Topology, option: str, text: str) -> tuple[str, str]:
+    where = f"{option} {text}"
+    if ":" in text:
+        one, _, other = text.partition(":")
+        found = [(one, other)]
+    else:
+        cuts = [at for at, letter in enumerate(text) if letter == "-"]
+        found = [(text[:at], text[at + 1 :]) for at in cuts]
+    known = [(a, b) for a, b in found if a in topology.nodes and b in topology.nodes]
+    if len(known) == 1:
+        return known[0]
+    if known:
+        a, b = known[0]
+        raise wrong_input(where, f"could mean several links; write it with a colon, as in {a}:{b}")
+    nodes = ", ".join(list(topology.nodes)[:8]) + (", ..." if len(topology.nodes) > 8 else "")
+    raise wrong_input(where, f"is no link of two nodes; write A-B, of {nodes}", code="UNKNOWN_NODE")
+
+
+def _put_in_force(edit: Edit, how: ApplyOptions, target: Target, *, dry_run: bool) -> None:
+    """Put an edited topology in force, or show the plan of it.
+
+    Args:
+        edit: Makes the spec that is wanted of the topology in force.
+        how: What was asked for.
+        target: Which mesh.
+        dry_run: Whether nothing is changed.
+
+    Raises:
+        ConfigError: It is refused, as for `put_in_force`; nothing was changed.
+        NotBegunError: As for `put_in_force`.
+        NotInTimeError: As for `put_in_force`.
+    """
+    from mesh.config.zone_edits import place_in_spec
+    from mesh.operate.plan import refuse_loss
+    from mesh.operate.plan_file import plan_document
+
+    with open_session(target, is_look=False) as seen:
+        found = seen.in_force()
+        begun = read_begun_last(found, seen)
+        after = _wanted(found, begun, edit, how.output)
+        if not dry_run:
+            put_in_force(found, seen, after, begun, place_in_spec, how)
+            return
+        made = against_mesh(found, seen, after, place_in_spec)
+        if not how.allow_delete:
+            refuse_loss(made.unread, place_in_spec)
+        data = plan_document(made, allow_delete=how.allow_delete)
+        render(data, lambda: shown(made, how.name), how.output)
+
+
+def _wanted(found: InForce, begun: PendingChange | None, edit: Edit, output: Output) -> Topology:
+    """Return the legal topology that an edit leads to.
+
+    A change that was left when some Kafka clusters had it in force already is gone on with by the
+    same command, although what it wants is there by now.
+
+    Raises:
+        ConfigError: The edit cannot be made, or leads to none that is legal.
+    """
+    from mesh.config.legal import legal_topology_from
+    from mesh.config.published import published_text
+    from mesh.config.zone_edits import place_in_spec
+    from mesh.errors import ConfigError
+
+    before = found.topology
+    try:
+        return legal_topology_from(edit(before), place_in_spec, name=before.name, since=before)
+    except ConfigError as error:
+        if begun is None or not begun.is_open or begun.change.topology != published_text(before):
+            raise ConfigError(_in_one_line(error.problems, output)) from error
+        return before
+
+
+def _in_one_line(problems: Sequence[Problem], output: Output) -> Sequence[Problem]:
+    """Return the first of several loops for people: one edit of one zone ends them all."""
+    from mesh.core.legality import ILLEGAL
+
+    loops = sum(problem.code == ILLEGAL for problem in problems)
+    if output is not Output.TABLE or loops < max(2, len(problems)):
+        return problems
+    message = f"{problems[0].message}, which ends {loops - 1} more such loops"
+    return [replace(problems[0], message=message)]

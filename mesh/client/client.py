@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import Self, TypeVar
 from weakref import WeakSet
 
@@ -23,14 +22,13 @@ from mesh.client.refusals import refusal
 from mesh.client.roles import Roles
 from mesh.client.subscribed import Subscriptions
 from mesh.codec.keys import subscription_key
+from mesh.config.nearest import check_node
 from mesh.config.published import published_topology
-from mesh.config.shapes import nearest
 from mesh.core.direct_only import direct_only_zone_of
 from mesh.errors import (
     ConfigError,
     LaggardsError,
     NotPublishedError,
-    Problem,
     SubjectError,
     TransportDeniedError,
     TransportError,
@@ -84,16 +82,10 @@ def connect(topology: Topology, node: str) -> MeshClient:
         ConfigError: No node of that name, its Kafka cluster has no address, or a secret that it
             wants cannot be had. Those of other Kafka clusters need not be had here.
     """
-    _check_node(topology, node)
+    check_node(topology, node, "node")
     client = MeshClient(topology, node, open_around(topology, node))
     client.begin_renewing()
     return client
-
-
-def _check_node(topology: Topology, node: str) -> None:
-    if node not in topology.nodes:
-        message = f"no node is called {node!r}{nearest(node, list(topology.nodes))}"
-        raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="node")])
 
 
 class MeshClient:
@@ -119,7 +111,7 @@ class MeshClient:
         now_ms: Callable[[], int] = _now_ms,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        _check_node(topology, node)
+        check_node(topology, node, "node")
         self._topology = topology
         self._node = node
         self._all = kafka
@@ -324,7 +316,7 @@ class MeshClient:
         )
         value = encoded(subscription)
         self._require(self._names.clients(self._node))
-        self._subscriptions.check_kind(self._node, endpoint, subscription)
+        self._subscriptions.check(self._node, endpoint, subscription)
         key = subscription_key(endpoint, filter_)
         # What is renewed meanwhile would stand in the topic after the newer word.
         before = self._leases.drop(key)
@@ -567,10 +559,5 @@ class MeshClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()

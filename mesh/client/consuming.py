@@ -16,12 +16,7 @@ from dataclasses import dataclass, field
 from mesh.client.awaited import READ_S, AwaitedTopic
 from mesh.codec.dead_letters import dead_letter_record
 from mesh.core.redelivery import Share
-from mesh.errors import (
-    SubjectError,
-    TransportError,
-    TransportMovedError,
-    TransportUnavailableError,
-)
+from mesh.errors import SubjectError, TransportError, TransportMovedError, TransportUnavailableError
 from mesh.model.names import fold, name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames

@@ -12,8 +12,8 @@ from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address
 
 
-class Application(Protocol):
-    """Who sends and answers.
+class Speaker(Protocol):
+    """An application that is heard by its node.
 
     Attributes:
         app: Its name.
@@ -23,6 +23,10 @@ class Application(Protocol):
 
     def say(self, said: AppSaid) -> None:
         """Write a record for the node."""
+
+
+class Application(Speaker, Protocol):
+    """Who sends and answers."""
 
     def deadline(self, timeout_s: float) -> int:
         """Return the moment until which somebody waits."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -28,47 +27,13 @@ from mesh.client.role_messages import Call, RoleMessage, RoleReply
 from mesh.client.role_news import News, Wanted
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
-from mesh.codec.tree_apps import (
-    encode_lease,
-    encode_said,
-    encode_wish,
-    lease_key,
-    role_key,
-)
+from mesh.codec.tree_apps import encode_lease, encode_said, encode_wish, lease_key, role_key
 from mesh.codec.tree_events import decode_event
-from mesh.errors import (
-    DecodeError,
-    SubjectError,
-    TransportDeniedError,
-    TransportUnavailableError,
-)
+from mesh.errors import DecodeError, SubjectError, TransportDeniedError, TransportUnavailableError
+from mesh.model import tree_apps
 from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.model.tree_apps import (
-    LEASE_MS,
-    Answered,
-    AppSaid,
-    AppTold,
-    Delivered,
-    ExclusiveCleared,
-    Expired,
-    NewsOf,
-    Refused,
-    RoleKey,
-    RoleLost,
-    RoleTaken,
-    RoleWish,
-    RoutesAsked,
-    RoutesTold,
-    SendWanted,
-    Served,
-    Snooped,
-    SnoopEnded,
-    SnoopWanted,
-    TreeEvicted,
-    content_bytes,
-)
 from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.tree_nodes import NODES, NodeSeen, decode_node
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, tree_id
@@ -106,7 +71,7 @@ class Roles:
         node: str,
         app: str,
         *,
-        lease_s: float = LEASE_MS / 1000,
+        lease_s: float = tree_apps.LEASE_MS / 1000,
         now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
         pause: Callable[[float], None] = time.sleep,
         is_new: bool = True,
@@ -137,7 +102,7 @@ class Roles:
         self._wishes = RoleWishes(self.app, self._write_role)
         self._calls: dict[str, Call] = {}
         self._messages: deque[RoleMessage] = deque()
-        self._told_routes: dict[str, RoutesTold] = {}
+        self._told_routes: dict[str, tree_apps.RoutesTold] = {}
         self._watches = Watches()
         self._wanted = Wanted(self.app)
         self._writer: Writer | None = None
@@ -199,12 +164,7 @@ class Roles:
     def __enter__(self) -> Self:
         return self.open() if self._writer is None else self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
     # -- roles ----------------------------------------------------------------------------
@@ -236,11 +196,13 @@ class Roles:
             RoleRefusedError: Somebody else holds it alone, for example.
             TimeoutError: The node has not said so in time.
         """
-        wish = RoleWish(_address(tree, role), exclusive, extent, protocol, is_polite=polite)
+        wish = tree_apps.RoleWish(
+            _address(tree, role), exclusive, extent, protocol, is_polite=polite
+        )
         return self.add_all([(tree, wish)], timeout_s=timeout_s)[0]
 
     def add_all(
-        self, wishes: Iterable[tuple[str, RoleWish]], *, timeout_s: float = TIMEOUT_S
+        self, wishes: Iterable[tuple[str, tree_apps.RoleWish]], *, timeout_s: float = TIMEOUT_S
     ) -> list[InstanceId]:
         """Take several roles, each on a tree by name or UUID, in one go; raises as `add` does."""
         wanted = list(wishes)
@@ -265,13 +227,13 @@ class Roles:
 
     def clear(self, tree: str, role: str) -> None:
         """End whoever holds a role alone, dead or alive: before taking over from one who died."""
-        self.say(ExclusiveCleared(self.app, _address(tree, role)))
+        self.say(tree_apps.ExclusiveCleared(self.app, _address(tree, role)))
 
     def evict(self, tree: str) -> None:
         """Have the node forget the routes of a tree, as when its cache is full."""
-        self.say(TreeEvicted(self.app, _address(tree, "any").tree))
+        self.say(tree_apps.TreeEvicted(self.app, _address(tree, "any").tree))
 
-    def routes(self, tree: str, role: str, *, timeout_s: float = TIMEOUT_S) -> RoutesTold:
+    def routes(self, tree: str, role: str, *, timeout_s: float = TIMEOUT_S) -> tree_apps.RoutesTold:
         """Return what the node knows of the way to a role.
 
         Raises:
@@ -280,7 +242,7 @@ class Roles:
         """
         self._sent += 1
         call = f"{self._word}-{self._sent}"
-        self.say(RoutesAsked(self.app, call, _address(tree, role)))
+        self.say(tree_apps.RoutesAsked(self.app, call, _address(tree, role)))
         deadline = self.deadline(timeout_s)
         while call not in self._told_routes:
             self.wait_until(deadline, "no word of routes")
@@ -288,7 +250,7 @@ class Roles:
 
     # -- the mesh ------------------------------------------------------------------------
 
-    def listen(self, *news: NewsOf | str) -> None:
+    def listen(self, *news: tree_apps.NewsOf | str) -> None:
         """Have `listener` told of more than concerns this application itself. Spec: 7.4, 8.
 
         Args:
@@ -304,7 +266,7 @@ class Roles:
         for wanted in self._wanted.begin(news):
             self.say(wanted)
 
-    def stop_listening(self, *news: NewsOf | str) -> None:
+    def stop_listening(self, *news: tree_apps.NewsOf | str) -> None:
         """Hear no more of what `listen` asked for; raises as that does."""
         for wanted in self._wanted.end(news):
             self.say(wanted)
@@ -348,7 +310,7 @@ class Roles:
             SubjectError: A name is none.
         """
         id_ = _address(tree, "any").tree if tree else None
-        wanted = SnoopWanted(self.app, id_, protocol, holds)
+        wanted = tree_apps.SnoopWanted(self.app, id_, protocol, holds)
         self._watches.begin(wanted, watcher)
         self.say(wanted)
 
@@ -356,7 +318,7 @@ class Roles:
         """Watch no more what `snoop` named so; what waits goes on."""
         id_ = _address(tree, "any").tree if tree else None
         self._watches.end(id_, protocol)
-        self.say(SnoopEnded(self.app, id_, protocol))
+        self.say(tree_apps.SnoopEnded(self.app, id_, protocol))
 
     # -- sending and receiving ------------------------------------------------------------
 
@@ -400,7 +362,9 @@ class Roles:
         address = _address(tree, role)
         self._sent += 1
         name = f"{self._word}-{self._sent}"
-        self.say(SendWanted(self.app, name, address, payload, header, options, iid, protocol))
+        self.say(
+            tree_apps.SendWanted(self.app, name, address, payload, header, options, iid, protocol)
+        )
         call = Call(name, timeout_s, _roles=self)
         if one_way:
             call.replies.append(RoleReply(ReplyKind.END, None, is_last=True))
@@ -408,7 +372,7 @@ class Roles:
             self._calls[name] = call
         return call
 
-    def say(self, said: AppSaid) -> None:
+    def say(self, said: tree_apps.AppSaid) -> None:
         """Write a record for the node.
 
         Raises:
@@ -417,7 +381,7 @@ class Roles:
         """
         for what in ("payload", "header"):
             check_bytes(what, getattr(said, what, None))
-        if (size := content_bytes(said)) > self._bytes_max:
+        if (size := tree_apps.content_bytes(said)) > self._bytes_max:
             raise SubjectError(f"{size} bytes; at most {self._bytes_max} are allowed")
         writer = self._open_writer()
         key, value = encode_said(said)
@@ -490,39 +454,39 @@ class Roles:
 
     # -- records --------------------------------------------------------------------------
 
-    def _take(self, told: AppTold) -> None:
+    def _take(self, told: tree_apps.AppTold) -> None:
         match told:
-            case Delivered():
+            case tree_apps.Delivered():
                 self._messages.append(self._message(told))
-            case Answered():
+            case tree_apps.Answered():
                 data = told.items[0] if told.items else None
                 payload = data if told.kind is ReplyKind.DATA else None
                 self._reply(
                     told.call,
                     RoleReply(told.kind, payload, told.is_last, told.items, told.cause),
                 )
-            case Snooped():
+            case tree_apps.Snooped():
                 self._watches.show(told, self)
-            case RoleTaken():
+            case tree_apps.RoleTaken():
                 self._wishes.take(told)
                 if told.is_granted:
                     self._listen(told)
-            case RoleLost():
+            case tree_apps.RoleLost():
                 self._wishes.lose(told.address)
                 self._listen(told)
-            case Refused():
+            case tree_apps.Refused():
                 self._take_refusal(told)
-            case Served():
+            case tree_apps.Served():
                 self._serve(told)
-            case Expired():
+            case tree_apps.Expired():
                 self._say_all_again()
-            case RoutesTold():
+            case tree_apps.RoutesTold():
                 if told.call.startswith(self._word):
                     self._told_routes[told.call] = told
             case _:
                 self._listen(told)
 
-    def _message(self, told: Delivered) -> RoleMessage:
+    def _message(self, told: tree_apps.Delivered) -> RoleMessage:
         return RoleMessage(
             told.address,
             told.payload,
@@ -543,7 +507,7 @@ class Roles:
         if reply.is_last:
             del self._calls[name]
 
-    def _take_refusal(self, told: Refused) -> None:
+    def _take_refusal(self, told: tree_apps.Refused) -> None:
         if told.call in self._calls:
             self._calls.pop(told.call).refusal = told
         elif told.address is None:
@@ -551,7 +515,7 @@ class Roles:
         else:
             self._wishes.refuse(told)
 
-    def _serve(self, told: Served) -> None:
+    def _serve(self, told: tree_apps.Served) -> None:
         """Take note of who serves; a new incarnation knows nothing of what was sent before."""
         self._answered = told.hello or self._answered
         if self._epoch is not None and self._epoch != told.epoch:
@@ -562,7 +526,7 @@ class Roles:
         self._epoch = told.epoch
 
     def _watch_again(self) -> None:
-        again: list[AppSaid] = [*self._watches.wanted(), *self._wanted.again()]
+        again: list[tree_apps.AppSaid] = [*self._watches.wanted(), *self._wanted.again()]
         for wanted in again:
             self.say(wanted)
 
@@ -580,7 +544,7 @@ class Roles:
         value = encode_lease(self._lease_ms, hello)
         self._open_writer().produce(self._names.roles(self._node), value, lease_key(self.app), 0)
 
-    def _write_role(self, key: RoleKey, wish: RoleWish | None) -> None:
+    def _write_role(self, key: tree_apps.RoleKey, wish: tree_apps.RoleWish | None) -> None:
         topic = self._names.roles(self._node)
         self._open_writer().produce(topic, encode_wish(wish), role_key(key), 0)
 

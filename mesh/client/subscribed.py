@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from mesh.codec.keys import parse_subscription_key
 from mesh.codec.subscriptions import decode_subscription
-from mesh.errors import OtherKindError, ProtocolError
+from mesh.errors import OtherKindError, ProtocolError, SubjectError
 from mesh.model.control import Subscription
+from mesh.model.names import fold
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
 
@@ -48,15 +49,24 @@ class Subscriptions:
                 continue  # the node itself counts and logs what it cannot read
         return self._found
 
-    def check_kind(self, node: str, endpoint: str, asked: Subscription) -> None:
-        """Refuse what the node would only log: an endpoint has one kind and one class. Spec: K13.
+    def check(self, node: str, endpoint: str, asked: Subscription) -> None:
+        """Refuse a second name of an endpoint, and another kind or class of it.
 
         Raises:
+            SubjectError: An endpoint has this name already, written with other capitals.
             OtherKindError: The endpoint is something else already.
             TransportError: The Kafka cluster does not answer.
+
+        Spec: K13, DESIGN 3.
         """
         found = self.refresh()
         known = next((one for (name, _), one in found.items() if name == endpoint), None)
+        alike = next((name for name, _ in found if fold(name) == fold(endpoint)), endpoint)
+        if known is None and alike != endpoint:
+            raise SubjectError(
+                f"{endpoint} at {node} would be a second {alike}: names are the same whatever "
+                f"their case; nothing was changed; subscribe {alike}, or name another endpoint"
+            )
         if known is None or (known.kind, known.message_class) == (asked.kind, asked.message_class):
             return
         raise OtherKindError(

@@ -11,23 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
-from mesh.model.tree_apps import AppSaid, Resumed, Snooped, SnoopWanted
+from mesh.client.role_messages import Speaker
+from mesh.model.tree_apps import Resumed, Snooped, SnoopWanted
 from mesh.model.trees import TreeId
-
-
-class Speaker(Protocol):
-    """Who watches.
-
-    Attributes:
-        app: Its name.
-    """
-
-    app: str
-
-    def say(self, said: AppSaid) -> None:
-        """Write a record for the node."""
 
 
 class Verdict(StrEnum):

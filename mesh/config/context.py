@@ -15,8 +15,8 @@ from pathlib import Path
 
 from platformdirs import user_config_dir
 
-from mesh.config.shapes import nearest
-from mesh.errors import ConfigError, Problem
+from mesh.config.nearest import nearest
+from mesh.errors import wrong_input
 from mesh.model.names import name_fault
 
 VARIABLE = "MESH_CONTEXT"
@@ -120,7 +120,8 @@ def previous_context(*, folder: Path | None = None) -> Context:
     """
     stored = _load(folder)
     if not stored.previous:
-        raise _problem("NO_CONTEXT", "none was selected before: `mesh context use NAME`", "context")
+        text = "none was selected before: `mesh context use NAME`"
+        raise wrong_input("context", text, code="NO_CONTEXT")
     return _known(stored, stored.previous, "context")
 
 
@@ -156,7 +157,7 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
 
 def _add(stored: _Stored, context: Context) -> None:
     if (fault := name_fault(context.name)) is not None:
-        raise _problem("BAD_NAME", fault, "context")
+        raise wrong_input("context", fault, code="BAD_NAME")
     stored.contexts[context.name] = replace(context, file=context.file.absolute())
 
 
@@ -173,7 +174,7 @@ def _known(stored: _Stored, name: str, where: str) -> Context:
     if name in stored.contexts:
         return stored.contexts[name]
     hint = nearest(name, list(stored.contexts)) or "; `mesh context add` and `mesh up` make one"
-    raise _problem("UNKNOWN_CONTEXT", f"no context is called {name!r}{hint}", where)
+    raise wrong_input(where, f"no context is called {name!r}{hint}", code="UNKNOWN_CONTEXT")
 
 
 def _load(folder: Path | None) -> _Stored:
@@ -183,8 +184,8 @@ def _load(folder: Path | None) -> _Stored:
     except FileNotFoundError:
         return _Stored({}, selected="", previous="")
     except OSError as exc:
-        raise _problem(
-            "UNREADABLE", f"cannot be read: {exc.strerror}; check its rights", str(path)
+        raise wrong_input(
+            str(path), f"cannot be read: {exc.strerror}; check its rights", code="UNREADABLE"
         ) from exc
     try:
         data = json.loads(text)
@@ -194,8 +195,8 @@ def _load(folder: Path | None) -> _Stored:
         }
         return _Stored(contexts, str(data["selected"]), str(data.get("previous", "")))
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
-        raise _problem(
-            "UNREADABLE", "is no list of contexts; remove it and select one anew", str(path)
+        raise wrong_input(
+            str(path), "is no list of contexts; remove it and select one anew", code="UNREADABLE"
         ) from exc
 
 
@@ -219,10 +220,6 @@ def _store(stored: _Stored, folder: Path | None) -> None:
             json.dump(data, file, indent=2)
         fresh.replace(path)
     except OSError as exc:
-        raise _problem(
-            "UNWRITABLE", f"cannot be written: {exc.strerror}; check its rights", str(path)
+        raise wrong_input(
+            str(path), f"cannot be written: {exc.strerror}; check its rights", code="UNWRITABLE"
         ) from exc
-
-
-def _problem(code: str, message: str, where: str) -> ConfigError:
-    return ConfigError([Problem(code=code, message=message, where=where)])

@@ -26,7 +26,7 @@ from ruamel.yaml.events import (
 )
 
 from mesh.config.scalars import plain_value
-from mesh.errors import ConfigError, Problem
+from mesh.errors import ConfigError, Problem, wrong_input
 
 FILE_BYTES_MAX = 1024 * 1024
 """A thousand nodes with all their links, as `mesh export -o json` writes them."""
@@ -102,12 +102,12 @@ def read_document(path: str | Path) -> Document:
         with Path(path).open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
-        raise _refusal("NO_FILE", "no such file; check the path", name) from None
+        raise wrong_input(name, "no such file; check the path", code="NO_FILE") from None
     except IsADirectoryError:
-        raise _refusal("IS_DIRECTORY", "is a directory; name a file", name) from None
+        raise wrong_input(name, "is a directory; name a file", code="IS_DIRECTORY") from None
     except (OSError, ValueError) as exc:
         reason = (isinstance(exc, OSError) and exc.strerror) or str(exc)
-        raise _refusal("UNREADABLE", f"cannot be read: {reason}; check it", name) from exc
+        raise wrong_input(name, f"cannot be read: {reason}; check it", code="UNREADABLE") from exc
     return parse_document(data, name)
 
 
@@ -119,15 +119,15 @@ def parse_document(data: bytes, name: str) -> Document:
     """
     if len(data) > FILE_BYTES_MAX:
         message = f"is larger than {FILE_BYTES_MAX // 1024} KiB; split it or remove what is surplus"
-        raise _refusal("TOO_LARGE", message, name)
+        raise wrong_input(name, message, code="TOO_LARGE")
     if data.startswith(b"\xef\xbb\xbf"):
         message = "starts with a byte order mark at byte 0; save it as UTF-8 without one"
-        raise _refusal("NOT_UTF8", message, name)
+        raise wrong_input(name, message, code="NOT_UTF8")
     try:
         text = data.decode()
     except UnicodeDecodeError as exc:
         message = f"is not UTF-8 at byte {exc.start}; save it as UTF-8"
-        raise _refusal("NOT_UTF8", message, name) from exc
+        raise wrong_input(name, message, code="NOT_UTF8") from exc
     builder = _Builder(name=name)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
@@ -135,21 +135,16 @@ def parse_document(data: bytes, name: str) -> Document:
     except MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        what = exc.problem or exc.context or "not YAML"
-        raise _refusal("SYNTAX", f"not valid YAML: {_one_line(what)}; correct it", place) from exc
+        what = _one_line(exc.problem or exc.context or "not YAML")
+        raise wrong_input(place, f"not valid YAML: {what}; correct it", code="SYNTAX") from exc
     except (YAMLError, ValueError, OverflowError) as exc:  # an escape may name no character
-        raise _refusal(
-            "SYNTAX", f"not valid YAML: {_one_line(str(exc))}; correct it", name
-        ) from exc
+        what = _one_line(str(exc))
+        raise wrong_input(name, f"not valid YAML: {what}; correct it", code="SYNTAX") from exc
     if builder.problems:
         raise ConfigError(builder.problems)
     if builder.root is None:
-        raise _refusal("EMPTY", "has no settings; write at least apiVersion and kind", name)
+        raise wrong_input(name, "has no settings; write at least apiVersion and kind", code="EMPTY")
     return Document(name=name, value=builder.root, marks=builder.marks)
-
-
-def _refusal(code: str, message: str, where: str) -> ConfigError:
-    return ConfigError([Problem(code=code, message=message, where=where)])
 
 
 def _one_line(text: str) -> str:

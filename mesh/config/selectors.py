@@ -9,7 +9,8 @@ from pydantic import Field
 
 from mesh.config.conditions import condition_fault
 from mesh.config.located import KeyPath, Locate
-from mesh.config.shapes import StrictModel, nearest
+from mesh.config.nearest import nearest
+from mesh.config.shapes import StrictModel
 from mesh.errors import Problem
 from mesh.model.selectors import Selector
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, TypeVar, Union, get_args, get_origin
 from unicodedata import category
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from mesh.config.located import KeyPath, Locate
+from mesh.config.nearest import nearest
 from mesh.config.scalars import DURATION_RULE
 from mesh.errors import Problem
 
@@ -54,24 +54,6 @@ _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 OneLine = Annotated[str, BeforeValidator(_one_line)]
 """Text that people read: it steers no terminal, and turns nothing that stands beside it."""
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Return `; did you mean x?`, or what there is to choose from, or nothing.
-
-    Args:
-        word: What was written.
-        known: What could have been meant.
-    """
-    lowered = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.5)
-    if found:
-        return f"; did you mean {lowered[found[0]]}?"
-    listed = sorted(known)
-    if not listed:
-        return ""
-    shown = ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
-    return f"; known here: {shown}"
 
 
 def check_shape(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from mesh.config.control_rules import controls_of
+from mesh.config.controls import controls_of
 from mesh.config.kafka_options import option_text
 from mesh.config.located import Document, Locate, dotted, read_document
-from mesh.config.queue_models import queue_of
+from mesh.config.queues import queue_of
 from mesh.config.scalars import duration_s
 from mesh.config.selectors import selectors_of
 from mesh.config.shapes import check_shape, shown

@@ -9,18 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from mesh.config.control_models import InterestSpec
-from mesh.config.queue_models import QueueSpec
+from mesh.config.controls import InterestSpec
+from mesh.config.queues import QueueSpec
 from mesh.config.selectors import SelectorSpec
 from mesh.config.shapes import OneLine, StrictModel
 from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
 from mesh.model.names import NAME_PATTERN
-from mesh.model.topology import (
-    ANY,
-    KEEP_DEFAULT_S,
-    MESSAGE_BYTES_DEFAULT,
-    QUARANTINE_AFTER_DEFAULT,
-)
+from mesh.model.topology import ANY, KEEP_DEFAULT_S, MESSAGE_BYTES_DEFAULT, QUARANTINE_AFTER_DEFAULT
 
 MESSAGE_BYTES_MAX = 100_000_000
 LANES_MAX = 64

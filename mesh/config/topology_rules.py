@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from mesh.config.control_rules import interest_problems
+from mesh.config.controls import interest_problems
 from mesh.config.exclusive import exclusive_faults
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import KeyPath, Locate
-from mesh.config.queue_rules import queue_faults
+from mesh.config.nearest import nearest
+from mesh.config.queues import queue_faults
 from mesh.config.scalars import DURATION_RULE, duration_s
 from mesh.config.selectors import selector_problems
-from mesh.config.shapes import nearest
 from mesh.errors import Problem
 from mesh.model.names import fold, name_fault, prefix_fault
 from mesh.model.subject import filter_fault
@@ -121,6 +121,19 @@ class _Checker:
     def _note(self, code: str, message: str, path: KeyPath) -> None:
         self.problems.append(Problem(code=code, message=message, where=self.locate(path)))
 
+    def _refuse_keys(
+        self, entries: Entries, keys: Sequence[str], message: str, path: KeyPath
+    ) -> None:
+        for key in keys:
+            if key in entries:
+                self._note("CONFLICTING_KEYS", f"{message}; remove it", (*path, key))
+
+    def _duration(self, entries: Entries, key: str, path: KeyPath) -> None:
+        text = entries.get(key)
+        if isinstance(text, str) and not duration_s(text):
+            message = f"{text[:60]!r} is no duration above 0; write {DURATION_RULE}"
+            self._note("WRONG_VALUE", message, (*path, key))
+
     def _names(self, section: str, entries: Entries) -> None:
         seen: dict[str, str] = {}
         for name in entries:
@@ -178,11 +191,7 @@ class _Checker:
         if kind == ZoneKind.JOIN:
             self._join(name, zone)
             return
-        for key in _JOIN_KEYS:
-            if key in zone:
-                self._note(
-                    "CONFLICTING_KEYS", "only joins have this key; remove it", ("zones", name, key)
-                )
+        self._refuse_keys(zone, _JOIN_KEYS, "only joins have this key", ("zones", name))
         by_nodes, by_links = "nodes" in zone, "links" in zone
         if kind in ZoneKind.__members__.values():
             self._form(name, ZoneKind(str(kind)), by_nodes=by_nodes, by_links=by_links)
@@ -269,17 +278,12 @@ class _Checker:
         if "link" not in limit:
             message = "say what it is of, with link: [A, B] or endpoint: NAME"
             self._note("MISSING_KEY", message, ("limits", index))
-        for key in ("node", "bytes", "age"):
-            if key in limit:
-                message = "only limits of endpoints have this key; remove it"
-                self._note("CONFLICTING_KEYS", message, ("limits", index, key))
+        of_endpoints = "only limits of endpoints have this key"
+        self._refuse_keys(limit, ("node", "bytes", "age"), of_endpoints, ("limits", index))
         if limit.get("whenFull") == WhenFull.DEAD_LETTER:
             message = "what waits for a neighbour is never given up; write reject or stop"
             self._note("WRONG_VALUE", message, ("limits", index, "whenFull"))
-        age = limit.get("outboxAge")
-        if isinstance(age, str) and not duration_s(age):
-            message = f"{age[:60]!r} is no duration above 0; write {DURATION_RULE}"
-            self._note("WRONG_VALUE", message, ("limits", index, "outboxAge"))
+        self._duration(limit, "outboxAge", ("limits", index))
         has_outbox = "outboxBytes" in limit or "outboxAge" in limit
         if not has_outbox and "bytesPerSecond" not in limit:
             message = "limits nothing; give bytesPerSecond, outboxBytes or outboxAge"
@@ -295,19 +299,14 @@ class _Checker:
     def _endpoint_limit(self, limit: Entries, index: int) -> None:
         """Check one limit of an endpoint; whether there is such an endpoint, only clients know."""
         path = ("limits", index)
-        for key in ("link", "bytesPerSecond", "outboxBytes", "outboxAge"):
-            if key in limit:
-                message = "only limits of links have this key; remove it"
-                self._note("CONFLICTING_KEYS", message, (*path, key))
+        of_links = ("link", "bytesPerSecond", "outboxBytes", "outboxAge")
+        self._refuse_keys(limit, of_links, "only limits of links have this key", path)
         endpoint, node = limit["endpoint"], limit.get("node", ANY)
         if isinstance(endpoint, str) and endpoint != ANY and (fault := name_fault(endpoint)):
             self._note("BAD_NAME", fault, (*path, "endpoint"))
         if isinstance(node, str) and node != ANY:
             self._known(node, self.nodes, "node", (*path, "node"))
-        age = limit.get("age")
-        if isinstance(age, str) and not duration_s(age):
-            message = f"{age[:60]!r} is no duration above 0; write {DURATION_RULE}"
-            self._note("WRONG_VALUE", message, (*path, "age"))
+        self._duration(limit, "age", path)
         if "bytes" not in limit and "age" not in limit:
             self._note("WRONG_VALUE", "limits nothing; give bytes or age", path)
         if limit.get("whenFull") == WhenFull.DEAD_LETTER and endpoint == ANY:
@@ -334,10 +333,7 @@ class _Checker:
         if zone.get("exclusive") is True:
             message = "a join is never exclusive, for its ends are in zones besides; remove it"
             self._note("CONFLICTING_KEYS", message, (*path, "exclusive"))
-        for key in ("nodes", "links"):
-            if key in zone:
-                message = "a join has from and to instead; remove it"
-                self._note("CONFLICTING_KEYS", message, (*path, key))
+        self._refuse_keys(zone, ("nodes", "links"), "a join has from and to instead", path)
         filter_ = zone.get("filter")
         if isinstance(filter_, str) and (fault := filter_fault(filter_)) is not None:
             self._note("WRONG_VALUE", fault, (*path, "filter"))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
-from mesh.config.control_rules import controls_written
+from mesh.config.controls import controls_written
 from mesh.config.selectors import written_selectors
 from mesh.model.queues import Queue
 from mesh.model.topology import (

@@ -10,10 +10,10 @@ from itertools import combinations
 from typing import NoReturn
 
 from mesh.config.located import KeyPath, dotted
-from mesh.config.shapes import nearest
+from mesh.config.nearest import nearest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_document
-from mesh.errors import ConfigError, Problem
+from mesh.errors import ConfigError, wrong_input
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
 
 Spec = Mapping[str, object]
@@ -242,4 +242,4 @@ def _spec(topology: Topology) -> Spec:
 
 
 def _refuse(code: str, name: str, message: str) -> NoReturn:
-    raise ConfigError([Problem(code=code, message=message, where=f"zone {name}")])
+    raise wrong_input(f"zone {name}", message, code=code)

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mesh.core.legality import Locate
-from mesh.errors import Problem
+from mesh.errors import ConfigError, Problem
 from mesh.model.topology import Node, Topology
 
 CANNOT_CHANGE = "CANNOT_CHANGE"
 """Code of every problem found here."""
+
+
+def refuse_unchangeable(before: Topology, after: Topology, locate: Locate) -> None:
+    """Refuse what a living mesh cannot follow; arguments as for `unchangeable`.
+
+    Raises:
+        ConfigError: Lists all problems.
+    """
+    if problems := list(unchangeable(before, after, locate)):
+        raise ConfigError(problems)
 
 
 def unchangeable(before: Topology, after: Topology, locate: Locate) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from mesh.errors import (
     NotInTimeError,
     Problem,
     TransportError,
+    wrong_input,
 )
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
@@ -22,7 +23,7 @@ from mesh.operate.apply import ChangeContext, begin_change, read_begun
 from mesh.operate.change_driver import Outcome
 from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.in_force import InForce, read_in_force
-from mesh.operate.plan import lost_by
+from mesh.operate.plan import refuse_loss
 from mesh.operate.proposal import plan_on_mesh
 from mesh.operate.status import observe
 from mesh.runtime.topics.provision import config_topic, node_topics
@@ -106,8 +107,8 @@ def _carry_out(
     # A Kafka cluster that is new knows nothing of the changes before.
     begun = read_begun({name: kafka[name] for name in found.topology.kafka}, before.prefix)
     goes_on = begun is not None and begun.is_open
-    if not goes_on and (problems := lost_by(plan.unread, lambda _: where)):
-        raise ConfigError(problems)
+    if not goes_on:
+        refuse_loss(plan.unread, lambda _: where)
     means = ChangeContext(
         kafka=kafka,
         view=driver.view,
@@ -127,7 +128,7 @@ def _carry_out(
         outcome = change.run(timeout_s, timeout_s if all_serve else 0.0)
     except NotBegunError as error:
         _go_back(driver, before, cut)
-        raise ConfigError([Problem(code=NOT_BEGUN, message=str(error), where=where)]) from error
+        raise wrong_input(where, str(error), code=NOT_BEGUN) from error
     except (NotInTimeError, TransportError):  # it may be gone on with
         if change.way.target.stage is Stage.HOLD:
             _go_back(driver, before, cut)

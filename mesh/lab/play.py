@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from mesh.errors import StartError, TransportError
+from mesh.lab import steps
 from mesh.lab.changing import run_apply
 from mesh.lab.driver import Detail, Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.log_faults import run_log_fault
-from mesh.lab.steps import (
-    Apply,
-    Consume,
-    DeleteRecords,
-    Drain,
-    Evict,
-    Expect,
-    Inject,
-    Leave,
-    LinkStep,
-    Move,
-    NamedStep,
-    Publish,
-    RecreateTopic,
-    Role,
-    Send,
-    Settle,
-    Storm,
-    Subscribe,
-    Truncate,
-    Unrole,
-    Unsubscribe,
-    Wait,
-)
 from mesh.lab.storm import run_storm
 
 
-def run_step(driver: Driver, number: int, named: NamedStep) -> Detail:
+def run_step(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
     """Run one step; return what there is to say about it.
 
     Raises:
@@ -46,44 +23,51 @@ def run_step(driver: Driver, number: int, named: NamedStep) -> Detail:
         raise StepFailedError(str(error)) from error
 
 
-def _run(driver: Driver, number: int, named: NamedStep) -> Detail:
+def _run(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
     match named.step:
-        case Subscribe() as step:
+        case steps.Subscribe() as step:
             return driver.subscribe(number, step)
-        case Unsubscribe() as step:
+        case steps.Unsubscribe() as step:
             return driver.unsubscribe(number, step)
-        case Settle():
+        case steps.Settle():
             return driver.settle(number, named.timeout_s)
-        case Publish() as step:
+        case steps.Publish() as step:
             return driver.publish(number, step)
-        case Drain():
+        case steps.Drain():
             return driver.drain(number, named.timeout_s)
-        case Apply() as step:
+        case steps.Apply() as step:
             return run_apply(driver, number, step, named.timeout_s)
-        case Consume() as step:
+        case steps.Consume() as step:
             return _consume(driver, step, named.timeout_s)
-        case (Leave(app=str()) | Role() | Unrole() | Send() | Move() | Evict()) as step:
+        case (
+            steps.Leave(app=str())
+            | steps.Role()
+            | steps.Unrole()
+            | steps.Send()
+            | steps.Move()
+            | steps.Evict()
+        ) as step:
             return driver.applications.run(step, named.timeout_s)
-        case Wait(seconds=seconds):
+        case steps.Wait(seconds=seconds):
             _wait(driver, seconds)
             return {}
-        case Leave() as step:
+        case steps.Leave() as step:
             driver.consumers.leave(step)
             return {}
-        case Inject() as step:
+        case steps.Inject() as step:
             return driver.inject(step)
-        case Storm() as step:
+        case steps.Storm() as step:
             return run_storm(driver, number, step, named.timeout_s)
-        case Truncate() | DeleteRecords() | RecreateTopic() as step:
+        case steps.Truncate() | steps.DeleteRecords() | steps.RecreateTopic() as step:
             classes = {f"{w.node}/{w.endpoint}": w.message_class for w in driver.subscriptions}
             driver.forget_writers()
             return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
-        case Expect(findings=dict(kinds)):
+        case steps.Expect(findings=dict(kinds)):
             return driver.await_findings(kinds, named.timeout_s)
-        case Expect():
+        case steps.Expect():
             driver.tally.refresh()
             return {}
-        case LinkStep(link=ends) if named.word in ("disable", "enable"):
+        case steps.LinkStep(link=ends) if named.word in ("disable", "enable"):
             is_disabled = named.word == "disable"
             driver.faults.disable(ends, is_disabled=is_disabled)
             driver.wait(
@@ -101,7 +85,7 @@ def _wait(driver: Driver, seconds: float) -> None:
     driver.wait(2 * seconds, lambda: ["time"] if now_ms() < until_ms else [])
 
 
-def _consume(driver: Driver, step: Consume, timeout_s: float) -> Detail:
+def _consume(driver: Driver, step: steps.Consume, timeout_s: float) -> Detail:
     driver.consumers.join(driver.topology, step)
     driver.wait(timeout_s, lambda: driver.consumers.lacking(step))
     return {"consumed": driver.consumers.count(step)}

@@ -13,13 +13,15 @@ from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
 from mesh.lab.queue_accounts import QueueAccounts
-from mesh.lab.scenario import Expect, NamedStep, Scenario, uses_trees
+from mesh.lab.scenario import Scenario, uses_trees
+from mesh.lab.steps import Expect, NamedStep
 from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
 from mesh.lab.tree_results import TreeFrames, colours, tree_faults
 from mesh.lab.verdicts import WAITS
-from mesh.lab.wanted import interest_faults
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
+from mesh.model.topology import Topology
+from mesh.operate.link_flows import wanted_over
 from mesh.view.mesh_view import MeshView
 
 Result = Mapping[str, object]
@@ -150,7 +152,7 @@ def judge(driver: Driver, expect: Expect) -> Sequence[str]:
         return faults  # the step has waited for them
     if expect.interest is not None:
         driver.view.refresh()
-        return interest_faults(driver.topology, driver.view, expect)
+        return _interest_faults(driver.topology, driver.view, expect)
     if expect.send or expect.holder or expect.parts is not None:
         return tree_faults(expect, driver.applications, _colours(driver))
     if expect.link is not None:
@@ -251,3 +253,31 @@ def _owed(driver: Driver, name: str, accounts: QueueAccounts) -> _Owed:
             ):
                 owed[message.message_class].add(identity)
     return _Owed(frozenset(owed[MessageClass.GUARANTEED]), frozenset(owed[MessageClass.DIRECT]))
+
+
+def _interest_faults(topology: Topology, view: MeshView, expect: Expect) -> Sequence[str]:
+    """Return how what a link's reader wants of its sender differs from what is expected.
+
+    Addresses of nodes do not count. Over a link that is gone by now nothing is wanted.
+    """
+    link = expect.interest or ""
+    found = _wanted(topology, view, link)
+    expected = sorted(dict.fromkeys(expect.filters or ()))
+    if found == expected:
+        return ()
+    return [f"{link}: wanted are {_listed(found)}, expected {_listed(expected)}"]
+
+
+def _wanted(topology: Topology, view: MeshView, link: str) -> list[str]:
+    source, _, target = link.partition("->")
+    zones = [
+        topology.zone_over(one, source)
+        for one in topology.links
+        if sorted(one.ends) == sorted((source, target)) and topology.sends(source, target)
+    ]
+    found = [filter_ for zone in zones for _, filter_, _ in wanted_over(view, target, source, zone)]
+    return sorted(dict.fromkeys(found))
+
+
+def _listed(filters: Sequence[str]) -> str:
+    return ", ".join(filters) or "none"

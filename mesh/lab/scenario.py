@@ -11,45 +11,17 @@ from pydantic import Field
 
 from mesh.config.located import Document, Locate, read_document
 from mesh.config.merge_patch import merged
-from mesh.config.shapes import UNKNOWN_KEY, StrictModel, check_shape, nearest
+from mesh.config.nearest import nearest, node_fault
+from mesh.config.shapes import UNKNOWN_KEY, StrictModel, check_shape
 from mesh.config.topology_file import refuse_other_kinds, topology_from_mapping, topology_of
 from mesh.config.topology_models import Metadata
 from mesh.core.legality import judge
-from mesh.errors import ConfigError, Problem
-from mesh.lab.endpoint_kinds import EndpointKinds
+from mesh.errors import ConfigError, Problem, wrong_input
 from mesh.lab.proposals import Mesh, Proposal, propose
-from mesh.lab.queue_homes import QueueHomes
 from mesh.lab.step_rules import faults_of, faults_of_all
-from mesh.lab.steps import (
-    KINDS,
-    Apply,
-    Drain,
-    Expect,
-    LinkStep,
-    NamedStep,
-    NodeStep,
-    Publish,
-    Settle,
-    Storm,
-    Subscribe,
-    Unsubscribe,
-)
+from mesh.lab.steps import KINDS, Apply, Expect, NamedStep, NodeStep, Storm, Subscribe, Unsubscribe
+from mesh.lab.subscription_rules import Subscriptions
 from mesh.model.topology import Topology
-
-__all__ = [
-    "Drain",
-    "Expect",
-    "LinkStep",
-    "NamedStep",
-    "NodeStep",
-    "Publish",
-    "Scenario",
-    "Settle",
-    "Subscribe",
-    "Unsubscribe",
-    "load_scenario",
-    "with_storm",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +77,7 @@ def with_storm(
     ]
     if not any(isinstance(named.step, Storm) for named in steps):
         message = "there is no storm in it; add a step `storm: {}`, or use `mesh lab run`"
-        raise ConfigError([Problem(code="NO_STORM", message=message, where=str(path))])
+        raise wrong_input(str(path), message, code="NO_STORM")
     return replace(scenario, steps=tuple(steps), seed=scenario.seed if seed is None else seed)
 
 
@@ -179,7 +151,7 @@ def _mesh(document: Document, model: _ScenarioFile, folder: Path) -> tuple[Mesh,
     if set(mesh) == {"file"}:
         if not (isinstance(name := mesh["file"], str) and name):
             where = document.within("spec", "mesh", "file")
-            raise ConfigError([_problem("WRONG_TYPE", "must name a topology file", where)])
+            raise wrong_input(where.where(), "must name a topology file", code="WRONG_TYPE")
         file = read_document(folder / name)
         part = file.within("spec")
         return Mesh(topology=topology_of(file), spec=part.value), part.where
@@ -196,9 +168,8 @@ def _apart(
     problems: list[Problem] = []
     for node, patch in apart.items():
         part = document.within("spec", "apart", node)
-        if node not in mesh.topology.nodes:
-            text = f"no node {node!r}{nearest(node, list(mesh.topology.nodes))}"
-            problems.append(_problem("BAD_VALUE", text, part))
+        if (fault := node_fault(node, mesh.topology.nodes)) is not None:
+            problems.append(_problem("BAD_VALUE", fault, part))
             continue
         try:
             own = topology_from_mapping(merged(mesh.spec, patch), part.where)
@@ -232,8 +203,7 @@ class _Steps:
         self.known = [] if mesh is None else [mesh.topology]
         self._mesh = mesh
         self._workers = workers
-        self._homes = QueueHomes()
-        self._kinds = EndpointKinds()
+        self._subscriptions = Subscriptions()
 
     def add(self, part: Document, written: Mapping[str, object]) -> None:
         """Read the next step."""
@@ -243,11 +213,11 @@ class _Steps:
             return
         inner = part.within(named.word)
         if self._mesh is not None:
-            told = self._faults(named, self._mesh.topology)
-            if not told and isinstance(named.step, Subscribe | Unsubscribe):
-                homes = self._homes.follow(named.step, self._mesh.topology)
-                told = [one for one in (self._kinds.follow(named.step), homes) if one is not None]
-            self.problems += [_problem("BAD_VALUE", text, inner) for text in told]
+            faults = self._faults(named, self._mesh.topology)
+            if isinstance(named.step, Subscribe | Unsubscribe):
+                in_order = self._subscriptions.follow(named.step, self._mesh.topology)
+                faults = faults or in_order
+            self.problems += [_problem("BAD_VALUE", text, inner) for text in faults]
             if isinstance(named.step, Apply):
                 self._propose(self._mesh, named.step, inner)
         self.steps.append(named)
@@ -303,16 +273,11 @@ def _workers(
     nodes = {name: node for topology in known for name, node in topology.nodes.items()}
     problems: list[Problem] = []
     for node, count in workers.items():
-        part = document.within("spec", "workers", node)
-        declared = nodes.get(node)
-        if declared is not None and 1 <= count <= declared.lanes:
-            continue
-        if declared is None:
-            text = f"no node {node!r}{nearest(node, list(nodes))}"
-        else:
-            lanes = declared.lanes
+        lanes = nodes[node].lanes if node in nodes else 0
+        if not 1 <= count <= lanes:
+            part = document.within("spec", "workers", node)
             text = f"{node} has {lanes} lanes, so 1 to {lanes} workers; got {count}"
-        problems.append(_problem("BAD_VALUE", text, part))
+            problems.append(_problem("BAD_VALUE", node_fault(node, nodes) or text, part))
     return problems
 
 

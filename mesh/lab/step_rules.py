@@ -5,32 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import starmap
 
-from mesh.config.shapes import StrictModel, nearest
+from mesh.config.nearest import nearest, node_fault
+from mesh.config.shapes import StrictModel
 from mesh.errors import ConfigError
-from mesh.lab.steps import (
-    BrokerStep,
-    Clock,
-    Consume,
-    DeleteRecords,
-    Evict,
-    Expect,
-    Inject,
-    Leave,
-    LinkStep,
-    Move,
-    NamedStep,
-    NodeStep,
-    Publish,
-    RecreateTopic,
-    Role,
-    Send,
-    Slow,
-    Storm,
-    Subscribe,
-    Truncate,
-    Unrole,
-    Unsubscribe,
-)
+from mesh.lab import steps
 from mesh.lab.tree_rules import expected_of_trees, sends_named_twice, tree_faults
 from mesh.lab.verdicts import KINDS
 from mesh.model.controls import ControlKind
@@ -50,51 +28,45 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
     """Return what is wrong with a step's values."""
     faults: list[str | None] = []
     match step:
-        case Subscribe() | Unsubscribe():
-            faults += [_node(step.node, topology), filter_fault(step.filter)]
+        case steps.Subscribe() | steps.Unsubscribe():
+            faults += [node_fault(step.node, topology.nodes), filter_fault(step.filter)]
             faults.append(name_fault(step.endpoint))
-            if isinstance(step, Subscribe) and step.policy and step.kind != "queue":
+            if isinstance(step, steps.Subscribe) and step.policy and step.kind != "queue":
                 faults.append("only a queue has a policy; write kind: queue or remove it")
-        case Publish():
-            faults += [_node(step.node, topology), subject_fault(step.subject)]
+        case steps.Publish():
+            faults += [node_fault(step.node, topology.nodes), subject_fault(step.subject)]
             faults += [_header(name) for name in step.headers]
-        case Consume():
-            faults += [_node(step.node, topology), name_fault(step.queue)]
-        case Leave():
-            faults += [_node(step.node, topology), _left(step)]
-        case Role() | Unrole() | Send() | Move() | Evict():
+        case steps.Consume():
+            faults += [node_fault(step.node, topology.nodes), name_fault(step.queue)]
+        case steps.Leave():
+            faults += [node_fault(step.node, topology.nodes), _left(step)]
+        case steps.Role() | steps.Unrole() | steps.Send() | steps.Move() | steps.Evict():
             faults += tree_faults(step, topology)
-        case NodeStep():
-            faults += [_node(step.node, topology), _worker(word, step, workers)]
-        case Clock():
-            faults.append(_node(step.node, topology))
-        case LinkStep():
+        case steps.NodeStep():
+            faults += [node_fault(step.node, topology.nodes), _worker(word, step, workers)]
+        case steps.Clock():
+            faults.append(node_fault(step.node, topology.nodes))
+        case steps.LinkStep():
             faults += [_link(step.link, topology), _only(word, step)]
-        case Slow():
+        case steps.Slow():
             faults.append(_link(step.link, topology))
-        case BrokerStep():
+        case steps.BrokerStep():
             faults.append(_broker(step, topology))
-        case Truncate():
+        case steps.Truncate():
             faults += [_data(step.topic, step.partition, topology), _one_broker(step, topology)]
-        case DeleteRecords():
+        case steps.DeleteRecords():
             faults.append(_data(step.topic, step.partition, topology))
-        case RecreateTopic():
+        case steps.RecreateTopic():
             faults.append(_data(step.topic, 0, topology))
-        case Inject():
+        case steps.Inject():
             faults.append(_injected(step, topology))
-        case Storm():
+        case steps.Storm():
             faults.append(_storm(step, topology))
-        case Expect():
+        case steps.Expect():
             faults.append(_expected(step, topology))
         case _:
             pass
     return [fault for fault in faults if fault is not None]
-
-
-def _node(name: str, topology: Topology) -> str | None:
-    if name in topology.nodes:
-        return None
-    return f"no node {name!r}{nearest(name, list(topology.nodes))}"
 
 
 def _link(ends: Sequence[str], topology: Topology) -> str | None:
@@ -103,13 +75,13 @@ def _link(ends: Sequence[str], topology: Topology) -> str | None:
     return f"no link between {ends[0]} and {ends[1]}"
 
 
-def _left(step: Leave) -> str | None:
+def _left(step: steps.Leave) -> str | None:
     if (step.queue is None) == (step.app is None):
         return "write one of `queue: name` and `app: name`: what is left"
     return name_fault(step.queue or step.app or "")
 
 
-def _only(word: str, step: LinkStep) -> str | None:
+def _only(word: str, step: steps.LinkStep) -> str | None:
     if step.only is None:
         return None
     if word != "cut":
@@ -117,7 +89,7 @@ def _only(word: str, step: LinkStep) -> str | None:
     return None if step.only in step.link else f"`only` names one of {', '.join(step.link)}"
 
 
-def _injected(step: Inject, topology: Topology) -> str | None:
+def _injected(step: steps.Inject, topology: Topology) -> str | None:
     try:
         refuse_unless_allowed(topology)
         ends_of(topology, step.from_, step.to)
@@ -132,7 +104,7 @@ def _header(name: str) -> str | None:
     return None
 
 
-def _expected(step: Expect, topology: Topology) -> str | None:
+def _expected(step: steps.Expect, topology: Topology) -> str | None:
     named = [step.endpoint, step.link, step.queue, step.interest, step.findings]
     of_trees = [step.send, step.holder, step.parts]
     if [*named, *of_trees].count(None) != len(named) + len(of_trees) - 1:
@@ -150,12 +122,12 @@ def _expected(step: Expect, topology: Topology) -> str | None:
         return next(filter(None, starmap(_found, step.findings.items())), None)
     if step.queue is not None:
         node, slash, name = step.queue.rpartition("/")
-        return name_fault(name) or (_node(node, topology) if slash else None)
+        return name_fault(name) or (node_fault(node, topology.nodes) if slash else None)
     if step.endpoint is not None:
         node, slash, name = step.endpoint.partition("/")
         if not (slash and name):
             return f"an endpoint is written `node/name`, not {step.endpoint!r}"
-        return _node(node, topology) or name_fault(name)
+        return node_fault(node, topology.nodes) or name_fault(name)
     link = step.link or step.interest or ""
     source, arrow, target = link.partition("->")
     if not (arrow and target) or link.split() != [link]:
@@ -169,7 +141,7 @@ def _found(kind: str, count: int) -> str | None:
     return None if count > 0 else f"write how many findings {kind} there are: 1 or more"
 
 
-def _counted(step: Expect) -> str | None:
+def _counted(step: steps.Expect) -> str | None:
     """Return what is expected of something that has no such count, or that nothing is."""
     of, counts = next(
         (of, counts) for of, counts in _COUNTS.items() if getattr(step, of) is not None
@@ -199,7 +171,7 @@ _COUNTS = {
 }
 
 
-def _worker(word: str, step: NodeStep, workers: Workers) -> str | None:
+def _worker(word: str, step: steps.NodeStep, workers: Workers) -> str | None:
     if step.worker is None:
         return None
     if word not in ("kill", "start"):
@@ -210,7 +182,7 @@ def _worker(word: str, step: NodeStep, workers: Workers) -> str | None:
     return None
 
 
-def _broker(step: BrokerStep, topology: Topology) -> str | None:
+def _broker(step: steps.BrokerStep, topology: Topology) -> str | None:
     kafka = topology.kafka.get(step.kafka)
     if kafka is None:
         return f"no Kafka cluster {step.kafka!r}{nearest(step.kafka, list(topology.kafka))}"
@@ -261,7 +233,7 @@ def _data(topic: str, partition: int, topology: Topology) -> str | None:
     return None
 
 
-def _one_broker(step: Truncate, topology: Topology) -> str | None:
+def _one_broker(step: steps.Truncate, topology: Topology) -> str | None:
     node = owner_of(step.topic, topology)
     if node is None:
         return None
@@ -271,7 +243,7 @@ def _one_broker(step: Truncate, topology: Topology) -> str | None:
     return f"truncate needs an embedded Kafka cluster of one broker; {kafka.name} is none"
 
 
-def _storm(step: Storm, topology: Topology) -> str | None:
+def _storm(step: steps.Storm, topology: Topology) -> str | None:
     given = [name for name, kafka in topology.kafka.items() if not kafka.is_embedded]
     if "kill_broker" in step.faults and given:
         return (
@@ -290,14 +262,14 @@ def _storm(step: Storm, topology: Topology) -> str | None:
     return None
 
 
-def faults_of_all(steps: Sequence[NamedStep]) -> str | None:
+def faults_of_all(listed: Sequence[steps.NamedStep]) -> str | None:
     """Return what is wrong with the steps together."""
-    if sum(isinstance(named.step, Storm) for named in steps) > 1:
+    if sum(isinstance(named.step, steps.Storm) for named in listed) > 1:
         return "a scenario has at most one storm; its result is judged as a whole"
-    if (fault := sends_named_twice([named.step for named in steps])) is not None:
+    if (fault := sends_named_twice([named.step for named in listed])) is not None:
         return fault
-    subscriptions = [named.step for named in steps if isinstance(named.step, Subscribe)]
-    if any(isinstance(named.step, Storm) for named in steps) and any(
+    subscriptions = [named.step for named in listed if isinstance(named.step, steps.Subscribe)]
+    if any(isinstance(named.step, steps.Storm) for named in listed) and any(
         subscription.noexport for subscription in subscriptions
     ):
         return "the checker of storms does not know noexport: leave it out of the subscriptions"

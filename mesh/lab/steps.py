@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from mesh.config.queue_models import PolicyName
+from mesh.config.queues import PolicyName
 from mesh.config.shapes import StrictModel
 
 TIMEOUT_S = 60.0

@@ -17,6 +17,7 @@ from mesh.lab.tree_sends import Applications
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicPartition
+from mesh.transport.reading import read_logs
 from mesh.view.mesh_view import MeshView
 
 KINDS: Mapping[str, Sequence[str]] = {
@@ -71,29 +72,17 @@ class TreeFrames:
         for kafka, places in _places(topologies).items():
             counted = {link: Counter[str]() for link in places.values()}
             with suppress(TransportError):  # told as what is not counted at the end of the run
-                self._count(kafka, places, counted)
+                cluster = self.backend.kafka[kafka]
+                logs = read_logs(cluster, list(places), passed=self._begins, name="tree-frames")
+                for record in logs:
+                    kind = _COUNTED.get((record.key() or b"").decode("utf-8", "replace"))
+                    if kind is not None:
+                        link = places[TopicPartition(record.topic(), record.partition())]
+                        counted[link][kind] += 1
                 counts |= counted
         return {
             link: {kind: found[kind] for kind in KINDS} for link, found in sorted(counts.items())
         }
-
-    def _count(
-        self, kafka: str, places: Mapping[TopicPartition, str], counts: Mapping[str, Counter[str]]
-    ) -> None:
-        cluster = self.backend.kafka[kafka]
-        ends = cluster.admin().ends(list(places))
-        starts = cluster.admin().starts(list(ends))
-        reader = cluster.reader("tree-frames")
-        try:
-            reader.assign({at: max(self._begins.get(at, 0), starts[at]) for at in ends})
-            while any(reader.position(at) < end for at, end in ends.items()):
-                for record in reader.read(0.5, 10_000):
-                    kind = _COUNTED.get((record.key() or b"").decode("utf-8", "replace"))
-                    if kind is not None:
-                        link = places[TopicPartition(record.topic(), record.partition())]
-                        counts[link][kind] += 1
-        finally:
-            reader.close()
 
 
 def _places(topologies: Sequence[Topology]) -> Mapping[str, Mapping[TopicPartition, str]]:

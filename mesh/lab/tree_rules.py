@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.config.shapes import nearest
+from mesh.config.nearest import nearest, node_fault
 from mesh.lab.steps import Evict, Expect, Move, Role, Send, Step, TreeStep, Unrole
 from mesh.model.names import name_fault
 from mesh.model.topology import Topology
@@ -13,7 +13,7 @@ from mesh.model.trees import name_fault as role_fault
 
 def tree_faults(step: TreeStep, topology: Topology) -> list[str | None]:
     """Return what is wrong with a step's values."""
-    faults: list[str | None] = [_node(_where(step), topology), _named("tree", step.tree)]
+    faults: list[str | None] = [node_fault(_where(step), topology.nodes), _named("tree", step.tree)]
     if not isinstance(step, Evict):
         faults.append(_named("role", step.role))
     if isinstance(step, Role | Unrole) and step.app is not None:
@@ -37,9 +37,9 @@ def expected_of_trees(step: Expect, topology: Topology) -> str | None:
         if "node" not in step.model_fields_set:
             return "`holder: tree/role` goes with `node: NAME`, or `node: null` for nobody"
         fault = _named("tree", tree) or _named("role", role)
-        return fault or (None if step.node is None else _node(step.node, topology))
+        return fault or (None if step.node is None else node_fault(step.node, topology.nodes))
     nodes = [node for part in step.parts or () for node in part] + list(step.reached or ())
-    return next((fault for node in nodes if (fault := _node(node, topology))), None)
+    return next((fault for node in nodes if (fault := node_fault(node, topology.nodes))), None)
 
 
 def sends_named_twice(steps: Sequence[Step]) -> str | None:
@@ -56,12 +56,6 @@ def sends_named_twice(steps: Sequence[Step]) -> str | None:
 
 def _where(step: TreeStep) -> str:
     return step.to if isinstance(step, Move) else step.node
-
-
-def _node(name: str, topology: Topology) -> str | None:
-    if name in topology.nodes:
-        return None
-    return f"no node {name!r}{nearest(name, list(topology.nodes))}"
 
 
 def _named(what: str, name: str) -> str | None:

@@ -18,15 +18,10 @@ def spawn_auditor(fleet: Fleet) -> Process:
     """
     if importlib.util.find_spec("pyspark") is None:
         raise StartError("the auditor needs PySpark: install trellis-mesh[audit]")
-    addresses = [
-        part
-        for name, address in fleet.addresses.items()
-        for part in ("--bootstrap", f"{name}={address}")
-    ]
     return spawn(
         [
             *(sys.executable, "-m", "streaming", "-f", str(fleet.file)),
-            *addresses,
+            *fleet.bootstrap_options,
             *("--checkpoint", str(fleet.directory / "audit"), "--brief"),
         ],
         name="the auditor",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from mesh.local.broker_jvm import STEADY_JVM, YOUNG_JVM
@@ -17,34 +16,14 @@ from mesh.local.processes import stop_all
 __all__ = ["STEADY_JVM", "YOUNG_JVM", "EmbeddedKafka", "KafkaClusters", "start_brokers"]
 
 
-class KafkaClusters(Mapping[str, EmbeddedKafka]):
+class KafkaClusters(dict[str, EmbeddedKafka]):
     """Several Kafka clusters by name; a context manager that always stops them all."""
-
-    def __init__(self, clusters: Mapping[str, EmbeddedKafka]) -> None:
-        self._clusters = dict(clusters)
-
-    def __getitem__(self, name: str) -> EmbeddedKafka:
-        """Return one by name."""
-        return self._clusters[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names, in the order they were given."""
-        return iter(self._clusters)
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._clusters)
 
     def __enter__(self) -> Self:
         """Return itself: they already run."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         """Stop them, whatever happened."""
         self.stop()
 

@@ -34,13 +34,10 @@ def spawn_dashboard(
     if missing:
         raise StartError(f"the page needs {missing[0]}: install trellis-mesh[api]")
     address = listen or f"{LOOPBACK}:{PORT if is_free(PORT) else free_port()}"
-    bootstrap = [
-        part for name, at in fleet.addresses.items() for part in ("--bootstrap", f"{name}={at}")
-    ]
     process = spawn(
         [
             *(sys.executable, "-m", "mesh", "dashboard", "--listen", address),
-            *("-f", str(fleet.file), *bootstrap),
+            *("-f", str(fleet.file), *fleet.bootstrap_options),
             *(part for host in hosts for part in ("--allowed-host", host)),
         ],
         name="the page",

@@ -190,6 +190,11 @@ class Fleet:
         """Return a new client of one Kafka cluster."""
         return RealKafka(name, self.options(name), client_prefix=client_prefix)
 
+    @property
+    def bootstrap_options(self) -> Sequence[str]:
+        """The part of a command line that says where its Kafka clusters are."""
+        return [part for pair in self.addresses.items() for part in ("--bootstrap", "=".join(pair))]
+
     def start_node(self, node: str, workers: int = 1) -> None:
         """Start the worker processes of a node; returns when they run."""
         running = self.workers.setdefault(node, [])
@@ -211,11 +216,6 @@ class Fleet:
 
     def command(self, node: str, index: int) -> Sequence[str]:
         """Return the command line of one worker."""
-        options = [
-            part
-            for name, address in self.addresses.items()
-            for part in ("--bootstrap", f"{name}={address}")
-        ]
         return [
             sys.executable,
             "-m",
@@ -225,7 +225,7 @@ class Fleet:
             node,
             "-f",
             str(self.files.get(node, self.file)),
-            *options,
+            *self.bootstrap_options,
             "--ready-file",
             str(self.ready_file(node, index)),
             "--cuts-file",

@@ -7,7 +7,7 @@ sure to be there. `AuditTrail.heard` therefore tells which minutes are on record
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mesh.errors import TransportError
@@ -128,14 +128,7 @@ class AuditTrail:
         rows = kept.get(table, self.certificates)
         if value is None:
             if key in rows and table in ("findings", "certificates", "hours"):
-                known = rows[key]
-                rows[key] = Said(
-                    key=key,
-                    entry=known.entry,
-                    first_ms=known.first_ms,
-                    last_ms=known.last_ms,
-                    ended_ms=at_ms,
-                )
+                rows[key] = replace(rows[key], ended_ms=at_ms)
                 self.version += 1
             return
         entry = entry_of(table, value)

@@ -11,11 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from mesh.core.cutover import Direction
-from mesh.errors import (
-    NotBegunError,
-    NotInTimeError,
-    TransportError,
-)
+from mesh.errors import NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mesh.codec.state import decode_dead_letter
-from mesh.errors import ProtocolError
+from mesh.errors import ProtocolError, wrong_input
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.names import name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -64,22 +65,38 @@ def read_letters(
         yield _letter(record)
 
 
+def check_queue(topology: Topology, kafka: KafkaCluster, node: str, queue: str, where: str) -> None:
+    """Refuse the name of a queue that a node does not have, and never had.
+
+    Raises:
+        ConfigError: It has no topic of it.
+        TransportError: Its Kafka cluster does not answer.
+    """
+    names = TopicNames(topology.prefix)
+    topics = (names.endpoint(node, queue), names.queue_letters(node, queue))
+    if name_fault(queue) is not None or not kafka.admin().describe(topics):
+        message = f"{node} has no queue {queue[:80]!r}; `mesh queue list` has all of them"
+        raise wrong_input(where, message, code="UNKNOWN_QUEUE")
+
+
 def _letter(record: Record) -> Letter:
-    headers = headers_of(record)
-    *others, (name, content) = headers or [("", None)]
-    told: DeadLetter | None = None
-    if name == MESH_HEADER:
-        try:
-            told = decode_dead_letter(content or b"")
-        except ProtocolError:
-            told = None
+    others = headers_of(record)[:-1]
     subjects = [value or b"" for name, value in others if name == SUBJECT_HEADER]
     return Letter(
         place=TopicPartition(record.topic(), record.partition()),
         offset=record.offset(),
         subject=subjects[0].decode(errors="replace") if len(subjects) == 1 else "",
-        told=told,
+        told=told_by(record),
         kept=len(record.key() or b"")
         + len(record.value() or b"")
         + sum(len(name) + len(value or b"") for name, value in others),
     )
+
+
+def told_by(record: Record) -> DeadLetter | None:
+    """Return what the last header of a dead letter says, or None if nobody can read that."""
+    *_, (name, content) = headers_of(record) or [("", None)]
+    try:
+        return decode_dead_letter(content or b"") if name == MESH_HEADER else None
+    except ProtocolError:
+        return None

@@ -16,8 +16,9 @@ from mesh.codec.deliveries import encode_delivery
 from mesh.codec.keys import subscription_key
 from mesh.codec.state import decode_ledger, encode_ledger
 from mesh.codec.subscriptions import encode_subscription
+from mesh.config.nearest import check_node
 from mesh.core.ways import DeadEnd, way_between
-from mesh.errors import ConfigError, Problem, ProtocolError, TransportUnavailableError
+from mesh.errors import ProtocolError, TransportUnavailableError, wrong_input
 from mesh.model.control import Subscription
 from mesh.model.frames import Delivery, MessageClass, SourcePartition
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
@@ -145,7 +146,7 @@ def refuse_unless_allowed(topology: Topology) -> None:
             "this mesh allows no drills; put `drills: allowed` under spec in force, on a mesh that "
             "nobody depends on"
         )
-        raise ConfigError([Problem(code="NO_DRILLS", message=message, where="spec.drills")])
+        raise wrong_input("spec.drills", message, code="NO_DRILLS")
 
 
 def refuse_if_wanted(drill: Drill, view: MeshView) -> None:
@@ -161,7 +162,7 @@ def refuse_if_wanted(drill: Drill, view: MeshView) -> None:
                     f"{node}/{endpoint} wants {filter_!r}, so it would get what the drill "
                     "publishes; drill where nobody wants drill/>"
                 )
-                raise _wrong("WANTED", message, "NAME")
+                raise wrong_input("NAME", message, code="WANTED")
 
 
 def ends_of(topology: Topology, source: str | None, target: str | None) -> tuple[str, str]:
@@ -171,8 +172,8 @@ def ends_of(topology: Topology, source: str | None, target: str | None) -> tuple
         ConfigError: A node is unknown, or nothing gets from the one to the other.
     """
     for where, node in (("--from", source), ("--to", target)):
-        if node is not None and node not in topology.nodes:
-            raise _wrong("UNKNOWN_NODE", f"no node is called {node!r}", where)
+        if node is not None:
+            check_node(topology, node, where)
     pairs = [
         (one, other)
         for one in ([source] if source else sorted(topology.nodes))
@@ -180,12 +181,9 @@ def ends_of(topology: Topology, source: str | None, target: str | None) -> tuple
         if one != other and not isinstance(way_between(topology, one, other), DeadEnd)
     ]
     if not pairs:
-        raise _wrong("NO_WAY", "a drill needs two nodes that messages get between", "--from, --to")
+        text = "a drill needs two nodes that messages get between"
+        raise wrong_input("--from, --to", text, code="NO_WAY")
     return pairs[0]
-
-
-def _wrong(code: str, message: str, where: str) -> ConfigError:
-    return ConfigError([Problem(code=code, message=message, where=where)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +326,8 @@ class Planter:
     def _path(self, source: str, target: str) -> tuple[str, ...]:
         way = way_between(self.topology, source, target)
         if isinstance(way, DeadEnd):
-            raise _wrong("NO_WAY", f"nothing gets from {source} to {target}", "--from, --to")
+            text = f"nothing gets from {source} to {target}"
+            raise wrong_input("--from, --to", text, code="NO_WAY")
         return tuple(way.nodes)
 
     def _publish(self, writer: Writer, node: str, drill: Drill) -> Sequence[Spare]:

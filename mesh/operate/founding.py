@@ -14,11 +14,7 @@ from contextlib import ExitStack
 
 from mesh.codec.control import Config, encode_config
 from mesh.codec.keys import config_key
-from mesh.config.published import (
-    differ_in_addresses_at_most,
-    published_text,
-    published_topology,
-)
+from mesh.config.published import differ_in_addresses_at_most, published_text, published_topology
 from mesh.core.changes import Described, changes_between
 from mesh.core.links import first_lineage
 from mesh.errors import ConfigError, Problem, TransportError, TransportFencedError

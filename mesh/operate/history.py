@@ -6,7 +6,7 @@ itself, whose records carry the time of their last change. Spec: kafka.md 1 (`co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,13 +14,13 @@ from mesh.codec.control import decode_advert
 from mesh.codec.keys import AdvertKey, parse_control_key, parse_subscription_key
 from mesh.codec.subscriptions import decode_subscription
 from mesh.config.scalars import duration_s
-from mesh.errors import ConfigError, Problem, ProtocolError
+from mesh.errors import ProtocolError, TransportError, wrong_input
 from mesh.model.control import Interest, Scope, Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.view.mesh_view import NodeView
+from mesh.transport.reading import read_logs
+from mesh.view.mesh_view import MeshView, NodeView
 
 
 def moment(text: str, wall_ms: int, where: str = "--at") -> int:
@@ -39,10 +39,10 @@ def moment(text: str, wall_ms: int, where: str = "--at") -> int:
         at_s = wall_ms / 1000 - ago if ago is not None else datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as exc:
         message = f"{text[:60]!r} is no time; write 2026-05-04T10:00:00, or 15m for so long ago"
-        raise ConfigError([Problem(code="BAD_VALUE", message=message, where=where)]) from exc
+        raise wrong_input(where, message) from exc
     if at_s * 1000 > wall_ms:
         message = f"{text[:60]!r} is in the future; give a time gone by"
-        raise ConfigError([Problem(code="BAD_VALUE", message=message, where=where)])
+        raise wrong_input(where, message)
     return int(at_s * 1000)
 
 
@@ -128,7 +128,6 @@ def interest_at(
     cluster: KafkaCluster,
     node: str,
     at_ms: int,
-    now_ms: Callable[[], int],
 ) -> InterestAt:
     """Return what a node wanted at a moment.
 
@@ -137,7 +136,6 @@ def interest_at(
         cluster: The node's Kafka cluster.
         node: Whose interest.
         at_ms: The moment, ms since 1970 by the broker's clock.
-        now_ms: Monotonic clock for the deadline of reading.
 
     Raises:
         TransportUnavailableError: The topics cannot be read.
@@ -148,7 +146,8 @@ def interest_at(
     before: Entries = {}
     after: Entries = {}
     interests: dict[tuple[str, str], HeldSubscription] = {}
-    for record in _read(cluster, [compacted, clients, log], now_ms):
+    places = [TopicPartition(topic, 0) for topic in (compacted, clients, log)]
+    for record in read_logs(cluster, places, name="past"):
         if record.topic() == clients:
             _take_subscription(interests, record, at_ms)
             continue
@@ -167,15 +166,42 @@ def interest_at(
     )
 
 
-def _read(
-    cluster: KafkaCluster, topics: Sequence[str], now_ms: Callable[[], int]
-) -> Iterator[Record]:
-    follower = Follower(cluster, "past", now_ms)
-    try:
-        follower.add([TopicPartition(topic, 0) for topic in topics])
-        yield from follower.poll()
-    finally:
-        follower.close()
+def interest_around(
+    topology: Topology,
+    view: MeshView,
+    kafka: Mapping[str, KafkaCluster],
+    nodes: Sequence[str],
+    at_ms: int | None,
+    tell: Callable[[str], None] | None = None,
+) -> Mapping[str, InterestAt]:
+    """Return what nodes and their neighbours wanted, without those that cannot be reached.
+
+    Args:
+        topology: The mesh.
+        view: Of it, read to its end.
+        kafka: Its Kafka clusters.
+        nodes: Which nodes.
+        at_ms: The moment, ms since 1970; None for now.
+        tell: Is told of a node of which the past cannot be read; without it that is an error.
+
+    Raises:
+        TransportError: The past of one cannot be read.
+    """
+    neighbours = [other for node in nodes for other in topology.neighbours(node)]
+    found: dict[str, InterestAt] = {}
+    for node in dict.fromkeys((*nodes, *neighbours)):
+        if view.is_unreachable(node):
+            continue
+        if at_ms is None:
+            found[node] = interest_now(view.nodes[node])
+            continue
+        try:
+            found[node] = interest_at(topology, kafka[topology.nodes[node].kafka], node, at_ms)
+        except TransportError as error:
+            if tell is None:
+                raise
+            tell(f"what {node} wants is not known: {error}")
+    return found
 
 
 def _advert_key(record: Record) -> tuple[Scope, str] | None:

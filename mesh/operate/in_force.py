@@ -6,15 +6,12 @@ Written by whoever starts or changes a mesh; the highest number wins. Spec: kafk
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from mesh.codec.control import Config, decode_change, decode_config
 from mesh.codec.keys import change_key, config_key
-from mesh.config.published import (
-    document_hash,
-    published_document,
-    published_topology,
-)
+from mesh.config.published import document_hash, published_document, published_topology
 from mesh.core.links import first_lineage, lineage_after
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.model.control import Change, Lineage
@@ -76,26 +73,35 @@ class Records:
         return max(self.found.values(), default=None)
 
 
-def read_records(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
+def read_records(
+    kafka: Mapping[str, KafkaCluster], prefix: str, executor: Executor | None = None
+) -> Records:
     """Read the topology record of every Kafka cluster that answers.
+
+    Args:
+        kafka: Which.
+        prefix: Of topics.
+        executor: Reads them side by side, so that several dead ones are waited for but once.
 
     Raises:
         ProtocolError: One was written by a newer version.
     """
-    found: dict[str, Config] = {}
-    silent: dict[str, str] = {}
-    denied: list[str] = []
-    for name, cluster in kafka.items():
+
+    def look(cluster: KafkaCluster) -> Config | TransportError | None:
         try:
-            record = record_of(cluster, prefix)
+            return record_of(cluster, prefix)
         except TransportError as error:
-            silent[name] = str(error)
-            if isinstance(error, TransportDeniedError):
-                denied.append(name)
-        else:
-            if record is not None:
-                found[name] = record
-    return Records(found=found, silent=silent, denied=denied)
+            return error
+
+    clusters = kafka.values()
+    looked = map(look, clusters) if executor is None else executor.map(look, clusters)
+    seen = dict(zip(kafka, looked, strict=True))
+    failed = {name: one for name, one in seen.items() if isinstance(one, TransportError)}
+    return Records(
+        found={name: one for name, one in seen.items() if isinstance(one, Config)},
+        silent={name: str(error) for name, error in failed.items()},
+        denied=[name for name, one in failed.items() if isinstance(one, TransportDeniedError)],
+    )
 
 
 def records_seen(view: MeshView) -> Records:

@@ -9,18 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.config.published import published_document
-from mesh.core.audience import (
-    AudienceChange,
-    CopiesChange,
-    EndpointFilter,
-    compare_audience,
-)
+from mesh.core.audience import AudienceChange, CopiesChange, EndpointFilter, compare_audience
 from mesh.core.changes import Action, Change, Described, ItemKind, changes_between
 from mesh.core.direct_only import compare_guaranteed
 from mesh.core.legality import Locate
 from mesh.core.reach import ReachChange, SourceReach, compare_reach
 from mesh.core.rights import RightsChange, compare_rights
-from mesh.errors import Problem
+from mesh.errors import ConfigError, Problem
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.in_force import InForce
@@ -228,9 +223,13 @@ def _kept(topology: Topology, node: str) -> Sequence[str]:
     ]
 
 
-def lost_by(unread: Sequence[Unread], locate: Locate) -> Sequence[Problem]:
-    """Return one problem per topic whose unread messages nobody will read before it goes."""
-    return [
+def refuse_loss(unread: Sequence[Unread], locate: Locate) -> None:
+    """Refuse to delete topics whose unread messages nobody will read before.
+
+    Raises:
+        ConfigError: One problem per topic.
+    """
+    problems = [
         Problem(
             code=UNREAD,
             message=(
@@ -243,6 +242,8 @@ def lost_by(unread: Sequence[Unread], locate: Locate) -> Sequence[Problem]:
         for one in unread
         if not one.is_read
     ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _amount(one: Unread) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from mesh.model.topology import Topology
-from mesh.view.mesh_view import MeshView, NodeView
+from mesh.model.control import Scope
+from mesh.model.topology import Link, Topology
+from mesh.view.mesh_view import MeshView
 
 IsExcused = Callable[[str, str], bool]
 """(from, to) -> whether this link need not be waited for: cut, disabled, or its end stopped."""
@@ -32,7 +33,11 @@ def laggards(
         if seen.epoch < epochs.get(node, 0) or not seen.is_ready:
             yield f"{node} is not ready"
             continue
-        yield from _unapplied(topology, view, node, seen, is_excused)
+        for link in topology.links_of(node):
+            reader = link.other(node)
+            if not is_excused(node, reader):
+                for scope in unapplied(view, link, writer=node):
+                    yield f"{reader} has not applied {node}'s interest in {scope}"
         ack = seen.subscribed
         if offset < 0:
             continue
@@ -45,17 +50,12 @@ def laggards(
                 yield f"subscriptions of {node} are not acknowledged over {links or 'its links'}"
 
 
-def _unapplied(
-    topology: Topology, view: MeshView, node: str, seen: NodeView, is_excused: IsExcused
-) -> Iterator[str]:
-    """Yield readers that have not applied the newest mark of a scope of the node."""
-    for link in topology.links_of(node):
-        reader = link.other(node)
-        if is_excused(node, reader):
+def unapplied(view: MeshView, link: Link, *, writer: str) -> Iterator[Scope]:
+    """Yield the scopes of one end of a link whose newest mark the other end has not applied."""
+    reader = link.other(writer)
+    for scope, mark in sorted(view.nodes[writer].marks.items()):
+        if scope.zone != link.zone or scope.neighbour not in ("", reader):
             continue
-        for scope, mark in seen.marks.items():
-            if scope.zone != link.zone or scope.neighbour not in ("", reader):
-                continue
-            ack = view.nodes[reader].acks.get((node, scope))
-            if ack is None or (ack.epoch, ack.applied) < (mark.epoch, mark.number):
-                yield f"{reader} has not applied {node}'s interest in {scope}"
+        ack = view.nodes[reader].acks.get((writer, scope))
+        if ack is None or (ack.epoch, ack.applied) < (mark.epoch, mark.number):
+            yield scope

@@ -7,23 +7,17 @@ after the message, or after the frame that brought it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.codec.state import decode_dead_letter
-from mesh.errors import (
-    ConfigError,
-    Problem,
-    ProtocolError,
-    TransportError,
-    TransportUnavailableError,
-)
+from mesh.errors import TransportError, TransportUnavailableError, wrong_input
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.names import name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.dead_letters import told_by
 from mesh.operate.search import Search
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
@@ -168,10 +162,12 @@ class Tracer:
         topic, numbers = _parsed(text)
         place = self._ingress_of(topic)
         if place is None:
-            raise _wrong(f"{topic!r} is no ingress topic of this mesh: {FORMS}", "UNKNOWN_TOPIC")
+            text = f"{topic!r} is no ingress topic of this mesh: {FORMS}"
+            raise wrong_input("ID", text, code="UNKNOWN_TOPIC")
         node, name, topic_id, message_class = place
         if numbers[0] >= (count := self.topology.nodes[node].partitions):
-            raise _wrong(f"{name} has partitions 0 to {count - 1}, and not {numbers[0]}")
+            text = f"{name} has partitions 0 to {count - 1}, and not {numbers[0]}"
+            raise wrong_input("ID", text, code="UNKNOWN_MESSAGE")
         identity = MessageIdentity(topic_id, *numbers)
         return Ingress(node, TopicPartition(name, numbers[0]), identity, message_class)
 
@@ -341,8 +337,8 @@ class Tracer:
         wanted = (ingress.place.topic, ingress.place.partition, ingress.identity.offset)
         for partition in range(2 * lanes):
             place = TopicPartition(topic, partition)
-            for letter in _letters(read_logs(kafka, [place], most=count, name="trace")):
-                if (letter.topic, letter.partition, letter.offset) == wanted:
+            for letter in map(told_by, read_logs(kafka, [place], most=count, name="trace")):
+                if letter and (letter.topic, letter.partition, letter.offset) == wanted:
                     trace.letter = letter
 
 
@@ -353,7 +349,7 @@ def _parsed(text: str) -> tuple[str, tuple[int, int, int]]:
         int(one) for one in written if one.isdecimal() and one.isascii() and len(one) <= DIGITS_MAX
     ]
     if not topic or len(numbers) != len(written) or len(numbers) not in (2, 3):
-        raise _wrong(f"{text!r} is no message: {FORMS}")
+        raise wrong_input("ID", f"{text!r} is no message: {FORMS}", code="UNKNOWN_MESSAGE")
     generation = numbers[1] if len(numbers) == 3 else 0
     return topic, (numbers[0], generation, numbers[-1])
 
@@ -374,17 +370,3 @@ def _frame(
         appended_ms=record.timestamp()[1],
         eras=header.origin.eras,
     )
-
-
-def _letters(records: Iterator[Record]) -> Iterator[DeadLetter]:
-    for record in records:
-        contents = [value for name, value in headers_of(record) if name == MESH_HEADER]
-        try:
-            if contents:
-                yield decode_dead_letter(contents[-1] or b"")
-        except ProtocolError:
-            continue
-
-
-def _wrong(message: str, code: str = "UNKNOWN_MESSAGE") -> ConfigError:
-    return ConfigError([Problem(code=code, message=message, where="ID")])

@@ -19,15 +19,15 @@ from mesh.config.zone_edits import (
     without_zone,
     zone_of,
 )
-from mesh.core.live_change_limits import unchangeable
-from mesh.errors import ConfigError, NotBegunError
+from mesh.core.live_change_limits import refuse_unchangeable
+from mesh.errors import NotBegunError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, Zone
 from mesh.operate.apply import ChangeContext, begin_change, read_begun
 from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.in_force import InForce, read_in_force
-from mesh.operate.plan import lost_by
+from mesh.operate.plan import refuse_loss
 from mesh.operate.status import observe
 from mesh.operate.unread import unread_in
 from mesh.transport.port import KafkaCluster
@@ -171,8 +171,8 @@ class ZoneManager:
         begun = read_begun(kafka, before.prefix)
         goes_on = begun is not None and begun.is_open
         unread = unread_in(_outboxes_gone(before, after), before, view, beats, kafka)
-        if not goes_on and (problems := lost_by(unread, place_in_spec)):
-            raise ConfigError(problems)
+        if not goes_on:
+            refuse_loss(unread, place_in_spec)
         with FollowedLaneReports.begun(before, kafka, self._now_ms) as reports:
             context = ChangeContext(
                 kafka=kafka,
@@ -188,8 +188,7 @@ class ZoneManager:
 
 def _legal_after(before: Topology, edit: Callable[[Topology], Spec]) -> Topology:
     after = legal_topology_from(edit(before), place_in_spec, name=before.name, since=before)
-    if problems := list(unchangeable(before, after, place_in_spec)):
-        raise ConfigError(problems)
+    refuse_unchangeable(before, after, place_in_spec)
     return after
 
 

@@ -20,7 +20,7 @@ import structlog
 
 from mesh.config.kafka_options import SERVERS, published_options
 from mesh.config.references import files_of, resolve_options
-from mesh.errors import ConfigError, Problem, TransportDeniedError, TransportError
+from mesh.errors import TransportDeniedError, TransportError, wrong_input
 from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster as Declared
 from mesh.model.topology import Topology
@@ -196,7 +196,7 @@ class Serving:
         lacking = "an address" if SERVERS not in options else "credentials"
         if SERVERS not in options or options.get("security.protocol", "").startswith("SASL"):
             message = f"is new to this node and wants {lacking}: add it to the node's own file"
-            raise ConfigError([Problem(code="NOT_IN_FILE", message=message, where=where)])
+            raise wrong_input(where, message, code="NOT_IN_FILE")
         return options
 
     def _start(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker | None:

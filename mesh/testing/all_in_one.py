@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from mesh.config.legal import load_legal_topology
+from mesh.config.nearest import nearest
 from mesh.config.topology_writer import write_topology
-from mesh.errors import ConfigError, MeshError, Problem
+from mesh.errors import ConfigError, MeshError, wrong_input
 from mesh.local.broker_settings import Outside
 from mesh.local.dashboard import spawn_dashboard
 from mesh.local.fleet import Fleet
@@ -57,10 +58,10 @@ def advertised(text: str, topology: Topology, first_port: int) -> Mapping[str, O
         name, equals, address = part.partition("=")
         host, colon, port = address.rpartition(":")
         if not (equals and host and colon and port.isascii() and port.isdecimal()):
-            raise _wrong("MESH_ADVERTISED", f"{part[:80]!r} is not NAME=HOST:PORT")
+            raise wrong_input("MESH_ADVERTISED", f"{part[:80]!r} is not NAME=HOST:PORT")
         if name not in topology.kafka:
-            known = ", ".join(topology.kafka)
-            raise _wrong("MESH_ADVERTISED", f"no Kafka cluster is called {name[:80]!r}: {known}")
+            text = f"no Kafka cluster is called {name[:80]!r}{nearest(name, list(topology.kafka))}"
+            raise wrong_input("MESH_ADVERTISED", text)
         given[name] = address
     return {
         name: Outside(port=port, advertised=given.get(name, f"localhost:{port}"))
@@ -163,10 +164,6 @@ def main() -> int:
 
 def _host_of(address: str) -> str:
     return address.rpartition(":")[0].removeprefix("[").removesuffix("]")
-
-
-def _wrong(where: str, message: str) -> ConfigError:
-    return ConfigError([Problem(code="BAD_VALUE", message=message, where=where)])
 
 
 def _say(line: str) -> None:

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from mesh.client import MeshClient, MessageClass, ReceivedMessage
 from mesh.config.legal import legal_topology_from, load_legal_topology
-from mesh.errors import ConfigError, MeshError, Problem
+from mesh.config.nearest import check_node
+from mesh.errors import MeshError, wrong_input
 from mesh.model.topology import Topology
 
 TopologyLike = Topology | str | Path | Mapping[str, object]
@@ -91,16 +91,10 @@ class MeshUnderTest(ABC):
         Raises:
             ConfigError: No node is called that.
         """
-        self._require(node)
+        check_node(self.topology, node, "node")
         client = self._open(node)
         self._clients.append(client)
         return client
-
-    def _require(self, node: str) -> None:
-        if node not in self.topology.nodes:
-            known = ", ".join(self.topology.nodes)
-            message = f"no node is called {node!r}; known here: {known}"
-            raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="node")])
 
     def _own_client(self, node: str) -> MeshClient:
         """Return the client by which this object itself speaks to a node: one, however often."""
@@ -164,7 +158,7 @@ class MeshUnderTest(ABC):
         Raises:
             ConfigError: No node is called that.
         """
-        self._require(node)
+        check_node(self.topology, node, "node")
         if node not in self._killed:
             self._kill(node)
             self._killed[node] = None
@@ -175,10 +169,10 @@ class MeshUnderTest(ABC):
         Raises:
             ConfigError: No node is called that, or it was not killed.
         """
-        self._require(node)
+        check_node(self.topology, node, "node")
         if node not in self._killed:
             message = f"{node} was not killed; `kill` it first"
-            raise ConfigError([Problem(code="RUNS", message=message, where="node")])
+            raise wrong_input("node", message, code="RUNS")
         self._restart(node)
         del self._killed[node]
 
@@ -188,11 +182,11 @@ class MeshUnderTest(ABC):
         What is published meanwhile waits in the outboxes, as when the network between two Kafka
         clusters is down.
         """
-        self._require(one)
-        self._require(other)
+        check_node(self.topology, one, "node")
+        check_node(self.topology, other, "node")
         if other not in self.topology.neighbours(one):
             message = f"{one} and {other} are no neighbours"
-            raise ConfigError([Problem(code="NO_LINK", message=message, where="cut")])
+            raise wrong_input("cut", message, code="NO_LINK")
         for node, neighbour in ((one, other), (other, one)):
             self._cuts[node][neighbour] = None
             self._cut(node, list(self._cuts[node]))
@@ -219,10 +213,5 @@ class MeshUnderTest(ABC):
             self.stop()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.stop()

@@ -16,7 +16,7 @@ from http import HTTPStatus
 
 import h11
 
-from mesh.errors import ConfigError, Problem, StartError
+from mesh.errors import StartError, wrong_input
 
 CLIENT_S = 5.0
 """How long a client may stay."""
@@ -45,7 +45,7 @@ def parse_address(text: str) -> tuple[str, int]:
     is_number = port.isascii() and port.isdigit() and len(port) <= PORT_DIGITS_MAX
     if not colon or not is_number or int(port) > PORT_MAX:
         message = "write HOST:PORT, or :PORT for all addresses"
-        raise ConfigError([Problem(code="ADDRESS", message=message, where=f"--listen {text}")])
+        raise wrong_input(f"--listen {text}", message, code="ADDRESS")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

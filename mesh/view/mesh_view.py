@@ -51,6 +51,7 @@ from mesh.model.control import (
     Scope,
     Stop,
     Subscription,
+    node_address,
 )
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -212,6 +213,14 @@ class MeshView:
     def is_unreachable(self, node: str) -> bool:
         """Say whether the Kafka cluster of a node did not answer at the last refresh."""
         return self._kafka_of[node] in self.unreachable
+
+    def node_addresses(self) -> Mapping[str, str]:
+        """Return which node has which address: the text of an address tells its identity alone."""
+        return {
+            node_address(seen.identity.uuid): name
+            for name, seen in self.nodes.items()
+            if seen.identity is not None
+        }
 
     def on_kafka_cluster_of(self, node: str) -> Sequence[str]:
         """Return the nodes on the Kafka cluster of a node, itself among them."""

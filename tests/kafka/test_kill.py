@@ -13,7 +13,7 @@ import pytest
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.real import RealBackend
-from mesh.lab.scenario import Drain, NamedStep, Settle
+from mesh.lab.steps import Drain, NamedStep, Settle
 from mesh.lab.tally import Tally
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
-from mesh.lab.scenario import NamedStep, Subscribe
-from mesh.lab.steps import Unsubscribe
+from mesh.lab.steps import NamedStep, Subscribe, Unsubscribe
 from mesh.operate.propagation import laggards
 from tests.sim.live_verdict import Sent
 from tests.sim.test_controls import random_filter

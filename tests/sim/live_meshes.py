@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from mesh.config.topology_writer import topology_spec
-from mesh.lab.scenario import Subscribe
+from mesh.lab.steps import Subscribe
 from mesh.model.topology import Topology
 from mesh.node.relinking import link_changes
 from tests.sim.meshes import random_legal_topology

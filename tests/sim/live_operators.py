@@ -11,8 +11,7 @@ from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
-from mesh.lab.scenario import NamedStep
-from mesh.lab.steps import Apply
+from mesh.lab.steps import Apply, NamedStep
 from mesh.operate.apply import ChangeContext, abort_change, read_begun
 from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.in_force import read_in_force

@@ -21,8 +21,7 @@ from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
-from mesh.lab.scenario import NamedStep, NodeStep, Publish, Subscribe
-from mesh.lab.steps import Drain, Settle, Slow, Step
+from mesh.lab.steps import Drain, NamedStep, NodeStep, Publish, Settle, Slow, Step, Subscribe
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER

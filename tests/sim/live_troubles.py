@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
-from mesh.lab.scenario import NodeStep
-from mesh.lab.steps import BrokerStep, Clock
+from mesh.lab.steps import BrokerStep, Clock, NodeStep
 
 SHARE = 0.03
 """Share of 50 ms in which something breaks."""

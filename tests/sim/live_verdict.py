@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.lab.scenario import Publish, Subscribe
+from mesh.lab.steps import Publish, Subscribe
 from tests.sim.meshes import naive_matches
 from tests.sim.test_interplay import Owed, Phase, owed
 

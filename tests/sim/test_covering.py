@@ -11,16 +11,8 @@ import pytest
 
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import (
-    Drain,
-    NamedStep,
-    Publish,
-    Scenario,
-    Settle,
-    Subscribe,
-    Unsubscribe,
-)
-from mesh.lab.steps import Step
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Step, Subscribe, Unsubscribe
 from tests.sim.meshes import random_legal_topology
 from tests.sim.test_exact import random_filter, random_subject
 

@@ -7,7 +7,8 @@ import random
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Drain, NamedStep, NodeStep, Publish, Scenario, Settle, Subscribe
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import Drain, NamedStep, NodeStep, Publish, Settle, Subscribe
 
 CHAIN = {
     "kafka": {"k": {}},

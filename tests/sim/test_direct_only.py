@@ -17,8 +17,8 @@ from mesh.config.topology_writer import topology_spec
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.proposals import Mesh, propose
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import NamedStep, Publish, Scenario, Subscribe
-from mesh.lab.steps import Apply, Drain, Settle
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
 from mesh.model.topology import Topology
 from tests.sim.meshes import Way, naive_copies, naive_matches, random_legal_topology
 from tests.sim.test_controls import random_filter, random_subject

@@ -9,7 +9,8 @@ import pytest
 
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario, Settle, Subscribe
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Subscribe
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from tests.sim.meshes import naive_copies, random_legal_topology

@@ -8,7 +8,8 @@ import pytest
 
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Drain, LinkStep, NamedStep, NodeStep, Publish, Scenario, Settle
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import Drain, LinkStep, NamedStep, NodeStep, Publish, Settle
 from tests.sim.meshes import random_legal_topology
 from tests.sim.test_exact import expected, random_scenario, random_subject
 

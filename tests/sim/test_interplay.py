@@ -21,8 +21,8 @@ from mesh.config.topology_writer import topology_spec
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.proposals import Mesh, propose
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import NamedStep, NodeStep, Publish, Scenario, Subscribe
-from mesh.lab.steps import Apply, Drain, Settle
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import Apply, Drain, NamedStep, NodeStep, Publish, Settle, Subscribe
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology

@@ -12,13 +12,13 @@ from mesh.codec.state import decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import (
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import (
     Drain,
     LinkStep,
     NamedStep,
     NodeStep,
     Publish,
-    Scenario,
     Settle,
     Subscribe,
     Unsubscribe,

@@ -8,7 +8,8 @@ import pytest
 
 from mesh.lab.backend import PAUSE_S, SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import Drain, NamedStep, Publish
 from tests.sim.test_exact import expected, random_scenario, random_subject
 
 LOSING = (1, 3, 6, 7, 8, 9, 18, 20, 21, 26, 29, 31, 32, 34, 35, 39, 41, 42, 45, 47)

@@ -11,7 +11,8 @@ import pytest
 
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import NamedStep, Publish, Scenario, Subscribe
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import NamedStep, Publish, Subscribe
 from mesh.model.selectors import Selector
 from mesh.model.subject import matches
 from tests.sim.meshes import naive_copies

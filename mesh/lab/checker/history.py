@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from mesh.errors import ConfigError, Problem
+from mesh.errors import ConfigError, wrong_input
 
 _Shape = TypeVar("_Shape")
 
@@ -278,4 +278,4 @@ class _Located:
 
 def _bad(path: Path, number: int, message: str) -> ConfigError:
     where = f"{path}:{number}" if number else str(path)
-    return ConfigError([Problem(code="BAD_HISTORY", message=message, where=where)])
+    return wrong_input(where, message, code="BAD_HISTORY")

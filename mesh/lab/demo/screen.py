@@ -206,11 +206,6 @@ def _endpoints(picture: Picture) -> RenderableType:
     return table
 
 
-def _filters(row: EndpointRow) -> str:
-    first, *others = row.filters
-    return f"{first} +{len(others)}" if others else first
-
-
 def _certified(row: EndpointRow) -> Text:
     if row.is_direct:
         return Text("-", style=_QUIET)

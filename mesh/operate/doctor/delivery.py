@@ -6,16 +6,14 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from mesh.codec.state import decode_dead_letter
-from mesh.errors import ProtocolError, TransportError
+from mesh.errors import TransportError
 from mesh.model.control import FULL, HELD, LOSSY, REFUSED, StopReason
 from mesh.model.frames import MessageClass
-from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
+from mesh.operate.dead_letters import told_by
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
-from mesh.transport.headers import headers_of
-from mesh.transport.port import Record, TopicInfo, TopicPartition
+from mesh.transport.port import TopicInfo, TopicPartition
 from mesh.transport.reading import read_logs, read_range
 
 LETTERS_MAX = 1_000
@@ -282,18 +280,9 @@ def _letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
     ]
     found: dict[str, Counter[str]] = {node: Counter() for node in nodes.values()}
     for record in read_logs(at.answering(kafka), places, most=LETTERS_MAX, name="letters"):
-        found[nodes[record.topic()]][_reason(record)] += 1
+        letter = told_by(record)
+        found[nodes[record.topic()]][UNREADABLE if letter is None else letter.reason] += 1
     return found
-
-
-def _reason(record: Record) -> str:
-    for name, content in reversed(headers_of(record)):
-        if name == MESH_HEADER:
-            try:
-                return decode_dead_letter(content or b"").reason
-            except ProtocolError:
-                break
-    return UNREADABLE
 
 
 def _refused(at: Examination, node: str, letters: Counter[str]) -> Check:

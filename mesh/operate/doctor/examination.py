@@ -11,14 +11,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.link_flows import LinkFlow, link_flows
-from mesh.transport.port import (
-    Copies,
-    KafkaCluster,
-    Rights,
-    TopicInfo,
-    TopicPartition,
-    TopicSpec,
-)
+from mesh.transport.port import Copies, KafkaCluster, Rights, TopicInfo, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports
 from mesh.view.mesh_view import MeshView
 

@@ -8,19 +8,11 @@ from mesh.codec.keys import parse_subscription_key
 from mesh.codec.subscriptions import decode_subscription
 from mesh.core.digest import MODULUS, entry_digest
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import Scope
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Link
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import (
-    Category,
-    Check,
-    Result,
-    first_of,
-    judged,
-    unseen,
-)
+from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.gates import is_shut
+from mesh.operate.propagation import unapplied
 from mesh.transport.port import Record, TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.view.disabling import is_to_be_disabled
@@ -64,22 +56,8 @@ def _unproven(at: Examination, node: str) -> Iterator[str]:
             reader = link.other(node)
             if is_to_be_disabled(at.view, node, reader) or is_shut(at.view, node, reader):
                 continue
-            if at.beats[reader] and scope in unapplied(at, link, writer=node):
+            if at.beats[reader] and scope in unapplied(at.view, link, writer=node):
                 yield f"{reader} has not applied scope {scope}"
-
-
-def unapplied(at: Examination, link: Link, *, writer: str) -> Sequence[Scope]:
-    """Return the scopes of one end of a link whose newest mark the other end has not applied."""
-    reader = link.other(writer)
-    seen = at.view.nodes[reader]
-    found = []
-    for scope, mark in sorted(at.view.nodes[writer].marks.items()):
-        if scope.zone != link.zone or scope.neighbour not in ("", reader):
-            continue
-        ack = seen.acks.get((writer, scope))
-        if ack is None or (ack.epoch, ack.applied) < (mark.epoch, mark.number):
-            found.append(scope)
-    return found
 
 
 def _readable(at: Examination, kafka: str) -> Iterator[Check]:

@@ -1,18 +1,17 @@
-"""Are the links up, and does what waits on them move? Spec: K24, K32."""
+"""Are the links up, and does what waits on them move? Spec: K24, K26, K32, DESIGN 3."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesh.model.control import DISABLED, FULL
+from mesh.model.control import DISABLED, FULL, is_address
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, Result, judged
-from mesh.operate.doctor.ways import check_ways
+from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, Result, first_of, judged
 from mesh.operate.gates import REMEDY, is_shut
-from mesh.operate.link_flows import LinkFlow
-from mesh.operate.status import UNKNOWN, link_state
+from mesh.operate.link_flows import LinkFlow, wanted_over
+from mesh.operate.status import UNKNOWN, UP, link_state
 
 
 def check_links(at: Examination) -> Iterator[Check]:
@@ -117,3 +116,36 @@ def _standing(at: Examination, flow: LinkFlow) -> str:
 def _amount(flow: LinkFlow) -> str:
     messages = "" if flow.backlog_messages is None else f" ({flow.backlog_messages} messages)"
     return f"{flow.backlog_frames} frames{messages}"
+
+
+def check_ways(at: Examination) -> Iterator[Check]:
+    """Yield one check per node: no address comes to it over two links, and its own over none.
+
+    The nodes judge that themselves, from their links; this is a second opinion, from interest.
+    """
+    names = at.view.node_addresses()
+    for node in at.topology.nodes:
+        if not at.beats[node]:
+            continue
+        faults = []
+        heard_by = {address: node for address, name in names.items() if name == node}
+        for link in at.topology.links_of(node):
+            other = link.other(node)
+            if link_state(at.view.nodes[node], other) != UP:
+                continue
+            offered = {
+                filter_: None
+                for _, filter_, _ in wanted_over(at.view, other, node, link.zone, addresses=True)
+                if is_address(filter_)
+            }
+            for address in offered:
+                if address in heard_by:
+                    name = names.get(address, address)
+                    faults.append(f"{name} by {heard_by[address]} and by {other}")
+                heard_by.setdefault(address, other)
+        yield judged(
+            Category.LINKS,
+            f"{node} hears of every node by one way",
+            first_of(faults),
+            REMEDY,
+        )

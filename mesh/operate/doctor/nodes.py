@@ -1,15 +1,18 @@
-"""Do the nodes serve, and if not, what do they wait for? Spec: K23, K32."""
+"""Do the nodes serve, and if not, what do they wait for? Spec: K23, K28, K32."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesh.model.control import DISABLED
-from mesh.operate.doctor.change import check_change
+from mesh.model.control import DISABLED, Change, Stage
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, first_of, judged
-from mesh.operate.doctor.interest import unapplied
+from mesh.operate.propagation import unapplied
 from mesh.operate.status import link_state
+from mesh.view.change_records import change_order
+
+CHANGE_STILL_S = 60.0
+"""A change that is at one stage for so long stands still."""
 
 
 def check_nodes(at: Examination) -> Iterator[Check]:
@@ -28,7 +31,7 @@ def check_nodes(at: Examination) -> Iterator[Check]:
             error = "beats but does not serve yet" + (f": {waits}" if waits else "")
             hint = "it waits until the interest of all neighbours is proven; look at the links"
         yield judged(Category.NODES, f"node {node} serves", error, hint)
-    yield from check_change(at)
+    yield from _check_change(at)
 
 
 def _waits_for(at: Examination, node: str) -> Iterator[str]:
@@ -38,5 +41,39 @@ def _waits_for(at: Examination, node: str) -> Iterator[str]:
         if at.view.is_unreachable(other):
             yield f"the Kafka cluster of {other} does not answer"
         elif link_state(at.view.nodes[node], other) not in ("up", DISABLED):
-            scopes = ", ".join(map(str, unapplied(at, link, writer=other)))
+            scopes = ", ".join(map(str, unapplied(at.view, link, writer=other)))
             yield f"what {other} offers is not proven" + (f" (scopes {scopes})" if scopes else "")
+
+
+def _check_change(at: Examination) -> Iterator[Check]:
+    """Yield one check, if a change was ever begun."""
+    change = at.view.change
+    if change is None:
+        return
+    description = f"the change to version {change.number} goes on"
+    since_s = 0.0 if at.wall_ms is None else (at.wall_ms() - at.view.change_ms) / 1000
+    behind = first_of(_behind(at, change))
+    if since_s < CHANGE_STILL_S or not (change.stage in (Stage.HOLD, Stage.SWITCH) or behind):
+        yield judged(Category.NODES, description, "", "")
+        return
+    error = f"it is at stage {change.stage} for {since_s:.0f} s"
+    hint = "go on with it by the command that began it (`mesh apply` of the same file)"
+    if change.stage is Stage.HOLD:
+        error += f", and {len(change.holding)} nodes take nothing of their clients"
+        hint += ", or go back by `mesh apply --abort`"
+    elif change.stage is Stage.ABORT:
+        hint = "end it by `mesh apply --abort`"
+    yield judged(Category.NODES, description, error + (f": {behind}" if behind else ""), hint)
+
+
+def _behind(at: Examination, change: Change) -> Iterator[str]:
+    """Yield nodes that beat and have not done what the stage asks for."""
+    for node, seen in at.view.nodes.items():
+        reported = seen.heartbeat.change if seen.heartbeat is not None else None
+        if not at.beats.get(node) or reported is None:
+            continue
+        is_older = change_order(Change(reported.number, reported.stage, "")) < change_order(change)
+        if is_older:
+            yield f"{node} has not read it"
+        elif not reported.is_done:
+            yield f"{node} has not done it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mesh.errors import TransportError
 from mesh.operate.doctor.examination import Examination
@@ -59,11 +59,7 @@ def _changes(kafka: str, node: str, spec: TopicSpec, found: Mapping[str, str]) -
             yield Repair(
                 kafka=kafka,
                 node=node,
-                spec=TopicSpec(
-                    name=spec.name,
-                    partitions=spec.partitions,
-                    settings={key: wrong[key][1] for key in keys},
-                ),
+                spec=replace(spec, settings={key: wrong[key][1] for key in keys}),
                 before={key: wrong[key][0] for key in keys},
                 withheld="" if is_safe else "; ".join(dict.fromkeys(risky[key] for key in keys)),
             )
@@ -96,13 +92,5 @@ def mend(at: Examination, repairs: Sequence[Repair]) -> Iterator[Repair]:
                 admin.change(repair.spec.name, repair.spec.settings)
         except TransportError as fault:
             refusal = str(fault)
-        yield Repair(
-            kafka=repair.kafka,
-            node=repair.node,
-            spec=repair.spec,
-            before=repair.before,
-            is_new=repair.is_new,
-            withheld=repair.withheld,
-            refusal=refusal,
-        )
+        yield replace(repair, refusal=refusal)
     at.forget()

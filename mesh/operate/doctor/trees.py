@@ -12,14 +12,7 @@ from mesh.model.control import FULL
 from mesh.model.topics import TopicNames
 from mesh.model.trees import Address
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import (
-    Category,
-    Check,
-    Result,
-    first_of,
-    judged,
-    unseen,
-)
+from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.status import UP, link_state
 from mesh.view.role_wishes import role_wishes
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mesh.model.control import Interest, is_address, node_address
+from mesh.model.control import Interest, is_address
 from mesh.model.topology import Topology
 from mesh.operate.history import InterestAt
-from mesh.view.mesh_view import MeshView
 
 
 def interest_document(
@@ -27,7 +26,7 @@ def interest_document(
         pasts: What these nodes and their neighbours want or wanted; those unknown left out.
         nodes: Of which nodes it is told.
         at_ms: At which moment, ms since 1970; None for now.
-        addresses: Node by address, if addresses of nodes are told, too; see `node_addresses`.
+        addresses: Node by address, if addresses of nodes are told, too.
     """
     listed = [
         one for name in nodes for one in _wanted_at(topology, pasts, name, addresses=addresses)
@@ -77,15 +76,6 @@ def _wanted_at(
                 "wish": offer.interest and _words(offer.interest),
                 "since": _iso(offer.since_ms),
             }
-
-
-def node_addresses(view: MeshView) -> Mapping[str, str]:
-    """Return which node has which address: the text of an address tells its identity alone."""
-    return {
-        node_address(seen.identity.uuid): name
-        for name, seen in view.nodes.items()
-        if seen.identity is not None
-    }
 
 
 def _address(filter_: str, addresses: Mapping[str, str] | None) -> dict[str, Any]:

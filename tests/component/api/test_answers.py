@@ -12,7 +12,9 @@ import pytest
 from mesh.api.lists import page_of
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
+from mesh.model.topics import TopicNames
 from mesh.model.topology import with_addresses
+from mesh.transport.port import TopicSpec
 from tests.component.api.conftest import Api, MakeApi
 from tests.component.cli.conftest import Run, run
 from tests.component.in_memory_mesh import CHAIN, put_in_force
@@ -270,6 +272,13 @@ def test_dead_letters_come_in_the_order_of_their_log(api: Api) -> None:
         cursor = page["next"]
     assert len(found) == 12
     assert found == sorted(found)
+
+
+def test_dead_letters_of_a_queue_that_nobody_subscribes_any_more_are_told(api: Api) -> None:
+    """As `mesh dlq --queue` does."""
+    topic = TopicNames("mesh.").queue_letters("a", "jobs")
+    api.mesh.world.kafka["left"].admin().create([TopicSpec(topic, 4)])
+    assert api.get("dead-letters?node=a&queue=jobs")["items"] == []
 
 
 def test_nothing_can_be_changed(api: Api) -> None:

@@ -104,7 +104,7 @@ def test_an_illegal_mesh_beside_the_scenario_is_told_by_its_own_lines(
     assert (ended.code, ended.out, len(told)) == (2, "", 2)
     assert "ring.yaml:7:11: spec.zones.Z: a reaches" in told[0]
     assert "scenario.yaml:4:" in told[1]
-    assert "no node 'd'" in told[1]
+    assert "no node is called 'd'" in told[1]
 
 
 @pytest.mark.parametrize("text", ["", "kind: Mesh", "a: [", "apiVersion: mesh/v1\nkind: Scenario"])

@@ -109,3 +109,29 @@ def test_on_a_terminal_every_command_names_the_mesh_that_it_spoke_to(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     told = run(*line.split(), "-c", "tests")
     assert f"mesh {mesh.topology.name} of context tests, version 1\n" in told.err
+
+
+@pytest.mark.parametrize(
+    ("line", "is_patient"),
+    [
+        ("endpoint list", False),
+        ("endpoint delete a e", True),
+        ("drill loss", True),
+        ("wait", False),
+        ("publish x y -n a", True),
+        ("dlq a", False),
+    ],
+)
+def test_brokers_have_more_time_where_something_is_changed(
+    line: str, is_patient: bool, run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh, file = chain
+    given: list[bool] = []
+
+    def open_all(*_args: object, **options: object) -> dict[str, KafkaCluster]:
+        given.append("answer_within_s" not in options)
+        return dict(mesh.world.kafka)
+
+    monkeypatch.setattr("mesh.view.connection.open_kafka", open_all)
+    run(*line.split(), "-f", file)
+    assert set(given) == {is_patient}

@@ -251,6 +251,18 @@ def test_an_endpoint_of_another_class_or_kind_is_refused(mesh: Mesh) -> None:
     other.wait(other.subscribe("orders", "acme/>", message_class=MessageClass.DIRECT))
 
 
+def test_two_endpoints_that_differ_by_case_alone_are_one_name(mesh: Mesh) -> None:
+    """Spec: DESIGN 3."""
+    client, other = mesh.client("a"), mesh.client("a")
+    client.subscribe("orders", "acme/>")
+    with pytest.raises(SubjectError, match="Orders at a would be a second orders"):
+        other.subscribe("Orders", "acme/x")
+    assert [*other.subscribed()] == [("orders", "acme/>")]
+    mesh.client("b").subscribe("Orders", "acme/>")
+    client.unsubscribe("orders", "acme/>")
+    other.subscribe("Orders", "acme/x")
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [

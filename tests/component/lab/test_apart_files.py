@@ -32,7 +32,7 @@ def test_each_node_knows_what_its_own_file_says() -> None:
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        ("x: {nodes: {c: null}}", "no node 'x'"),
+        ("x: {nodes: {c: null}}", "no node is called 'x'"),
         ("a: {nodes: {a: null}, zones: {Z: {links: [[b, c]]}}}", "its own file leaves a out"),
         ("a: {kafka: {left: {bootstrap.servers: 'x:1'}}}", "not in kafka and prefix"),
         ("a: {zones: {Z: {links: [[a, b], [b, c], [a, c]]}}}", "TWO_WALKS"),

@@ -62,7 +62,7 @@ def test_what_a_change_adds_can_be_used_behind_it(tmp_path: Path) -> None:
     assert number == 0
     assert proposal.mesh is not None
     assert proposal.mesh.topology.nodes.keys() == {"a", "b", "c", "d"}
-    with pytest.raises(ConfigError, match="no node 'd'"):
+    with pytest.raises(ConfigError, match="no node is called 'd'"):
         load(tmp_path, publish, ADD_D)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -75,10 +76,10 @@ def test_steps_that_are_right(tmp_path: Path, step: str) -> None:
 
 
 BAD = [
-    ("pause: {node: x}", "no node 'x'"),
-    ("consume: {node: x, queue: jobs}", "no node 'x'"),
+    ("pause: {node: x}", "no node is called 'x'"),
+    ("consume: {node: x, queue: jobs}", "no node is called 'x'"),
     ("leave: {node: a, queue: my jobs}", "is no name"),
-    ("expect: {queue: x/jobs, count: 1}", "no node 'x'"),
+    ("expect: {queue: x/jobs, count: 1}", "no node is called 'x'"),
     ("expect: {queue: jobs, endpoint: a/jobs, count: 1}", "expect one of"),
     ("pause: {node: a, worker: 0}", "`pause` is for all workers of a node; leave `worker` out"),
     ("kill: {node: a, worker: 2}", "a has workers 0 to 1; more are written in `spec.workers`"),
@@ -99,7 +100,7 @@ BAD = [
     ("delete_records: {topic: mesh.a.in.g}", "this key is required"),
     ("recreate_topic: {topic: mesh.a.ep.no.name}", "is no ingress, outbox or endpoint topic"),
     ("clock: {node: a}", "this key is required"),
-    ("clock: {node: d, jump_s: 1}", "no node 'd'"),
+    ("clock: {node: d, jump_s: 1}", "no node is called 'd'"),
     ("storm: {}", "leave kill_broker out of `faults`"),
     ("storm: {faults: [kill, rain]}", "must be kill"),
     ("storm: {faults: []}", "has 0 items"),
@@ -121,7 +122,7 @@ BAD = [
     ("storms: {}", "unknown step 'storms'; did you mean storm?"),
     ("cut: {link: [a, b], only: c}", "`only` names one of a, b"),
     ("heal: {link: [a, b], only: a}", "leave `only` out"),
-    ("role: {node: z, tree: desk, role: pricing}", "no node 'z'"),
+    ("role: {node: z, tree: desk, role: pricing}", "no node is called 'z'"),
     ("role: {node: a, tree: desk, role: two words}", "has spaces"),
     ("role: {node: a, tree: desk, role: r, extent: realm}", "node a is in none"),
     ("role: {node: a, tree: desk, role: r, app: m.e}", "'m.e' is no name"),
@@ -129,10 +130,10 @@ BAD = [
     ("leave: {node: a, app: b, queue: c}", "write one of"),
     ("send: {node: a, tree: t, role: r, name: x, one_way: true, one_instance: true}", "drop one"),
     ("send: {node: a, tree: t, role: r, name: x, local_realm: true}", "node a is in none"),
-    ("move: {tree: t, role: r, to: z}", "no node 'z'"),
+    ("move: {tree: t, role: r, to: z}", "no node is called 'z'"),
     ("expect: {holder: pricing, node: a}", "a holder is written `tree/role`"),
     ("expect: {holder: desk/pricing}", "`node: null` for nobody"),
-    ("expect: {parts: [[a, z]]}", "no node 'z'"),
+    ("expect: {parts: [[a, z]]}", "no node is called 'z'"),
     ("expect: {parts: [[a]], count: 1}", "`parts` has no `count`"),
 ]
 
@@ -150,7 +151,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, step: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("workers", "message"),
     [
-        ("{x: 1}", "no node 'x'"),
+        ("{x: 1}", "no node is called 'x'"),
         ("{b: 2}", "b has 1 lanes, so 1 to 1 workers; got 2"),
         ("{a: 0}", "a has 2 lanes, so 1 to 2 workers; got 0"),
     ],
@@ -191,6 +192,24 @@ def test_an_endpoint_has_one_kind_and_one_class(tmp_path: Path) -> None:
         assert len(e.value.problems) == 1
         gone = "unsubscribe: {node: a, endpoint: e, filter: x}"
         load_scenario(write(tmp_path, f"{first}\n    - {gone}\n    - {second}"))
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        ("unsubscribe: {node: a, endpoint: e, filter: y}", "a has no filter 'y' at this step"),
+        ("unsubscribe: {node: b, endpoint: e, filter: x}", "e of b is not subscribed at this step"),
+        ("subscribe: {node: a, endpoint: E, filter: y}", "a has an endpoint e, and case"),
+        ("unsubscribe: {node: a, endpoint: E, filter: x}", "write e instead of E"),
+    ],
+)
+def test_subscriptions_end_only_where_they_are(tmp_path: Path, second: str, told: str) -> None:
+    """A slip of the pen would else pass, and prove nothing. Spec: DESIGN 3."""
+    first = "subscribe: {node: a, endpoint: e, filter: x}"
+    with pytest.raises(ConfigError, match=told) as caught:
+        load_scenario(write(tmp_path, f"{first}\n    - {second}"))
+    [problem] = caught.value.problems
+    assert re.search(r"yaml:13:\d+: spec\.steps\[1\]", problem.where)
 
 
 @pytest.mark.parametrize("file", ["[x]", "''", "7"])

@@ -13,7 +13,7 @@ from mesh.model.control import Interest
 from mesh.model.facts import EpochRaised, SourceAt
 from mesh.model.state import Ledger
 from mesh.operate.doctor import Category, Check, Result, examine
-from mesh.operate.doctor.ways import check_ways
+from mesh.operate.doctor.links import check_ways
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import Copies, TopicPartition, TopicSpec
 from tests.component.in_memory_mesh import Mesh

@@ -16,7 +16,7 @@ def past(mesh: Mesh, node: str, at_ms: int | None) -> InterestAt:
         view.close()
         return interest_now(view.nodes[node])
     kafka = mesh.world.kafka[mesh.topology.nodes[node].kafka]
-    return interest_at(mesh.topology, kafka, node, at_ms, mesh.now_ms)
+    return interest_at(mesh.topology, kafka, node, at_ms)
 
 
 def offered(found: InterestAt) -> dict[str, int | None]:

@@ -28,7 +28,7 @@ def test_kafka_clusters_are_at_ports_in_the_order_of_the_file() -> None:
         ("tokyo", "'tokyo' is not NAME=HOST:PORT"),
         ("tokyo=:1", "is not NAME=HOST:PORT"),
         ("tokyo=h:x", "is not NAME=HOST:PORT"),
-        ("tokio=h:1", "no Kafka cluster is called 'tokio': tokyo, newyork"),
+        ("tokio=h:1", "no Kafka cluster is called 'tokio'; did you mean tokyo?"),
     ],
 )
 def test_what_is_no_address_is_refused(text: str, said: str) -> None:

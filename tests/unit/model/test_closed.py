@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from mesh.config.queue_models import PolicyName
+from mesh.config.queues import PolicyName
 from mesh.config.topology_models import KindName, WhenFullName
 from mesh.core.forwarding import RULES
 from mesh.lab.steps import ClassName

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 import pytest
 
-from mesh.lab.scenario import Publish
+from mesh.lab.steps import Publish
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.state import Cut
 from streaming.audits.eras import Eras

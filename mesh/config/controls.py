@@ -1,4 +1,4 @@
-"""What `spec.interest` of a Mesh file must mean, as values, and as it is written.
+"""`spec.interest` of a Mesh file: its shape, what it must mean, as values, and as it is written.
 
 Spec: DESIGN 3, EMS-11, UM-1.
 """
@@ -7,15 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mesh.config.control_models import InterestSpec
+from pydantic import Field
+
 from mesh.config.located import KeyPath, Locate
-from mesh.config.shapes import nearest
+from mesh.config.nearest import nearest
+from mesh.config.shapes import StrictModel
 from mesh.errors import Problem
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.subject import filter_fault
 
 _KEY = "interest"
 _KEYS = {"node", *(kind.value for kind in ControlKind)}
+
+
+class InterestSpec(StrictModel):
+    """One control of interest at one node: `static` or `local`."""
+
+    node: str = Field(description="Where it is in force.")
+    static: str | None = Field(
+        None, description="Filter that is always wanted there, although no client wants it."
+    )
+    local: str | None = Field(
+        None, description="Filter of subjects that cross no link of the node, in either direction."
+    )
 
 
 def interest_problems(
