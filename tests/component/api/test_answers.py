@@ -277,7 +277,7 @@ def test_dead_letters_come_in_the_order_of_their_log(api: Api) -> None:
 def test_dead_letters_of_a_queue_that_nobody_subscribes_any_more_are_told(api: Api) -> None:
     """As `mesh dlq --queue` does."""
     topic = TopicNames("mesh.").queue_letters("a", "jobs")
-    api.mesh.world.kafka["left"].admin().create([TopicSpec(topic, 4)])
+    api.mesh.world.kafka["left"].admin().create([TopicSpec(name=topic, partitions=4)])
     assert api.get("dead-letters?node=a&queue=jobs")["items"] == []
 
 
