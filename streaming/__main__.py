@@ -5,9 +5,9 @@ answer, in calls that no signal ends. So both run in a session of their own unde
 which asks first and then ends them. They end with it, too: the auditor reads a pipe that nobody
 writes to, and which breaks when this process is gone, however that went.
 
-Exit codes: 0 after a signal or when drained, 1 when the auditor cannot run or its query died, 2
-for a wrong file or argument. Of a past range: 0 when all is proven, 10 when not, and 130 after a
-signal.
+Exit codes: 0 after a signal or when drained, 10 when it ended without what stands still, 1 when the
+auditor cannot run or its query died, 2 for a wrong file or argument. Of a past range: 0 when all is
+proven, 10 when not, and 130 after a signal.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class AuditSettings:
         kafka: librdkafka options per Kafka cluster that a node uses, references resolved.
         checkpoint: Folder that makes a restart go on where it ended.
         cache: Folder for Spark's jars, shared with the rest of the mesh.
-        until_drained: End by itself when all that was published is certified.
+        until_drained: End by itself once all is judged that had been written when it began.
         trigger_s: Least time between two micro-batches, in seconds; 0: as fast as they go.
         offsets_max: Records of one Kafka cluster that a micro-batch takes at most: bounds memory.
         memory: Heap of the JVM, and of each executor on a Spark cluster.
@@ -81,7 +81,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--until-drained",
         action="store_true",
-        help="end when all that was published is read and certified",
+        help="end once all is judged that had been written when it began; exit code 10: not all is",
     )
     parser.add_argument(
         "--trigger", type=float, default=1.0, metavar="S", help="seconds between micro-batches"

@@ -32,7 +32,11 @@ def run(
         Path | None, typer.Option(help="Where a restart goes on; kept by default.")
     ] = None,
     until_drained: Annotated[
-        bool, typer.Option("--until-drained", help="End when all that was published is certified.")
+        bool,
+        typer.Option(
+            "--until-drained",
+            help="End once all is judged that had been written when it began; exit code 10: not all is."
+        ),
     ] = False,
     master: Annotated[
         str, typer.Option(metavar="URL", help="Spark cluster to work on, spark://HOST:PORT.")

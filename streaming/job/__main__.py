@@ -13,7 +13,8 @@ from streaming.job.past_run import judge_past
 from streaming.job.run import run
 
 EXIT_FOUND = 10
-"""Of a past range: a fault was found, or not all is proven."""
+"""Of a past range: a fault was found, or not all is proven. Else: not all was judged that was waited
+for."""
 
 
 def main() -> int:
@@ -23,14 +24,14 @@ def main() -> int:
         settings = settings_of(sys.argv[1:], os.environ)
         if settings.past is not None:
             return 0 if judge_past(settings, settings.past) else EXIT_FOUND
-        run(settings)
+        is_all = run(settings)
     except ConfigError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
     except MeshError as error:
         print(f"audit: {error}", file=sys.stderr)  # noqa: T201
         return 1
-    return 0
+    return 0 if is_all else EXIT_FOUND
 
 
 def _end_with_parent() -> None:

@@ -82,6 +82,7 @@ class Auditor:
         taken_s: Kafka cluster -> when its last batch was taken.
         wanted: Endpoint topic -> what was ever asked for there, as a regular expression.
         asked: Outbox topic without its class -> what is asked for behind its link, likewise.
+        judgements: How often was judged, whatever came of it.
     """
 
     topology: Topology
@@ -104,6 +105,7 @@ class Auditor:
     wanted: Mapping[str, str] = field(default_factory=dict)
     asked: Mapping[str, str] = field(default_factory=dict)
     wanted_version: int = -1
+    judgements: int = 0
     taken_s: dict[str, float] = field(default_factory=dict)
     looked_s: float = -UNTAKEN_EVERY_S
     run: str = field(default_factory=lambda: token_hex(4))
@@ -307,6 +309,7 @@ class Auditor:
         Args:
             is_last: There will be no later judgement: certify open ranges at once.
         """
+        self.judgements += 1
         self._judge(is_last=is_last)
         self._publish(is_last=is_last)
 

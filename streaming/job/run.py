@@ -23,6 +23,7 @@ from streaming.connectors.session import STEADY_JVM, YOUNG_JVM, start_session
 from streaming.connectors.sink import AuditTopics, Output
 from streaming.job.auditor import STATUS_S, Auditor
 from streaming.job.canaries import Flock
+from streaming.job.drain import Drain
 from streaming.job.outputs import TABLES
 from streaming.job.port import Port
 from streaming.job.reading import Readings
@@ -42,8 +43,8 @@ QUIET_S = STATUS_S + 1.5
 JUDGE_S = 1.0
 """How often open ranges are judged while no batch comes, in seconds."""
 
-IDLE_S = 3.0
-"""Without a batch for so long, Kafka has nothing new: Spark asks it at every trigger."""
+LEFT_MAX = 20
+"""Lines that tell what was left when nothing more was waited for."""
 
 
 def say(text: str) -> None:
@@ -61,6 +62,7 @@ class Supervisor:
         port: Told that it looks around.
         flock: Canaries.
         blamed: Why the last judgement failed, if nobody has thought of that.
+        seen: Judgements after which was looked whether all is judged.
     """
 
     auditor: Auditor
@@ -68,9 +70,13 @@ class Supervisor:
     port: Port
     flock: Flock
     blamed: str = ""
+    seen: int = 0
 
-    def watch(self, *, until_drained: bool) -> None:
+    def watch(self, drain: Drain | None = None) -> None:
         """Wait until the auditor shall end.
+
+        Args:
+            drain: What to wait for; None: for a signal.
 
         Raises:
             MeshError: It cannot go on.
@@ -79,6 +85,8 @@ class Supervisor:
         while not self.readings.stopping.wait(PULSE_S):
             self.readings.look()
             self.port.looked()
+            if drain is not None and self._is_drained(drain):
+                return
             now_s = time.monotonic()
             quiet_s = now_s - self.auditor.batch_at_s
             if quiet_s < JUDGE_S or now_s - judged_s < JUDGE_S:
@@ -90,8 +98,6 @@ class Supervisor:
                 finally:
                     self.readings.lock.release()
                 judged_s = time.monotonic()
-            if until_drained and quiet_s >= IDLE_S and self._is_drained():
-                return
 
     def _judge(self) -> None:
         try:
@@ -110,17 +116,35 @@ class Supervisor:
         else:
             self.blamed = ""
 
-    def _is_drained(self) -> bool:
-        state = self.auditor.state
-        return self.readings.is_waiting and state.batch >= 0 and not state.certifier.waiting
+    def _is_drained(self, drain: Drain) -> bool:
+        """Say whether all is judged that is waited for; each judgement is looked at once."""
+        if not self.readings.lock.acquire(blocking=False):
+            return False
+        try:
+            auditor, now_s = self.auditor, self.auditor.clock()
+            drain.ask(auditor.sources, now_s)
+            if auditor.judgements == self.seen:
+                return False
+            self.seen = auditor.judgements
+            return drain.look(auditor.state, auditor.sources, now_s)
+        finally:
+            self.readings.lock.release()
 
     def end(self) -> None:
         """Certify open ranges, publish them and stop the queries."""
         self.readings.stopping.set()
         with self.readings.lock:
             if self.auditor.state.batch >= 0:
-                self.auditor.judge(is_last=True)
+                self._judge_last()
         self.readings.stop()
+
+    def _judge_last(self) -> None:
+        try:
+            self.auditor.judge(is_last=True)
+        except MeshError:
+            raise
+        except Exception as error:  # noqa: BLE001  # what nobody has thought of: the state is whole
+            say(f"what is open cannot be judged: {reason_of(error)}")
 
 
 def options_of(settings: AuditSettings, names: Iterable[str]) -> dict[str, Mapping[str, str]]:
@@ -148,8 +172,11 @@ def session_of(settings: AuditSettings) -> SparkSession:
     )
 
 
-def run(settings: AuditSettings) -> None:
-    """Audit until a signal comes, or until all is certified if the settings say so.
+def run(settings: AuditSettings) -> bool:
+    """Audit until a signal comes, or until all is judged that was there if the settings say so.
+
+    Returns:
+        Whether nothing was left that had been waited for.
 
     Raises:
         ConfigError: An option of a Kafka cluster has no counterpart in Kafka's Java client.
@@ -161,11 +188,12 @@ def run(settings: AuditSettings) -> None:
         port.start(settings.listen)
     session = session_of(settings)
     try:
-        _audit(session, settings, kafka, port)
+        left = _audit(session, settings, kafka, port)
     finally:
         session.stop()
         port.stop()
     say("stopped")
+    return not left
 
 
 def _audit(
@@ -173,7 +201,8 @@ def _audit(
     settings: AuditSettings,
     kafka: dict[str, Mapping[str, str]],
     port: Port,
-) -> None:
+) -> Sequence[str]:
+    """Audit; return what was left when nothing more was waited for."""
     topology = settings.topology
     names = TopicNames(topology.prefix)
     stopping = threading.Event()
@@ -210,11 +239,18 @@ def _audit(
     )
     supervisor = Supervisor(auditor, readings, port, flock)
     say(f"reading {len(kafka)} Kafka clusters, after {auditor.state.batch + 1} batches")
+    drain = Drain() if settings.until_drained else None
+    left: Sequence[str] = ()
     try:
-        supervisor.watch(until_drained=settings.until_drained)
+        supervisor.watch(drain)
+        if drain is not None and not stopping.is_set():
+            left = drain.left
     finally:
         supervisor.end()
         topics.close()
+    for line in left[:LEFT_MAX]:
+        say(f"not waited for any longer: {line}")
+    return left
 
 
 def _refuse_a_second(logs: Logs, status: TopicPartition, stopping: threading.Event) -> None:

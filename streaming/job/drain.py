@@ -1,0 +1,128 @@
+"""When `--until-drained` ends: all is judged that was there when the auditor began. Spec: K29, K30.
+
+A living mesh is never at rest: its nodes beat every second, and its clients may write on. So what
+counts is what was written before. All of that is read; what was published before is certified, or
+waits for what stands still, and that is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from mesh.errors import TransportUnavailableError
+from streaming.job.sources import Sources
+from streaming.job.state import State
+from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import CONFIG, place_of
+
+STILL_S = 90.0
+"""What has not moved for so long is not waited for any more, in seconds: longer than anything that
+the auditor judges by its clock."""
+
+STILL_LOOKS = 10
+"""Looks that must have found it so: a batch may take longer than `STILL_S`."""
+
+ASK_EVERY_S = 15.0
+"""A Kafka cluster that did not say where its logs end is asked again after so long, in seconds."""
+
+
+@dataclass(slots=True)
+class Drain:
+    """What is waited for until the auditor ends.
+
+    Attributes:
+        ends: Kafka cluster -> where its audited partitions ended when the auditor began.
+        asked_s: Kafka cluster -> when it was asked that, on the auditor's clock.
+        read_s: When all of that had been read; None before.
+        doubts: What had to be read again at that moment.
+        left: What is not judged, for people, as of the last look.
+        since_s: Since when that is so.
+        looks: How many looks have found it so.
+    """
+
+    ends: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    asked_s: dict[str, float] = field(default_factory=dict)
+    read_s: float | None = None
+    doubts: Sequence[object] = ()
+    left: Sequence[str] = ()
+    since_s: float = 0.0
+    looks: int = 0
+
+    def ask(self, sources: Sources, now_s: float) -> None:
+        """Learn where logs end; an open transaction ends after the auditor began."""
+        for kafka in filter(sources.is_needed, sources.brokers):
+            is_due = now_s - self.asked_s.get(kafka, -inf) >= ASK_EVERY_S
+            if kafka in self.ends or not is_due:
+                continue
+            self.asked_s[kafka] = now_s
+            try:
+                places = sources.places(kafka, lambda topic, of=kafka: _counts(sources, of, topic))
+                self.ends[kafka] = sources.brokers[kafka].stable_ends(places)
+            except TransportUnavailableError:
+                continue
+
+    def look(self, state: State, sources: Sources, now_s: float) -> bool:
+        """Say after a judgement whether nothing is waited for any more.
+
+        Args:
+            state: The audits.
+            sources: The Kafka clusters.
+            now_s: The auditor's clock, in seconds.
+        """
+        left = tuple(self._left(state, sources, now_s))
+        if left == self.left:
+            self.looks += 1
+        else:
+            self.left, self.since_s, self.looks = left, now_s, 1
+        is_still = self.looks >= STILL_LOOKS and now_s - self.since_s >= STILL_S
+        return not left or is_still
+
+    def _left(self, state: State, sources: Sources, now_s: float) -> Iterator[str]:
+        unread = list(self._unread(state, sources))
+        if unread:
+            yield from unread
+            return
+        if self.read_s is None:
+            self.read_s = now_s
+            self.doubts = (*state.delivery_doubts, *state.frame_doubts)
+        yield from self._uncertified(state)
+        blocks, read_s = state.certifier.blocks, self.read_s
+        for stranger_key, stranger in blocks.parked.items():
+            if stranger.since_s <= read_s:
+                yield f"{stranger_key.topic} has messages of an unknown topic"
+        for late_key, late in blocks.late.items():
+            if late.since_s <= read_s:
+                yield f"{late_key.endpoint} got messages of {late_key.place} late"
+        for doubt in self.doubts:
+            if doubt in state.delivery_doubts or doubt in state.frame_doubts:
+                yield "what looks wrong is not read again yet"
+
+    def _unread(self, state: State, sources: Sources) -> Iterator[str]:
+        for kafka in filter(sources.is_needed, sources.brokers):
+            if kafka not in self.ends:
+                yield f"{kafka} does not say where its logs end"
+            for place, end in self.ends.get(kafka, {}).items():
+                if (read := state.read.get(place, 0)) < end:
+                    yield f"{place} is read up to {read} of {end}"
+
+    def _uncertified(self, state: State) -> Iterator[str]:
+        """Yield what waits of the blocks that had begun; what came since then may wait on."""
+        ends = {str(place): end for told in self.ends.values() for place, end in told.items()}
+        issued = {
+            f"{one.source} {one.block} {one.endpoint}": one.last
+            for _, _, block in state.certifier.blocks.walk()
+            for one in block.issued.values()
+        }
+        for one in state.certifier.waiting:
+            end = ends.get(one.source, 0)
+            is_begun = one.block * BLOCK_OFFSETS < end
+            needed = min(end - 1, one.last)
+            if is_begun and issued.get(f"{one.source} {one.block} {one.endpoint}", -1) < needed:
+                yield f"{one.source} block {one.block} for {one.endpoint}: {one.reason}"
+
+
+def _counts(sources: Sources, kafka: str, topic: str) -> bool:
+    return place_of(sources.prefix, topic).role != CONFIG and sources.is_at_home(kafka, topic)
