@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mesh.model.state import Ledger, SourceRange
 from streaming.audits.findings import Finding, FindingKind, records
 from streaming.tables.rows import FrameRow, StrayRow, TopicPartition
-from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, place_of
+from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, is_place, place_of
 
 UNREAD = ("takeover", "retention")
 """Reasons of a ledger for frames that its node passed over: it counts frames, for nobody can tell
@@ -172,10 +172,9 @@ class Accounts:
                     yield self._finding(place, sent, told)
 
     def _outbox(self, topic: str) -> TopicPlace | None:
-        try:
-            place = place_of(self.prefix, topic)
-        except ValueError:
+        if not is_place(self.prefix, topic):
             return None
+        place = place_of(self.prefix, topic)
         return place if place.role == OUTBOX and place.letter == DIRECT else None
 
     def _finding(self, place: TopicPartition, sent: Mark, told: Mark) -> Finding:

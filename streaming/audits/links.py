@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.model.names import name_fault
 from mesh.model.state import Ledger
 from mesh.model.topology import Topology
 from streaming.tables.rows import FrameRow
-from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, place_of
+from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, is_place, place_of
+
+REASONS_MAX = 64
+"""Reasons that are counted apart; the mesh has fewer."""
+
+REASON_MAX = 64
+"""Characters of one."""
+
+OTHERS = "others"
+"""Stands for all further reasons."""
 
 
 @dataclass(slots=True)
@@ -83,6 +93,8 @@ class Links:
     def ledger(self, ledger: Ledger) -> None:
         """Count what a node says it read, dropped and did not forward."""
         for refused in ledger.not_forwarded:
+            if name_fault(ledger.node) or name_fault(refused.neighbour):
+                continue
             count = self._count(f"{ledger.node}->{refused.neighbour}")
             _add(count.not_forwarded, refused.reason, refused.messages)
         for source in ledger.sources:
@@ -95,10 +107,9 @@ class Links:
                 _add(self._count(place.link).dropped, dropped.reason, dropped.messages)
 
     def _outbox(self, topic: str) -> TopicPlace | None:
-        try:
-            place = place_of(self.prefix, topic)
-        except ValueError:
+        if not is_place(self.prefix, topic):
             return None
+        place = place_of(self.prefix, topic)
         return place if place.role == OUTBOX else None
 
     def take_rates(self, over_s: float) -> Mapping[str, float]:
@@ -126,4 +137,6 @@ class Links:
 
 def _add(reasons: dict[str, int], reason: str, messages: int) -> None:
     if messages:
-        reasons[reason] = reasons.get(reason, 0) + messages
+        told = reason[:REASON_MAX]
+        known = told if told in reasons or len(reasons) < REASONS_MAX else OTHERS
+        reasons[known] = reasons.get(known, 0) + messages

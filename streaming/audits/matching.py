@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from streaming.tables.rows import SUBJECT_BYTES_MAX
+
 MEMO_MAX = 65_536
 """Compiled filters and judged subjects that are kept."""
 
 LEVELS_MAX = 16
-BYTES_MAX = 250
 
 _LEVEL = r"[^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
 _SUBJECT = re.compile(rf"(?!\$){_LEVEL}(?:/{_LEVEL})*")
@@ -38,7 +39,7 @@ def is_filter(filter_: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    is_short = text.count("/") < LEVELS_MAX and len(text.encode(errors="replace")) <= BYTES_MAX
+    is_short = text.count("/") < LEVELS_MAX and len(text.encode(errors="replace")) <= SUBJECT_BYTES_MAX
     return is_short and _SUBJECT.fullmatch(text) is not None
 
 

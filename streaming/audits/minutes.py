@@ -123,7 +123,7 @@ class Minutes:
         self, rows: Sequence[MinuteRow], small: Sequence[SmallRow], kafka: str, topology: Topology
     ) -> None:
         """Take a batch of one Kafka cluster."""
-        beats = [one.at_ms for one in small if one.key == "heartbeat"]
+        beats = [one.at_ms for one in small if self._is_beat(one)]
         if beats:
             self._set_clock(kafka, max(beats))
         for row in rows:
@@ -135,6 +135,10 @@ class Minutes:
                 home = topology.nodes[source].kafka
                 link = f"{source}->{place.node}"
                 self._crossed(home, row.minute, link).control += row.messages
+
+    def _is_beat(self, row: SmallRow) -> bool:
+        """Say whether a record is a heartbeat; clients may write one of that key, at any time."""
+        return row.key == "heartbeat" and place_of(self.prefix, row.place.topic).role == "control"
 
     def _set_clock(self, kafka: str, at_ms: int) -> None:
         """Follow the clock of a Kafka cluster; where it was set back, begin anew."""

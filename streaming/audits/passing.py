@@ -143,7 +143,7 @@ class Passing:
                 source = SourceKey(fact.topic_id.hex(), place.partition)
                 self.positions[PositionKey(node, place)] = fact.next
                 self.of[PositionKey(node, place)] = source.topic_id
-                if fact.generation:
+                if fact.generation > 0:
                     self.generations[place] = fact.generation
                     return self.turns.tell(source, fact.generation)
                 self.generations.pop(place, None)  # of a topic that was made again

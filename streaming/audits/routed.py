@@ -125,8 +125,7 @@ class Routed:
         for place, beginning in beginnings.items():
             since_ms = self.oldest_ms.get(place, now_ms - LEDGERS_KEPT_MS)
             if beginning > 0 and since_ms > self.from_ms:
-                since = datetime.fromtimestamp(since_ms / 1000, UTC).isoformat(timespec="seconds")
-                texts.append(f"what was routed before {since}: {place} does not go back further")
+                texts.append(f"what was routed before {_day(since_ms)}: {place} does not go back further")
         return texts
 
     def ranges(self, names: Names) -> Mapping[TopicPartition, tuple[int, int]]:
@@ -174,3 +173,11 @@ class Routed:
     def _has(self, source: SourceKey, first: int, last: int) -> bool:
         low, high = self.spans.get(source, (0, -1))
         return first < (high + 1) * BLOCK_OFFSETS and last >= low * BLOCK_OFFSETS
+
+
+def _day(at_ms: int) -> str:
+    """Return a time for people; stamps of strangers lie beyond any calendar."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms after 1970"

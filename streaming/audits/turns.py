@@ -19,7 +19,7 @@ TRUNCATED = "truncated"
 
 
 AHEAD_MAX = 1_000
-"""So many losses may have been accepted that nobody told of; a stranger's number is higher."""
+"""So many losses may have been accepted that nobody told of; numbers of strangers may be any."""
 
 
 class Turn(NamedTuple):
@@ -52,7 +52,7 @@ class Turns:
     def tell(self, source: SourceKey, generation: int, first: int = 0) -> bool:
         """Take that a reader works by a generation, or will; say whether it is news."""
         known = dict(self.of(source))
-        if generation > max(known) + AHEAD_MAX:
+        if not 0 < generation <= max(known) + AHEAD_MAX:
             return False
         more = dict(known)
         for number in range(1, generation + 1):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.interest import EndpointKey, Interest
-from streaming.audits.matching import is_filter, pattern_of, selects
+from streaming.audits.matching import is_filter, is_subject, pattern_of, selects
 from streaming.audits.names import Names
 from streaming.tables.rows import SourceKey, TopicPartition, UnwantedRow
 from streaming.tables.topics import place_of
@@ -60,7 +60,11 @@ class Unwanted:
             topic = place_of(self.prefix, row.place.topic)
             endpoint = EndpointKey(topic.node, topic.other)
             filters = [wish.filter for wish in interest.wishes.get(endpoint, ())]
-            strange = [one for one in row.subjects if not any(selects(f, one) for f in filters)]
+            strange = [
+                one
+                for one in row.subjects
+                if not (is_subject(one) and any(selects(wanted, one) for wanted in filters))
+            ]
             if strange or not row.subjects:
                 yield _finding(endpoint, row, strange, names)
 

@@ -513,7 +513,10 @@ class Auditor:
         interest = self.state.interest
         interest.prune(self.state.names.uuids, self.state.eras.numbers_of)
         unknown = interest.unknown_ends(self.state.names.uuids, self._reader_of)
-        keys = [key for key in unknown if self.sources.can_read([key.outbox])]
+        read = self.state.read
+        # A cut tells a position; one that nobody has read up to yet may be beyond any log.
+        reached = [key for key in unknown if key.position <= read.get(key.outbox, 0)]
+        keys = [key for key in reached if self.sources.can_read([key.outbox])]
         if not keys:
             return
         try:

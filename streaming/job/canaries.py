@@ -121,7 +121,7 @@ class Side:
         try:
             told = json.loads(record.value() or b"")
             run, number = str(told["run"]), int(told["number"])
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return  # somebody else publishes there
         if way is not None:
             with self.lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from mesh.codec.control import (
     decode_change,
@@ -101,7 +102,7 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
             case "control", "heartbeat", value:
                 heartbeat = decode_heartbeat(value)
                 state.splits.beat(place.node, heartbeat, now_s)
-                state.colours.of[place.node] = heartbeat.colour
+                state.colours.of[place.node] = heartbeat.colour[:SHOWN_MAX]
             case "control", key, value if key.startswith("stop "):
                 stop = decode_stop(value)
                 if _names_places(state, row, [stop.topic]):
@@ -163,7 +164,7 @@ def _take_paths(
     """Look at the ways: of frames by the topology that they name, else by all that may count."""
     eras = state.eras
     for frame in frames:
-        plans = eras.plans_of(frame.era)
+        plans = eras.plans_of(_era_of(state, frame))
         _report(state, [plan.frame_fault(frame, state.names) for plan in plans])
     for row in deliveries:
         _report(state, [plan.delivery_fault(row, state.names) for plan in eras.plans])
@@ -204,6 +205,7 @@ def _take_config(state: State, row: SmallRow, value: bytes | None, now_s: float)
 
 def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
     """Return the gap at which a node stands still: it tells the exact range. Spec: R6, DESIGN 6."""
+    stop = replace(stop, reason=stop.reason[:SHOWN_MAX])
     last = stop.next - 1 if stop.next >= 0 else None
     place = place_of(prefix, stop.topic)
     return Finding(
@@ -214,7 +216,7 @@ def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
         source=f"{stop.topic}[{stop.partition}]",
         first=stop.first,
         last=last,
-        count=0 if last is None else last - stop.first + 1,
+        count=0 if last is None else max(0, last - stop.first + 1),
         anchor=f"{stop.topic_id.hex()} {stop.reason} {stop.first}",
         node=node,
     )

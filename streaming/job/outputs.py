@@ -21,6 +21,9 @@ from streaming.job.state import State
 WAITING_MAX = 100
 """Ranges that are not certified yet, spelled out in a status record."""
 
+TEXT_MAX = 4_000
+"""Characters of a finding's text, and of a path: what strangers write makes no record too large."""
+
 DAY_MS = 24 * 3_600_000
 
 TABLES: Mapping[str, Mapping[str, str]] = {
@@ -52,10 +55,10 @@ def finding_json(id_: str, finding: Finding, seen: Seen) -> str:
             "ids": list(finding.ids),
             "link": finding.link or None,
             "endpoint": finding.endpoint or None,
-            "path": ">".join(finding.path) or None,
+            "path": ">".join(finding.path)[:TEXT_MAX] or None,
             "first": finding.first,
             "last": finding.last,
-            "text": f"{finding.text}{more}",
+            "text": f"{finding.text[:TEXT_MAX]}{more}",
             "id": id_,
             "source": finding.source or None,
             "count": finding.count,

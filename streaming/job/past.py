@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
-from mesh.errors import ConfigError, Problem, TransportUnavailableError
+from mesh.errors import ConfigError, MeshError, Problem, TransportUnavailableError
 from streaming.audits.routed import Routed
 from streaming.connectors.source import Ranges
 from streaming.job.auditor import Auditor
-from streaming.job.sifting import Failure
+from streaming.job.sifting import Failure, reason_of
 from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, LEDGER, is_of_data, place_of
 
@@ -81,10 +82,22 @@ class Past:
     def judge(self) -> bool:
         """Judge all that there is of the range, and say whether nothing of it is left open.
 
+        What makes a judgement impossible is told with what is not judged.
+
         Raises:
             ConfigError: There are nodes on a Kafka cluster that is not read.
             TransportUnavailableError: A Kafka cluster does not answer.
         """
+        try:
+            return self._judge()
+        except MeshError:
+            raise
+        except Exception as error:  # noqa: BLE001  # what nobody has thought of is no proof either
+            text = f"what was read cannot be judged: {reason_of(error)}"
+            self.not_judged = [*self.not_judged, text]
+            return False
+
+    def _judge(self) -> bool:
         self._read(self._is_said)
         self._refuse_others()
         self.auditor.judge()
@@ -232,13 +245,14 @@ class Past:
         auditor = self.auditor
         batch = auditor.state.batches.get(kafka, -1) + 1
         self.reached[kafka].update({place: end for place, (_, end) in ranges.items()})
+        before = deepcopy(auditor.state)
         try:
             rows = auditor.rows(auditor.rereader.records(kafka, ranges), self.reached[kafka])
+            auditor.know(rows, kafka, batch)
         except Exception as error:
             failure = Failure.of(batch, error)
             if failure.is_transport:
                 text = f"{kafka} could not be read: {failure.reason}"
                 raise TransportUnavailableError(text) from error
+            auditor.state = before
             auditor.absorb_the_sound(kafka, batch)
-        else:
-            auditor.know(rows, kafka, batch)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.tables.columns import digest_columns, moves_column
 from streaming.tables.digest import BLOCK_BITS
+from streaming.tables.rows import SUBJECT_BYTES_MAX
 from streaming.tables.topics import CONFIG, CONTROL, ENDPOINT, INGRESS, OUTBOX
 
 EXAMPLES_MAX = 50
@@ -114,8 +115,11 @@ def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
     is_direct = (F.col("role") == ENDPOINT) & (told["class"] == "direct")
     patterns = _patterns(records, wanted)
     found = records.where(is_direct).join(F.broadcast(patterns), on="topic", how="left")
-    subject = F.col("subject")
-    strange = found.where(~F.coalesce(F.rlike(subject, F.col("pattern")), F.lit(False)))
+    # Java's expressions go as deep as a subject has levels: what is too long for one is not matched.
+    is_short = F.octet_length("subject") <= SUBJECT_BYTES_MAX
+    is_asked = F.when(is_short, F.rlike(F.col("subject"), F.col("pattern")))
+    subject = _shown("subject")
+    strange = found.where(~F.coalesce(is_asked, F.lit(False)))
     grouped = strange.groupBy(
         "topic",
         "partition",
@@ -130,6 +134,11 @@ def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
         F.slice(F.array_sort(F.collect_set(subject)), 1, SUBJECTS_MAX).alias("subjects"),
     )
     return _rows(grouped, "unwanted")
+
+
+def _shown(column: str) -> Column:
+    """Return the beginning of what may be a subject: of one that is too long it still says so."""
+    return F.substring(column, 1, SUBJECT_BYTES_MAX + 1)
 
 
 def _patterns(records: DataFrame, of: Mapping[str, str]) -> DataFrame:
@@ -147,7 +156,8 @@ def needless_rows(records: DataFrame, asked: Mapping[str, str]) -> DataFrame:
     frames = frame_columns(records.where(F.size(eras) <= 1), "header").where(
         (F.col("kind") == "data") & ~F.col("is_moved")
     )
-    subjects = frames.withColumn("subject", F.explode(F.col("header")["origin"]["subjects"]))
+    told = frames.withColumn("subject", F.explode(F.col("header")["origin"]["subjects"]))
+    subjects = told.withColumn("subject", _shown("subject"))
     grouped = subjects.groupBy(
         *("topic", "partition", "source_id", "source_partition", "generation", "era", "subject")
     ).agg(

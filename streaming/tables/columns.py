@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
@@ -9,6 +11,7 @@ from pyspark.sql.avro.functions import from_avro
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import MOVED_BYTES, MOVED_EXT
 from schemas import VERSION, text
+from streaming.tables.rows import SUBJECT_BYTES_MAX
 from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_ROLES
 
 #: What `from_avro` makes of bytes that are not what the schema says: null, and no failed query.
@@ -52,7 +55,7 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
     start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
     role = F.substring_index(start, ".", -1)
     last_header = F.try_element_at(F.col("headers"), F.lit(-1))["key"]
-    is_announcement = (role == ENDPOINT) & (last_header == GAP_HEADER)
+    is_announcement = (role == ENDPOINT) & (F.size("headers") == 1) & (last_header == GAP_HEADER)
     placed = raw.withColumns(
         {
             "role": F.when(is_announcement, ANNOUNCEMENT).otherwise(role),
@@ -102,7 +105,8 @@ def _subject(message_bytes_max: int) -> Column:
         .when(F.size(named) == 1, F.get(named, F.lit(0))["value"])
         .cast("string")
     )
-    return F.when((is_fit <= message_bytes_max) & F.is_valid_utf8(subject), subject)
+    is_short = F.octet_length(subject) <= SUBJECT_BYTES_MAX
+    return F.when((is_fit <= message_bytes_max) & is_short & F.is_valid_utf8(subject), subject)
 
 
 def _delivered_subject() -> Column:
@@ -158,11 +162,16 @@ def moves_column() -> Column:
 
 
 def delivery_column() -> Column:
-    """Return what the header `mesh`, the last of a delivered record, says, or null. Spec: K8."""
+    """Return what the header `mesh`, the last of a delivered record, says, or null. Spec: K8, K9.
+
+    Of offsets below 0 there are no messages.
+    """
     last = F.try_element_at(F.col("headers"), F.lit(-1))
     options = {**_LENIENT, "avroSchema": DELIVERY_READER}
     decoded = from_avro(last["value"], text("delivery"), options)
-    return F.when((last["key"] == MESH_HEADER) & (decoded["version"] == VERSION), decoded)
+    numbers = [decoded[name] >= 0 for name in ("partition", "generation", "offset")]
+    is_told = (last["key"] == MESH_HEADER) & (decoded["version"] == VERSION)
+    return F.when(reduce(Column.__and__, numbers, is_told), decoded)
 
 
 def header_column() -> Column:

@@ -10,6 +10,18 @@ from typing import Any, NamedTuple
 
 from streaming.tables.digest import Digest
 
+SUBJECT_BYTES_MAX = 250
+"""No subject has more bytes. Spec: K7."""
+
+NODES_MAX = 1_000
+"""Nodes of a path that are kept: no mesh has a longer way, so the beginning tells that it is none."""
+
+NAME_MAX = 64
+"""Characters of a name that are kept: no longer one is a name."""
+
+CUT_OFF = "\N{HORIZONTAL ELLIPSIS}"
+"""Stands for the rest of what a stranger wrote: no name has it."""
+
 
 class SourceKey(NamedTuple):
     """A source partition by topic id (hexadecimal) and number."""
@@ -296,6 +308,15 @@ def _place(fields: Fields) -> TopicPartition:
     return TopicPartition(fields["topic"], fields["partition"])
 
 
+def _path(nodes: Sequence[str]) -> tuple[str, ...]:
+    rest = (CUT_OFF,) if len(nodes) > NODES_MAX else ()
+    return (*map(_name, nodes[:NODES_MAX]), *rest)
+
+
+def _name(text: str) -> str:
+    return text if len(text) <= NAME_MAX else f"{text[:NAME_MAX]}{CUT_OFF}"
+
+
 def _digest(fields: Fields) -> Digest:
     names = ("n", "xor", "high", "low", "content")
     return Digest(*(fields[name] for name in names))
@@ -317,7 +338,7 @@ def _delivery(fields: Fields) -> DeliveryRow:
         place=_place(fields),
         source=SourceKey(fields["source_id"], fields["source_partition"]),
         generation=fields["generation"],
-        path=tuple(fields["path"]),
+        path=_path(fields["path"]),
         block=fields["block"],
         digest=_digest(fields),
         first=fields["first"],
@@ -341,8 +362,8 @@ def _frame(fields: Fields) -> FrameRow:
         place=_place(fields),
         is_repair=fields["is_repair"],
         kind=fields["kind"],
-        zone=fields["zone"],
-        path=tuple(fields["path"]),
+        zone=_name(fields["zone"]),
+        path=_path(fields["path"]),
         chain=SourceKey(fields["chain_id"], fields["chain_partition"]),
         source=SourceKey(fields["source_id"], fields["source_partition"]),
         generation=fields["generation"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 INGRESS = "in"
 OUTBOX = "to"
@@ -25,6 +25,12 @@ DIRECT = "d"
 CONTROL = "c"
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9-]*"
+
+NAME_MAX = 249
+"""Characters that Kafka allows in the name of a topic."""
+
+NAMES_KEPT = 65_536
+"""Names that were taken apart, kept at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class TopicPlace:
         return f"{self.node}/{self.other}" if self.role == ENDPOINT else ""
 
 
-@cache
+@lru_cache(maxsize=NAMES_KEPT)
 def place_of(prefix: str, topic: str) -> TopicPlace:
     """Return what a topic of the mesh is.
 
@@ -79,11 +85,12 @@ def place_of(prefix: str, topic: str) -> TopicPlace:
 
 def is_place(prefix: str, topic: str) -> bool:
     """Say whether a name that a record tells can be one of a topic of the mesh."""
-    try:
-        place_of(prefix, topic)
-    except ValueError:
-        return False
-    return True
+    return len(topic) <= NAME_MAX and _audited(prefix).fullmatch(topic) is not None
+
+
+@cache
+def _audited(prefix: str) -> re.Pattern[str]:
+    return re.compile(audited_pattern(prefix))
 
 
 def is_of_data(prefix: str, topic: str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from mesh.model.frames import MessageClass
 from mesh.model.state import Dropped, Ledger, NotForwarded, SourceRange
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
-from streaming.audits.links import Links
+from streaming.audits.links import OTHERS, REASON_MAX, REASONS_MAX, Links
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
 
 
@@ -86,3 +86,16 @@ def test_rates_are_over_the_time_since_the_last_one_and_end_with_a_zero(links):
     links.changed.clear()
     assert links.take_rates(1.0)["a->b"] == 0.0
     assert list(links.changed) == []
+
+
+def test_a_ledger_of_a_stranger_makes_no_links_and_no_endless_reasons(links: Links) -> None:
+    """Each is published, and a record has an end."""
+    direct = MessageClass.DIRECT
+    odd = [NotForwarded("b" * 300, "x", direct, 1), NotForwarded("b", "x" * 300, direct, 1)]
+    odd += [NotForwarded("b", f"r{number}", direct, 1) for number in range(100)]
+    links.ledger(Ledger(node="a", lane=0, lane_epoch=1, not_forwarded=odd))
+    links.ledger(Ledger(node="\0", lane=0, lane_epoch=1, not_forwarded=odd))
+    assert list(links.counts) == ["a->b", "b->a"]
+    reasons = links.counts["a->b"].not_forwarded
+    assert max(map(len, reasons)) == REASON_MAX
+    assert (len(reasons), reasons[OTHERS]) == (REASONS_MAX + 1, 101 - REASONS_MAX)

@@ -136,3 +136,10 @@ def test_a_clock_that_jumps_begins_anew(followed: Followed) -> None:
     assert of_kafkas(followed.at(FIRST + UNTOLD_MAX + 5.5)) == [("k", FIRST + UNTOLD_MAX + 4, 1)]
     assert followed.at(FIRST) == []
     assert of_kafkas(followed.at(FIRST + 2.5)) == [("k", FIRST + 1, 1)]
+
+
+def test_a_subscription_called_heartbeat_is_no_clock(followed: Followed) -> None:
+    """Clients choose the time stamps of their records."""
+    odd = SmallRow(TopicPartition("mesh.a.clients", 0), 0, "heartbeat", b"", 2**52)
+    followed.minutes.absorb([], [odd], "k", TOPOLOGY)
+    assert followed.minutes.clocks["k"] == FIRST * MINUTE_MS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,8 +11,10 @@ from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Certificate
 from streaming.audits.certificates import Waiting
 from streaming.audits.findings import Finding, FindingKind, Seen
+from streaming.audits.routed import Routed
 from streaming.connectors.sink import Output
 from streaming.job.outputs import certificate_json, finding_json
+from streaming.job.past import LeapingClock, Past
 from streaming.job.past_run import Account
 
 
@@ -76,4 +79,23 @@ def test_what_was_not_judged_to_the_end_is_no_proof(account: Account) -> None:
 def test_what_waits_is_no_proof(account: Account) -> None:
     account.waiting = [Waiting("mesh.a.in.g/0", 1, "c/s1", 4097, "b is behind")]
     assert "not certified: mesh.a.in.g/0 block 1 for c/s1: b is behind" in account.lines()
+    assert not account.summary["ok"]
+
+
+def test_what_nobody_has_thought_of_is_told_as_not_judged(account: Account) -> None:
+    """A record that no judgement can take ended the command with a traceback."""
+
+    def judge() -> None:
+        raise ZeroDivisionError("of record 7")
+
+    sources = SimpleNamespace(brokers={}, needed=None)
+    auditor = SimpleNamespace(
+        judge=judge,
+        sources=sources,
+        lagging={},
+        state=SimpleNamespace(certifier=SimpleNamespace(waiting=[])),
+    )
+    past = Past(auditor, {}, Routed("mesh.", 0, 1), LeapingClock(), print)  # type: ignore[arg-type]
+    account.conclude(past)
+    assert account.not_judged == ["what was read cannot be judged: ZeroDivisionError: of record #"]
     assert not account.summary["ok"]

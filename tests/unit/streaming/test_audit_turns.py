@@ -65,3 +65,16 @@ def test_digests_stand_for_one_generation_that_was_told_of(generations, last, is
 def test_of_a_source_that_was_never_truncated_there_is_one():
     assert Turns().is_plain(SOURCE, [0], 0)
     assert not Turns().is_plain(SOURCE, [1], 0)
+
+
+@pytest.mark.parametrize("generation", [-1, -2, -(2**31)])
+def test_no_generation_is_below_the_first(generation: int):
+    """One that hides the first left nothing that a digest could stand for: no judgement ended."""
+    turns = Turns()
+    assert not turns.stop(stop(generation=generation, first=2**40))
+    passing = Passing("mesh.", turns=turns)
+    record = SourceAt(TopicPartition("mesh.a.in.g", 0), b"\xaa", 120, generation=generation)
+    assert not passing.read("a", record)
+    assert turns.of(SOURCE) == [(0, 0)]
+    assert turns.is_plain(SOURCE, [0], 4095)
+    assert not passing.generations
