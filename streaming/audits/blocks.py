@@ -245,7 +245,8 @@ class Blocks:
         dropped: Highest block that was certified for good, per ingress partition.
         skipped: Highest block that is not judged, for not all of it could be read.
         late: Deliveries of blocks that were certified for good.
-        mislabelled: Deliveries that say another class than that of their ingress, to be told.
+        mislabelled: Deliveries that say another class than that of their ingress, or name a topic
+            that is no ingress, to be told.
     """
 
     prefix: str
@@ -274,6 +275,9 @@ class Blocks:
                 key = StrangerKey(row.place.topic, row.source)
                 self.parked.setdefault(key, Stranger(now_s)).rows.append(row)
                 continue
+            if place_of(self.prefix, place.topic).role != INGRESS:
+                self.mislabelled.append(_never_published(self.prefix, place, row))
+                continue
             if row.message_class != CLASSES.get(place_of(self.prefix, place.topic).letter):
                 self.mislabelled.append(_mislabelled(self.prefix, place, row))
             is_former = row.source.topic_id in names.former
@@ -294,7 +298,7 @@ class Blocks:
             late.receipt.take(row)
 
     def take_mislabelled(self) -> Sequence[Finding]:
-        """Return the deliveries that say another class than that of their ingress, once."""
+        """Return the deliveries that say what cannot be, once."""
         taken = list(self.mislabelled)
         self.mislabelled.clear()
         return taken
@@ -452,6 +456,22 @@ def _mislabelled(prefix: str, place: TopicPartition, row: DeliveryRow) -> Findin
         last=row.last,
         count=row.digest.count,
         anchor="class",
+        node=topic.node,
+        evidence=(records(row.place, row.record_first, row.record_last),),
+    )
+
+
+def _never_published(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
+    topic, source = place_of(prefix, row.place.topic), str(place)
+    return Finding(
+        kind=FindingKind.FORGED_ORIGIN,
+        text=f"{topic.endpoint} got messages of {source}, to which no client publishes",
+        ids=(message_range(source, row.generation, row.first, row.last),),
+        endpoint=topic.endpoint,
+        source=source,
+        first=row.first,
+        last=row.last,
+        count=row.digest.count,
         node=topic.node,
         evidence=(records(row.place, row.record_first, row.record_last),),
     )

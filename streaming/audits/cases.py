@@ -61,6 +61,7 @@ class Case:
         is_own: Whether it only asks if what came to a member of a queue, and was not moved there,
             was that member's to get.
         is_sure: Whether no selector can have refused what did not come.
+        may_move: Whether copies that say they were moved are believed: they take the others' place.
         turns: Generations that were told of: deliveries of others are no copies of anything.
         evidence: Where the deliveries are.
         before: What was found equal before `first`.
@@ -80,6 +81,7 @@ class Case:
     generation: int = 0
     is_own: bool = False
     is_sure: bool = True
+    may_move: bool = False
     turns: tuple[Turn, ...] = (FIRST,)
     evidence: Sequence[str] = ()
     before: Proven | None = None

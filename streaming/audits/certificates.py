@@ -484,6 +484,7 @@ def _case(
         generation=world.passing.generations.get(judgement.place, 0),
         is_own=is_own,
         is_sure=is_proof(block, members, claims),
+        may_move=any(map(world.interest.may_move, members)),
         turns=turns,
         evidence=evidence_of(world.passing.prefix, came),
         before=before,

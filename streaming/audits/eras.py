@@ -19,7 +19,7 @@ from streaming.audits.behind import Behind
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.paths import LinkPlan
 from streaming.audits.ways import NOTHING, Between, Ways
-from streaming.tables.rows import TopicPartition
+from streaming.tables.rows import FrameRow, TopicPartition
 
 OF_THE_FILE = -1
 """Number of the topology that the auditor was given, until `mesh.config` tells its own."""
@@ -104,7 +104,7 @@ class Eras:
         is_newest = number >= self.number
         is_further = is_newest and (number > self.number or stage is Stage.RUN)
         is_news = self.texts.get(number) != text or (is_further and stage.value != self.stage)
-        if not is_news or not is_readable(text):
+        if number < 0 or not is_news or not is_readable(text, self.prefix):
             return False
         if is_newest:
             self.stage = stage.value
@@ -173,6 +173,21 @@ class Eras:
         """Return the links that a frame may go over that says by which topology it goes."""
         text = None if era is None else self.texts.get(era)
         return self.plans if text is None else [_known(text).plan]
+
+    def era_of(self, place: TopicPartition | None, frame: FrameRow) -> int | None:
+        """Return the number of the topology that frames go by: what they say, if that can be.
+
+        They cannot go by an older one than that by which their origin's ledger says that their first
+        message was routed.
+
+        Args:
+            place: The origin's ingress partition, if it is known.
+            frame: The frames.
+        """
+        is_known = place is not None and self.sources.get(place) == frame.source.topic_id
+        begins = self.begins[place] if place is not None and is_known else ()
+        routed = [number for number, first in begins if first <= frame.first]
+        return frame.era if frame.era is None else max(frame.era, *routed, OF_THE_FILE)
 
     def see(self, eras: Iterable[int | None], now_s: float) -> None:
         """Note by which topologies frames go that were read just now."""
@@ -323,10 +338,9 @@ def _leads(text: str, trail: tuple[str, ...], here: str, node: str) -> bool:
     return node in reached
 
 
-def is_readable(text: str) -> bool:
-    """Say whether this version knows what a record says; nodes tell it if not."""
+def is_readable(text: str, prefix: str) -> bool:
+    """Say whether this version knows what a record says of this mesh; nodes tell it if not."""
     try:
-        _known(text)
+        return _known(text).topology.prefix == prefix
     except ConfigError:
         return False
-    return True

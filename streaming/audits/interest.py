@@ -262,15 +262,14 @@ class Interest:
     def may_move(self, member: EndpointKey) -> bool:
         """Say whether messages may be moved to an endpoint, or from a node where its name is empty.
 
-        All that a channel has are its own.
+        All that a channel has are its own, and all that a queue has of which each member gets a copy.
         """
-        wishes = (
-            wish
+        return any(
+            wish.may_move
             for endpoint, asked in self.wishes.items()
             if endpoint.node == member.node and member.name in ("", endpoint.name)
             for wish in asked
         )
-        return any(wish.policy or wish.is_unsure or not wish.is_certified for wish in wishes)
 
     def is_known(self, endpoint: EndpointKey, uuid: str, place: TopicPartition) -> bool:
         """Say whether a source's lane knows the newest version of what an endpoint asks for."""

@@ -1,13 +1,16 @@
 """Deliveries of blocks that were certified for good: whose they are is asked all the same.
 
 Nothing is owed of such a block any more, and what it held is forgotten: it is read again for the
-little that came late. Whether that is there twice the order of deliveries tells. Spec: K29, K31.
+little that came late. Whether that is there twice the order of deliveries tells, in one partition of
+an endpoint; the others are searched. Spec: K29, K31.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Block, Late, LateKey
 from streaming.audits.cases import Case
 from streaming.audits.certificates import World, claims_of, evidence_of
@@ -53,6 +56,7 @@ def _case(key: LateKey, late: Late, block: Block, world: World) -> Case:
         records=records,
         is_passed=True,
         generation=world.passing.generations.get(key.place, 0),
+        may_move=world.interest.may_move(key.endpoint),
         turns=tuple(world.passing.turns.of(source)),
         evidence=evidence_of(world.passing.prefix, records),
     )
@@ -79,3 +83,25 @@ def unreadable(
                     node=key.endpoint.node,
                 ),
             )
+
+
+def copy_cases(
+    late: Mapping[LateKey, Late], cases: Sequence[Case], world: World
+) -> Mapping[LateKey, Case]:
+    """Return where else in its endpoint's topic a late message may be: once more is twice.
+
+    In one partition the order of deliveries tells; all that was read of the others is looked at.
+
+    Args:
+        late: What came.
+        cases: Those of `late_cases`, in order.
+        world: The other audits.
+    """
+    found: dict[LateKey, Case] = {}
+    for (key, one), case in zip(late.items(), cases, strict=True):
+        topic = TopicNames(world.passing.prefix).endpoint(*key.endpoint)
+        read = {at.partition: end for at, end in world.read.items() if at.topic == topic and end}
+        if any(partition not in one.receipt.records for partition in read):
+            records = {partition: (0, end - 1) for partition, end in read.items()}
+            found[key] = replace(case, wants=(), records={key.endpoint: records})
+    return found

@@ -110,7 +110,7 @@ class Origins:
         others = [
             outbox
             for outbox, known in arrivals.items()
-            if outbox.topic != key.outbox.topic and known.overlaps(interval)
+            if outbox != key.outbox and known.overlaps(interval)
         ]
         known = arrivals.get(key.outbox)
         arrivals[key.outbox] = interval if known is None else known | interval

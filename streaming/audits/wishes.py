@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from mesh.model.control import Subscription
+from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from streaming.audits.queues import QueueRules
+from streaming.audits.queues import SHARED, QueueRules
 
 
 @dataclass(slots=True)
@@ -35,6 +35,16 @@ class Wish:
     is_unsure: bool = False
     asked: Subscription = field(default=Subscription(), compare=False)
     since_ms: int = field(default=0, compare=False)
+
+    @property
+    def may_move(self) -> bool:
+        """Whether messages may be moved to its endpoint, or from there: one member gets each.
+
+        Of what the mesh refuses, and of what was deleted before it was read, nobody can tell.
+        """
+        is_gone = self.removed == self.added
+        is_refused = not self.policy and self.asked.kind is EndpointKind.QUEUE
+        return self.policy in SHARED or self.is_unsure or is_gone or is_refused
 
 
 def wish_of(

@@ -24,7 +24,7 @@ from streaming.audits.cases import Case, Outcome, case_findings
 from streaming.audits.certificates import World
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.findings import Finding, FindingKind, records
-from streaming.audits.late import late_cases, unreadable
+from streaming.audits.late import copy_cases, late_cases, unreadable
 from streaming.audits.needless import asked_over
 from streaming.audits.queues import QueueRules
 from streaming.audits.silences import silent
@@ -396,11 +396,18 @@ class Auditor:
             cases = late_cases(late, self.rereader.published(ranges), world)
         except TransportUnavailableError:
             return  # it is asked again
+        copies = copy_cases(late, cases, world)
+        doubled = dict(zip(copies, self._outcomes(list(copies.values())), strict=True))
         for key, case, outcome in zip(late, cases, self._outcomes(cases), strict=True):
-            for finding in () if outcome is None else case_findings(case, outcome):
+            found = doubled.get(key)
+            if outcome is None or (key in copies and found is None):
+                continue  # it is asked again
+            for finding in case_findings(case, outcome):
                 state.register.add(finding)
-            if outcome is not None:
-                del blocks.late[key]
+            for finding in () if found is None else case_findings(copies[key], found):
+                if finding.kind is FindingKind.DUPLICATE:
+                    state.register.add(finding)
+            del blocks.late[key]
 
     def _outcomes(self, cases: Sequence[Case]) -> Sequence[Outcome | None]:
         """Read cases message by message; None for those that cannot be read just now."""

@@ -103,9 +103,9 @@ class Doubts:
         offsets: Sequence[int],
     ) -> Finding:
         source = self.state.names.text(doubt.source)
-        links = [place_of(self.prefix, place.topic).link for place in doubt.outboxes]
+        links = list(dict.fromkeys(place_of(self.prefix, one.topic).link for one in doubt.outboxes))
         told = ", ".join(links)
-        if doubt.receiver:
+        if len(links) > 1:
             text = f"{doubt.receiver} gets messages of {source} over several links: {told}"
         elif kind is FindingKind.DUPLICATE:
             text = f"messages of {source} cross {told} more than once"

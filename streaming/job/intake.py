@@ -62,7 +62,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
     state.unwanted.absorb(batch.unwanted, now_s)
     state.needless.absorb(batch.needless, now_s)
-    state.eras.see([frame.era for frame in batch.frames], now_s)
+    state.eras.see([_era_of(state, frame) for frame in batch.frames], now_s)
     _take_paths(state, batch.deliveries, batch.frames)
     for stray in batch.strays:
         state.register.add(_stray_finding(place_of(prefix, stray.place.topic), stray))
@@ -168,6 +168,10 @@ def _take_paths(
         _report(state, [plan.frame_fault(frame, state.names) for plan in plans])
     for row in deliveries:
         _report(state, [plan.delivery_fault(row, state.names) for plan in eras.plans])
+
+
+def _era_of(state: State, frame: FrameRow) -> int | None:
+    return state.eras.era_of(state.names.place(frame.source), frame)
 
 
 def _report(state: State, faults: Sequence[Finding | None]) -> None:

@@ -131,7 +131,7 @@ class Rereader:
             first = max(case.first, begins.get(case.place, 0))
             span = (first, case.last, case.delivered_last)
             told = " ".join(["", *sorted(topics.values()), ""])
-            rows.append((number, *case.place, *span, told, source_id, case.is_own))
+            rows.append((number, *case.place, *span, told, source_id, case.is_own, case.may_move))
             wants.extend(
                 (number, want.subject, want.first, want.last, want.is_must) for want in case.wants
             )

@@ -18,9 +18,10 @@ OFFSETS_MAX = 100
 """Source offsets that one answer spells out; the counts tell how many there are."""
 
 CASES = """`case` int, topic string, `partition` int, first long, last long, delivered_last long,
-endpoint_topics string, source_id string, is_own boolean"""
+endpoint_topics string, source_id string, is_own boolean, may_move boolean"""
 """Blocks and endpoints to be read; topics of endpoints with a blank before and behind each. With
-`is_own` what was moved there from another member of a queue is left out."""
+`is_own` what was moved there from another member of a queue is left out; without `may_move` nothing
+can have been moved, whatever it says."""
 
 WANTS = "`case` int, subject string, first long, last long, is_must boolean"
 """What must and may come, per case."""
@@ -138,7 +139,11 @@ def _received(records: DataFrame, cases: DataFrame, turns: DataFrame) -> DataFra
         & F.col("copy.source_offset").between(F.col("one.first"), F.col("one.delivered_last"))
         & (~F.col("one.is_own") | (F.col("copy.moves") == 0))
     )
-    joined = copy.join(one, on=is_in_case, how="inner").select("one.case", "copy.*")
+    joined = (
+        copy.join(one, on=is_in_case, how="inner")
+        .select("one.case", "one.may_move", "copy.*")
+        .withColumn("moves", F.when(F.col("may_move"), F.col("moves")).otherwise(0))
+    )
     message = Window.partitionBy("case", "source_offset")
     is_told = F.col("first").isNotNull()
     is_again = F.col("source_offset") >= F.col("first")
@@ -213,7 +218,7 @@ def _arrivals(messages: DataFrame) -> DataFrame:
     """Return the messages that crossed more than one of a request's outboxes."""
     offset = F.col("source_offset")
     seen = messages.where(offset.between(F.col("since"), F.col("until")))
-    ways = seen.groupBy("request", "source_offset").agg(F.count_distinct("topic").alias("ways"))
+    ways = seen.groupBy("request", "source_offset").agg(F.count_distinct("topic", "partition").alias("ways"))
     return _by_block(
         ways.select(
             "request",

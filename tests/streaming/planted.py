@@ -281,6 +281,7 @@ class Plant:
         moves: int = 0,
         generation: int = 0,
         like: Record | None = None,
+        at: int | None = None,
     ) -> None:
         node, name = endpoint.split("/")
         like = like or Record(b"k", b"payload", at_ms=self.at_ms)
@@ -301,7 +302,8 @@ class Plant:
             told = [("mesh-subject", subject.encode()), ("mesh", avro("delivery", delivery))]
             headers = [*like.headers, *told]
             topic = f"{node}.ep.{name}"
-            self.put(topic, partition, like.key, like.value, headers, at_ms=like.at_ms)
+            where = partition if at is None else at
+            self.put(topic, where, like.key, like.value, headers, at_ms=like.at_ms)
 
     def carry(
         self,

@@ -213,7 +213,8 @@ def test_what_comes_of_a_block_that_was_certified_for_good_is_judged(bench, plan
     bench.auditor.state.register.findings.clear()
     plant.deliver("c/s2", [3, 4], ["a", "b", "c"])
     plant.deliver("c/spy", [1, 2], ["a", "b", "c"])
-    assert found(bench) == [("unexpected", "c/spy", "", 1, 2)]
+    plant.deliver("c/s1", [2], ["a", "b", "c"], at=1)  # once more, where no order tells
+    assert found(bench) == [("duplicate", "c/s1", "", 2, 2), ("unexpected", "c/spy", "", 1, 2)]
     assert blocks.late == {}
 
 

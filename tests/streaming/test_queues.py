@@ -86,4 +86,8 @@ def test_every_member_has_all_and_local_queues_have_what_is_published_there(benc
     subscribe(plant, "a", value=b'{"kind": "queue", "policy": "local"}')
     plant.carry(5, ["b/q", "c/q"])
     plant.deliver("a/q", range(5), ["a"])
-    assert told(bench) == ([], dict.fromkeys(("a/q", "b/q", "c/q"), (5, 5, True)))
+    equal = dict.fromkeys(("a/q", "b/q", "c/q"), (5, 5, True))
+    assert told(bench) == ([], equal)
+    # Nobody moves these: a second copy is one, whatever it says of itself.
+    plant.deliver("b/q", [3], ["a", "b"], moves=1)
+    assert told(bench) == (["duplicate", "unexpected"], {**equal, "b/q": (5, 6, False)})

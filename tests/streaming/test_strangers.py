@@ -64,6 +64,9 @@ def write_odd_records(plant: Plant) -> None:
     plant.deliver("c/s1", [8], ["a", "b", "c"], moves=2**64 - 1)
     plant.deliver("c/s1", [9], ["a", "b", "c"], moves=2**64)
     plant.deliver("c/s1", [2**63 - 1], ["a", "b", "c"], partition=1)
+    plant.deliver("c/s1", [-5], ["a", "b", "c"])
+    plant.deliver("c/all", [0], ["a", "b", "c"], origin="a.in.d", subject="x/" * 100_000 + "x")
+    plant.put("a.in.g", 1, b"k", b"v", [("mesh-subject", b"x/" * 100_000 + b"x")])
 
 
 def test_odd_records_are_told_with_their_places_and_all_else_is_judged(bench, plant):
@@ -82,7 +85,8 @@ def test_odd_records_are_told_with_their_places_and_all_else_is_judged(bench, pl
         ("duplicate", "c/s1", ("mesh.a.in.g/0/0/8", "mesh.a.in.g/0/0/9"), 2),
         ("unexpected", "a->b", ("mesh.a.to.b.g/1@0",), 2),
         ("unexpected", "c/s1", (f"mesh.a.in.g/1/0/{2**63 - 1}",), 1),
-        ("unexpected", "c/s1", ("mesh.c.ep.s1/0@10",), 2),
+        ("unexpected", "c/all", ("mesh.a.in.d/0/0/0",), 1),
+        ("unexpected", "c/s1", ("mesh.c.ep.s1/0@10",), 3),
         ("unexpected", "mesh.a.control/0", ("mesh.a.control/0@1",), 1),
         ("unexpected", "mesh.a.ledger/0", (f"mesh.a.ledger/0@{len(ledger(plant)) - 1}",), 1),
         ("unexpected", "mesh.a.progress/0", (f"mesh.a.progress/0@{len(progress(plant)) - 1}",), 1),

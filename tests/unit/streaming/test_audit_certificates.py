@@ -13,10 +13,10 @@ from streaming.audits.blocks import CLASSES, RETAIN_S, Blocks
 from streaming.audits.cases import Outcome
 from streaming.audits.certificates import RENEW_MS, Certifier, World
 from streaming.audits.eras import Eras
-from streaming.audits.findings import Register
+from streaming.audits.findings import FindingKind, Register
 from streaming.audits.hours import HOUR_MS
 from streaming.audits.interest import EndpointKey, Interest
-from streaming.audits.late import late_cases, unreadable
+from streaming.audits.late import copy_cases, late_cases, unreadable
 from streaming.audits.names import Names
 from streaming.audits.passing import Passing
 from streaming.tables.digest import Digest
@@ -636,3 +636,31 @@ def test_what_nobody_published_is_unexpected(table):
     cases = [case for _ in range(5) for case in table.judge(5.0, outcome)]
     assert [case.delivered_last for case in cases] == [4095]
     assert [one.kind for one in table.world.register.findings.values()] == ["unexpected"]
+
+
+@pytest.mark.parametrize(("letter", "message_class"), [("g", "guaranteed"), ("d", "direct")])
+def test_what_says_it_comes_from_no_ingress_is_forged(table, letter: str, message_class: str):
+    """Brokers know the topic, and the class is right: so nothing else is said of direct ones."""
+    table.world.names.topics["bb"] = f"mesh.a.to.b.{letter}"
+    table.deliver(3, 4, source=SourceKey("bb", 0), message_class=message_class)
+    table.judge()
+    (finding,) = table.world.register.findings.values()
+    assert finding.kind is FindingKind.FORGED_ORIGIN
+    assert (finding.endpoint, finding.source) == ("a/s1", f"mesh.a.to.b.{letter}/0")
+    assert (finding.ids, finding.count) == ((f"mesh.a.to.b.{letter}/0/0/3-4",), 2)
+    assert not table.certifier.blocks.open
+
+
+def test_what_came_late_is_looked_for_in_the_other_partitions_of_its_endpoint(table):
+    """Order tells of a second copy in one partition; in another it was certified and forgotten."""
+    closed(table)
+    table.deliver(2, 4)
+    ripe = table.certifier.blocks.ripe(table.at_s + RETAIN_S)
+    cases = late_cases(ripe, [], table.world)
+    table.world.read = {TARGET: 12, TopicPartition(SPY.topic, 1): 5}
+    assert copy_cases(ripe, cases, table.world) == {}
+    table.world.read[TopicPartition(TARGET.topic, 1)] = 3
+    table.world.read[TopicPartition(TARGET.topic, 2)] = 0
+    (case,) = copy_cases(ripe, cases, table.world).values()
+    assert case.records == {ENDPOINT: {0: (0, 11), 1: (0, 2)}}
+    assert (case.first, case.last, case.wants) == (2, 4, ())

@@ -318,3 +318,32 @@ def test_a_kafka_cluster_counts_until_the_walks_of_its_last_node_have_ended() ->
     assert set(made.kafkas()) == {"k1", "k2"}
     made.settle(30.0 + SETTLE_S, is_lagging=False)
     assert set(made.kafkas()) == {"k1"}
+
+
+def test_a_frame_cannot_name_a_topology_that_its_source_has_left(state: State) -> None:
+    """One that says so would take walks of long ago, and clear deliveries that took them."""
+    rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
+    state.names.topics[bytes(16).hex()] = PLACE.topic
+    began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGED, 5, 2),)))
+    ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)
+    take(state, Batch(small=rows, ledgers=[ledger]), 100.0)
+    state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
+    source = SourceKey(bytes(16).hex(), 0)
+    was = replace(frame("c>d", ("a", "b", "c"), 1), source=source)
+    take(state, Batch(frames=[replace(was, first=4, last=7)]), 200.0)
+    assert kinds(state) == []  # it began before
+    lying = replace(was, first=5, last=7)
+    take(state, Batch(frames=[lying, replace(lying, era=3)]), 400.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH]
+    state.register.findings.clear()
+    take(state, Batch(frames=[lying]), 500.0)
+    late = replace(delivery("a", "b", "c", "d"), source=source, first=5, last=5)
+    take(state, Batch(deliveries=[late]), 501.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH] * 2
+
+
+def test_a_record_of_another_mesh_or_of_no_number_changes_nothing(state: State) -> None:
+    """By its topic names nothing here could be judged."""
+    assert not state.eras.configured(-1, published_text(AFTER), 0.0)
+    assert not state.eras.configured(9, published_text(replace(AFTER, prefix="other.")), 0.0)
+    assert list(state.eras.texts) == [1]

@@ -188,3 +188,14 @@ def test_deliveries_follow_links_from_their_origin(plan, path, kind):
     )
     fault = plan.delivery_fault(row, NAMES)
     assert (None if fault is None else fault.kind) == kind
+
+
+def test_the_same_interval_in_two_partitions_of_an_outbox_is_suspected(origins):
+    """A source has one partition on each link: twice over it is twice."""
+    other = TopicPartition(OUTBOX.topic, OUTBOX.partition + 1)
+    assert list(origins.absorb([frames(0, -1, 0, 4)])) == []
+    assert list(origins.absorb([replace(frames(0, -1, 5, 9), place=other)])) == []
+    (suspicion,) = origins.absorb([replace(frames(1, 9, 3, 3), place=OUTBOX, is_repair=False)])
+    assert suspicion.outboxes == (OUTBOX,)
+    (suspicion,) = origins.absorb([frames(2, 9, 9, 9)])
+    assert (suspicion.outboxes, suspicion.receiver) == ((OUTBOX, other), "b")

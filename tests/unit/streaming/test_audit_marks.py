@@ -122,3 +122,27 @@ def test_queues_move_messages_by_right() -> None:
     for node in ("b", "c"):  # read later than what was moved
         interest.subscribe(EndpointKey(node, "q"), "acme/>", asked, 0)
     assert judged(marks, interest) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_moved"), [("every", False), ("local", False), ("any", True), ("home", True)]
+)
+def test_only_queues_of_which_one_member_gets_a_message_move_it(policy: str, is_moved: bool) -> None:
+    """Where each member has its own copy, a second one with the mark is a second one."""
+    marks, interest = Marks("mesh."), Interest()
+    asked = Subscription(kind=EndpointKind.QUEUE, policy=policy)
+    interest.subscribe(EndpointKey("b", "q"), "acme/>", asked, 0)
+    marks.absorb([], [delivery()], NAMES, 100.0)
+    assert judged(marks, interest) == ([] if is_moved else [("unexpected", "b/q", 1)])
+
+
+@pytest.mark.parametrize("message_class", list(MessageClass))
+def test_a_queue_that_is_not_known_may_have_moved_messages_and_a_channel_not(
+    message_class: MessageClass,
+) -> None:
+    interest = Interest()
+    member = EndpointKey("b", "q")
+    interest.subscribe(member, "acme/>", Subscription(message_class=message_class), 0)
+    assert not interest.may_move(member)
+    interest.unsubscribe(member, "former/>", 5)  # its record was deleted before it was read
+    assert interest.may_move(member)
