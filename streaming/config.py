@@ -81,7 +81,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--until-drained",
         action="store_true",
-        help="end once all is judged that had been written when it began; exit code 10: not all is",
+        help="end once all is judged that had been written when it began, or stands still",
     )
     parser.add_argument(
         "--trigger", type=float, default=1.0, metavar="S", help="seconds between micro-batches"

@@ -35,7 +35,7 @@ def run(
         bool,
         typer.Option(
             "--until-drained",
-            help="End once all is judged that had been written when it began; exit code 10: not all is."
+            help="End once all is judged that had been written when it began, or stands still.",
         ),
     ] = False,
     master: Annotated[

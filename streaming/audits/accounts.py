@@ -43,7 +43,7 @@ class Account:
 
     Attributes:
         sent: What the auditor has read of it.
-        told: What its reader says.
+        reported: What its reader says.
         topic_id: Of the topic that the reader speaks of; empty before its first word.
         most: Messages in the largest frame.
         agreed: Both sides where they were compared last; None where one of them has begun in the
@@ -53,7 +53,7 @@ class Account:
     """
 
     sent: Mark = BEGINNING
-    told: Mark = BEGINNING
+    reported: Mark = BEGINNING
     topic_id: str = ""
     most: int = 0
     agreed: tuple[Mark, Mark] | None = (BEGINNING, BEGINNING)
@@ -79,13 +79,15 @@ class Account:
     def tell(self, read: SourceRange, unread: int) -> None:
         """Take what one ledger record says of it; frames before `read.first` were not read."""
         topic_id = read.topic_id.hex()
-        if read.first < self.told.offset or self.topic_id not in ("", topic_id):
+        if read.first < self.reported.offset or self.topic_id not in ("", topic_id):
             self._begin_anew(self.ends, self.says)
         elif not self.topic_id and read.first > 0:
             self._begin_anew(self.says)
         self.topic_id = topic_id
-        self.told = Mark(read.next, self.told.messages + read.messages, self.told.unread + unread)
-        self.says = [*self.says, self.told][-MARKS_MAX:]
+        self.reported = Mark(
+            read.next, self.reported.messages + read.messages, self.reported.unread + unread
+        )
+        self.says = [*self.says, self.reported][-MARKS_MAX:]
 
     def forget(self) -> None:
         """Take it that some of what its reader said is not known."""
@@ -103,9 +105,11 @@ class Account:
             if end.offset != says.offset:
                 continue
             if self.agreed is not None:
-                sent, told = self.agreed
+                sent, reported = self.agreed
                 since = Mark(sent.offset, end.messages - sent.messages)
-                said = Mark(says.offset, says.messages - told.messages, says.unread - told.unread)
+                said = Mark(
+                    says.offset, says.messages - reported.messages, says.unread - reported.unread
+                )
                 yield since, said
             self.agreed = (end, says)
 
@@ -166,10 +170,10 @@ class Accounts:
     def judge(self) -> Iterator[Finding]:
         """Yield what is in an outbox and was neither read nor passed over with a word."""
         for place, account in self.open.items():
-            for sent, told in account.compared():
-                most = told.messages + told.unread * account.most
-                if not told.messages <= sent.messages <= most:
-                    yield self._finding(place, sent, told)
+            for sent, reported in account.compared():
+                most = reported.messages + reported.unread * account.most
+                if not reported.messages <= sent.messages <= most:
+                    yield self._finding(place, sent, reported)
 
     def _outbox(self, topic: str) -> TopicPlace | None:
         if not is_place(self.prefix, topic):
@@ -177,21 +181,21 @@ class Accounts:
         place = place_of(self.prefix, topic)
         return place if place.role == OUTBOX and place.letter == DIRECT else None
 
-    def _finding(self, place: TopicPartition, sent: Mark, told: Mark) -> Finding:
+    def _finding(self, place: TopicPartition, sent: Mark, reported: Mark) -> Finding:
         outbox = place_of(self.prefix, place.topic)
-        first, last = sent.offset, told.offset - 1
-        is_less = told.messages < sent.messages
+        first, last = sent.offset, reported.offset - 1
+        is_less = reported.messages < sent.messages
         how = "fewer" if is_less else "more"
         return Finding(
             kind=FindingKind.UNACCOUNTED,
             text=f"{outbox.other} says that it read {how} direct messages of {place} than are in"
-            f" its frames from {first} to {last}, and that it passed over {told.unread} frames",
+            f" its frames from {first} to {last}, and that it passed over {reported.unread} frames",
             ids=(records(place, first, last),),
             link=outbox.link,
             source=str(place),
             first=first,
             last=last,
-            count=abs(sent.messages - told.messages),
+            count=abs(sent.messages - reported.messages),
             anchor=how,
             node=outbox.other,
             evidence=(records(place, first, last),),

@@ -10,7 +10,7 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.turns import FIRST, Turn
 from streaming.tables.rows import SourceKey, TopicPartition
 
-Came = Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
+RecordRanges = Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
 """Endpoint -> of each partition of its topic the lowest and highest offset of what came."""
 
 
@@ -76,7 +76,7 @@ class Case:
     last: int
     delivered_last: int
     wants: tuple[Want, ...]
-    records: Came
+    records: RecordRanges
     is_passed: bool
     generation: int = 0
     is_own: bool = False

@@ -11,7 +11,15 @@ from math import inf
 
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Block, Blocks, Certificate
-from streaming.audits.cases import Came, Case, Outcome, Proven, case_findings, fault, trimmed
+from streaming.audits.cases import (
+    Case,
+    Outcome,
+    Proven,
+    RecordRanges,
+    case_findings,
+    fault,
+    trimmed,
+)
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register, records
@@ -345,7 +353,7 @@ class Certifier:
             return
         is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
         end = (number + 1) * BLOCK_OFFSETS - 1
-        came = judgement.block.delivered(members)
+        delivered_digest = judgement.block.delivered(members)
         certificate = Certificate(
             source=str(place),
             block=number,
@@ -357,8 +365,8 @@ class Certifier:
             equal=is_equal,
             partial=not is_closed,
             sure=is_sure,
-            ids=came.ids_text,
-            content=came.content_text,
+            ids=delivered_digest.ids_text,
+            content=delivered_digest.content_text,
         )
         if issued.get(endpoint) != certificate:
             issued[endpoint] = certificate
@@ -468,7 +476,7 @@ def _case(
         before = None
     first = number * BLOCK_OFFSETS if before is None else before.last + 1
     wants = wants_of(block, claims, first, end)
-    came = {one: dict(block.receipts[one].records) for one in members if one in block.receipts}
+    ranges = {one: dict(block.receipts[one].records) for one in members if one in block.receipts}
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
     return Case(
         place=judgement.place,
@@ -479,24 +487,24 @@ def _case(
         last=last,
         delivered_last=end if is_quiet and is_whole else last,
         wants=tuple(want for want in wants if not (is_own and want.is_must)),
-        records=came,
+        records=ranges,
         is_passed=ticket is not None,
         generation=world.passing.generations.get(judgement.place, 0),
         is_own=is_own,
         is_sure=is_proof(block, members, claims),
         may_move=any(map(world.interest.may_move, members)),
         turns=turns,
-        evidence=evidence_of(world.passing.prefix, came),
+        evidence=evidence_of(world.passing.prefix, ranges),
         before=before,
         musts=musts_of(claims, last, turns),
     )
 
 
-def evidence_of(prefix: str, came: Came) -> Sequence[str]:
+def evidence_of(prefix: str, ranges: RecordRanges) -> Sequence[str]:
     """Return where deliveries are, as findings spell it."""
     names = TopicNames(prefix)
     return tuple(
         records(TopicPartition(names.endpoint(one.node, one.name), partition), *range_)
-        for one, ranges in came.items()
-        for partition, range_ in sorted(ranges.items())
+        for one, of_partitions in ranges.items()
+        for partition, range_ in sorted(of_partitions.items())
     )

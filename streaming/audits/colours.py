@@ -30,14 +30,14 @@ class Colours:
         differs: The auditor's parts and those of the colours while they differ, else nothing.
         since_s: Since when, on the auditor's monotonic clock.
         is_told: That this difference lasts has been found.
-        told: Findings so far; tells two equal ones apart.
+        found: Findings so far; tells two equal ones apart.
     """
 
     of: dict[str, str] = field(default_factory=dict)
     differs: tuple[Parts, ...] = ()
     since_s: float = 0.0
     is_told: bool = False
-    told: int = 0
+    found: int = 0
 
     def judge(self, splits: Splits, now_s: float) -> Iterator[Finding]:
         """Yield a finding once the two have differed in one way for too long."""
@@ -47,14 +47,14 @@ class Colours:
         if not differs or self.is_told or now_s - self.since_s < LASTS_S:
             return
         self.is_told = True
-        self.told += 1
+        self.found += 1
         heard, coloured = map(_text, differs)
         yield Finding(
             kind=FindingKind.COLOURS_DIFFER,
             text=f"the colours of the nodes say {coloured}; by who reads whom it is {heard}",
             ids=tuple(",".join(part) for part in differs[1]),
             link=", ".join("-".join(link) for link in sorted(splits.cut)),
-            anchor=str(self.told),
+            anchor=str(self.found),
         )
 
     def _compare(self, splits: Splits, now_s: float) -> tuple[Parts, ...]:

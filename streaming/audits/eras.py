@@ -177,8 +177,8 @@ class Eras:
     def era_of(self, place: TopicPartition | None, frame: FrameRow) -> int | None:
         """Return the number of the topology that frames go by: what they say, if that can be.
 
-        They cannot go by an older one than that by which their origin's ledger says that their first
-        message was routed.
+        They cannot go by an older one than that by which their first message was routed, as the
+        ledger of the origin says.
 
         Args:
             place: The origin's ingress partition, if it is known.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from streaming.audits.blocks import Certificate
 
 HOUR_MS = 3_600_000
-TOLD_EVERY_MS = 60_000
+PUBLISH_EVERY_MS = 60_000
 """An hour that is not over is told so often at most."""
 
 
@@ -54,12 +54,12 @@ class Hours:
     Attributes:
         sums: By source, endpoint and hour.
         changed: Those to be told.
-        told_ms: When they were told the last time.
+        published_ms: When they were told the last time.
     """
 
     sums: dict[HourKey, Hour] = field(default_factory=dict)
     changed: dict[HourKey, None] = field(default_factory=dict)
-    told_ms: int = 0
+    published_ms: int = 0
 
     def close(self, certificate: Certificate, now_ms: int) -> None:
         """Add the last certificate of a block; the hour is that in which the block closed."""
@@ -74,9 +74,9 @@ class Hours:
 
     def take(self, now_ms: int, *, is_last: bool = False) -> Iterator[tuple[HourKey, Hour]]:
         """Yield what is to be told now, and forget the hours that are over."""
-        if not is_last and 0 <= now_ms - self.told_ms < TOLD_EVERY_MS:
+        if not is_last and 0 <= now_ms - self.published_ms < PUBLISH_EVERY_MS:
             return
-        self.told_ms = now_ms
+        self.published_ms = now_ms
         for key in self.changed:
             yield key, self.sums[key]
         self.changed.clear()

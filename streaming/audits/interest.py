@@ -19,8 +19,8 @@ from mesh.model.state import Cut
 from streaming.audits.eras import OF_THE_FILE, Stretch
 from streaming.audits.matching import selects
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
+from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
 from streaming.audits.ways import NOTHING, Between
-from streaming.audits.wishes import Wish, judged_by, wish_of
 from streaming.tables.rows import SourceKey, TopicPartition
 
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
@@ -35,7 +35,7 @@ PRUNE_EVERY = 1000
 """Changes after which needless things are forgotten."""
 
 ENDED_MAX = 32
-"""Ended wishes of one endpoint that are kept: late messages of theirs may still come."""
+"""Ended subscriptions of one endpoint that are kept: late messages of theirs may still come."""
 
 
 class Level(IntEnum):
@@ -117,7 +117,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one wish claims of one source.
+    """What one subscription claims of one source.
 
     Attributes:
         filter: What it asks for.
@@ -147,7 +147,7 @@ class Interest:
     """All subscriptions that ever were, and where routing began to know them.
 
     Attributes:
-        wishes: By endpoint, in order of their versions.
+        subscriptions: By endpoint, in order of their versions.
         cuts: Per source partition and uuid, in the order of the ledger.
         ends: For unsubscribes: last origin offset per source in the frames below a position.
         version: Rises with every change, so that answers can be kept until then.
@@ -156,7 +156,7 @@ class Interest:
         past: Subscriptions that have ended and are not told yet.
     """
 
-    wishes: dict[EndpointKey, list[Wish]] = field(default_factory=dict)
+    subscriptions: dict[EndpointKey, list[JudgedSubscription]] = field(default_factory=dict)
     cuts: dict[CutKey, list[KnownCut]] = field(default_factory=dict)
     ends: dict[EndKey, dict[SourceKey, int]] = field(default_factory=dict)
     version: int = 0
@@ -168,19 +168,21 @@ class Interest:
         self,
         endpoint: EndpointKey,
         filter_: str,
-        subscription: Subscription,
+        asked: Subscription,
         offset: int,
         at_ms: int = 0,
     ) -> None:
         """Take a subscription record; one that repeats what is in force changes nothing."""
-        wish = wish_of(self.queues, (endpoint.node, endpoint.name), filter_, subscription, offset)
-        wish.since_ms = at_ms
+        subscription = judged_subscription(
+            self.queues, (endpoint.node, endpoint.name), filter_, asked, offset
+        )
+        subscription.since_ms = at_ms
         known = self._open(endpoint, filter_)
-        if known is not None and known == replace(wish, added=known.added):
+        if known is not None and known == replace(subscription, added=known.added):
             return
         if known is not None:
             self._take_off(endpoint, known, offset, at_ms)
-        self.wishes.setdefault(endpoint, []).append(wish)
+        self.subscriptions.setdefault(endpoint, []).append(subscription)
         self.version += 1
 
     def follow(self, rules: QueueRules, *, is_change: bool) -> None:
@@ -188,19 +190,19 @@ class Interest:
 
         Args:
             rules: That.
-            is_change: Whether the mesh has run by the former; else wishes are judged by this one.
+            is_change: Whether the mesh has run by the former; else this one is what counts.
         """
         before, self.queues = self.queues, rules
-        for endpoint, wishes in self.wishes.items():
-            for number, wish in enumerate(wishes):
-                now = judged_by(wish, (endpoint.node, endpoint.name), before, rules)
-                if now is not wish:
+        for endpoint, subscriptions in self.subscriptions.items():
+            for number, subscription in enumerate(subscriptions):
+                now = judged_by(subscription, (endpoint.node, endpoint.name), before, rules)
+                if now is not subscription:
                     unsure = replace(now, is_certified=False, is_unsure=True)
-                    wishes[number] = unsure if is_change else now
+                    subscriptions[number] = unsure if is_change else now
                     self.version += 1
 
     def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int, at_ms: int = 0) -> None:
-        """Take a tombstone: the wish ends with this version.
+        """Take a tombstone: the subscription ends with this version.
 
         Of one that was compacted before it was read nothing else is known: it asked for something,
         and nothing was owed to it.
@@ -208,21 +210,25 @@ class Interest:
         known = self._open(endpoint, filter_)
         if known is not None:
             self._take_off(endpoint, known, offset, at_ms)
-        elif not any(wish.filter == filter_ for wish in self.wishes.get(endpoint, ())):
-            gone = Wish(filter_, is_certified=False, added=offset, removed=offset)
-            self.wishes.setdefault(endpoint, []).append(gone)
+        elif not any(one.filter == filter_ for one in self.subscriptions.get(endpoint, ())):
+            gone = JudgedSubscription(filter_, is_certified=False, added=offset, removed=offset)
+            self.subscriptions.setdefault(endpoint, []).append(gone)
         else:
             return
         self.version += 1
 
-    def _take_off(self, endpoint: EndpointKey, wish: Wish, offset: int, at_ms: int) -> None:
-        wish.removed = offset
-        self.past.append(Ended(endpoint, wish.filter, wish.asked, wish.since_ms, at_ms))
+    def _take_off(
+        self, endpoint: EndpointKey, subscription: JudgedSubscription, offset: int, at_ms: int
+    ) -> None:
+        subscription.removed = offset
+        self.past.append(
+            Ended(endpoint, subscription.filter, subscription.asked, subscription.since_ms, at_ms)
+        )
 
-    def _open(self, endpoint: EndpointKey, filter_: str) -> Wish | None:
-        for wish in self.wishes.get(endpoint, ()):
-            if wish.filter == filter_ and wish.removed is None:
-                return wish
+    def _open(self, endpoint: EndpointKey, filter_: str) -> JudgedSubscription | None:
+        for subscription in self.subscriptions.get(endpoint, ()):
+            if subscription.filter == filter_ and subscription.removed is None:
+                return subscription
         return None
 
     def cut(self, cut: Cut, era: int = OF_THE_FILE) -> None:
@@ -262,32 +268,33 @@ class Interest:
     def may_move(self, member: EndpointKey) -> bool:
         """Say whether messages may be moved to an endpoint, or from a node where its name is empty.
 
-        All that a channel has are its own, and all that a queue has of which each member gets a copy.
+        All that a channel has are its own; so are those of a queue whose members get a copy each.
         """
         return any(
-            wish.may_move
-            for endpoint, asked in self.wishes.items()
+            subscription.may_move
+            for endpoint, asked in self.subscriptions.items()
             if endpoint.node == member.node and member.name in ("", endpoint.name)
-            for wish in asked
+            for subscription in asked
         )
 
     def is_known(self, endpoint: EndpointKey, uuid: str, place: TopicPartition) -> bool:
         """Say whether a source's lane knows the newest version of what an endpoint asks for."""
-        versions = [wish.added for wish in self.wishes.get(endpoint, ()) if wish.removed is None]
+        asked = self.subscriptions.get(endpoint, ())
+        versions = [one.added for one in asked if one.removed is None]
         cuts = self.cuts.get(CutKey(place, uuid), [])
         return not versions or (bool(cuts) and cuts[-1].offset >= max(versions))
 
     def certified(self) -> Iterator[EndpointKey]:
         """Yield the endpoints that certificates speak of, sorted."""
-        for endpoint, wishes in sorted(self.wishes.items()):
-            if any(wish.is_certified and wish.policy in EACH for wish in wishes):
+        for endpoint, subscriptions in sorted(self.subscriptions.items()):
+            if any(one.is_certified and one.policy in EACH for one in subscriptions):
                 yield endpoint
 
     def shared(self) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
         """Return the queues of which one member gets a message, each with its members, sorted."""
         found: dict[EndpointKey, list[EndpointKey]] = {}
-        for endpoint, wishes in sorted(self.wishes.items()):
-            if any(wish.is_certified and wish.policy in SHARED for wish in wishes):
+        for endpoint, subscriptions in sorted(self.subscriptions.items()):
+            if any(one.is_certified and one.policy in SHARED for one in subscriptions):
                 together = EndpointKey(EVERYWHERE, endpoint.name.casefold())
                 found.setdefault(together, []).append(endpoint)
         return {
@@ -296,10 +303,10 @@ class Interest:
             if not any(one.is_unsure and one.removed is None for one in self._of_queue(together))
         }
 
-    def _of_queue(self, together: EndpointKey) -> Iterator[Wish]:
-        for endpoint, wishes in self.wishes.items():
+    def _of_queue(self, together: EndpointKey) -> Iterator[JudgedSubscription]:
+        for endpoint, subscriptions in self.subscriptions.items():
             if endpoint.name.casefold() == together.name:
-                yield from wishes
+                yield from subscriptions
 
     def is_settled(self, endpoint: EndpointKey, claims: Sequence[Claim], first: int) -> bool:
         """Say whether a shared queue was one all along from a source offset on."""
@@ -333,45 +340,47 @@ class Interest:
             origin: Whose ingress it is: a queue with a home is for its neighbours alone.
         """
         claims = []
-        for wish in self.wishes.get(endpoint, ()):
+        for subscription in self.subscriptions.get(endpoint, ()):
             for stretch in stretches:
                 between = stretch.between
                 if between.is_direct_only and place.topic.endswith(_GUARANTEED):
                     continue  # it does not come: should it, nobody claims it. DMR-11
                 step = (origin, endpoint.node)
-                is_sure = wish.policy and not wish.is_unsure
+                is_sure = subscription.policy and not subscription.is_unsure
                 if is_sure and not self.queues.may_come(
-                    wish.policy, endpoint.name, step, between, is_local=is_local
+                    subscription.policy, endpoint.name, step, between, is_local=is_local
                 ):
                     continue
                 span, is_untaken = None, False
-                is_owed = wish.is_certified and (is_local or not wish.noexport)
-                is_refusable = is_owed and not (between.is_sure or wish.policy in SHARED)
+                is_owed = subscription.is_certified and (is_local or not subscription.noexport)
+                is_refusable = is_owed and not (between.is_sure or subscription.policy in SHARED)
                 is_owed &= not is_refusable  # selectors let shared ones pass
                 if is_owed and uuid is not None and source is not None:
                     ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
-                    span = self._span(wish, uuid, place, source, ways, stretch)
-                    is_last = wish.removed is None and stretch.last is None
+                    span = self._span(subscription, uuid, place, source, ways, stretch)
+                    is_last = subscription.removed is None and stretch.last is None
                     is_untaken = is_last and span is None
-                claims.append(Claim(wish.filter, span, between, is_untaken, is_refusable))
+                claims.append(Claim(subscription.filter, span, between, is_untaken, is_refusable))
         return claims
 
     def _span(
         self,
-        wish: Wish,
+        subscription: JudgedSubscription,
         uuid: str,
         place: TopicPartition,
         source: SourceKey,
         ways: Sequence[TopicPartition],
         stretch: Stretch,
     ) -> Span | None:
-        first = self.position(place, uuid, wish.added, stretch.era)
+        first = self.position(place, uuid, subscription.added, stretch.era)
         if first is None or (stretch.last is not None and first > stretch.last):
             return None
-        if wish.removed is None:
+        if subscription.removed is None:
             return Span(first, stretch.last)
-        last = max((self._end(way, place, source, uuid, wish.removed) for way in ways), default=-1)
-        forgotten = self.position(place, uuid, wish.removed)
+        last = max(
+            (self._end(way, place, source, uuid, subscription.removed) for way in ways), default=-1
+        )
+        forgotten = self.position(place, uuid, subscription.removed)
         if forgotten is not None:
             last = min(last, forgotten - 1)
         if stretch.last is not None:
@@ -386,7 +395,7 @@ class Interest:
         uuid: str,
         removed: int,
     ) -> int:
-        """Return the last offset of the source that came this way before the wish ended."""
+        """Return the last offset of the source that came this way before the subscription ended."""
         position = self.position(way, uuid, removed)
         if position is None:
             return -1
@@ -397,18 +406,18 @@ class Interest:
     def unknown_ends(
         self, uuids: Mapping[str, str], reader_of: Callable[[str], str]
     ) -> Sequence[EndKey]:
-        """Return what must be read of outboxes to know where wishes ended.
+        """Return what must be read of outboxes to know where subscriptions ended.
 
-        Answers that no wish asks for any more are forgotten.
+        Answers that no subscription asks for any more are forgotten.
 
         Args:
             uuids: Node -> uuid.
             reader_of: Topic -> the node that reads it as an outbox; empty for other topics.
         """
         found: dict[EndKey, None] = {}
-        for endpoint, wishes in self.wishes.items():
+        for endpoint, subscriptions in self.subscriptions.items():
             uuid = uuids.get(endpoint.node)
-            removed = [wish.removed for wish in wishes if wish.removed is not None]
+            removed = [one.removed for one in subscriptions if one.removed is not None]
             ways = [
                 key.place
                 for key in (self.cuts if removed else ())
@@ -425,8 +434,8 @@ class Interest:
     def prune(self, uuids: Mapping[str, str], eras_of: ErasOf = lambda _: (OF_THE_FILE,)) -> None:
         """Forget what no judgement will ask for any more, once enough has gathered.
 
-        Of the wishes that have ended the newest of each endpoint stay, of the cuts those that
-        answer for a wish, and the newest.
+        Of the subscriptions that have ended each endpoint keeps the newest, of the cuts those that
+        answer for a subscription, and the newest.
 
         Args:
             uuids: Node -> uuid.
@@ -436,14 +445,14 @@ class Interest:
             return
         self.pruned = self.version
         versions: dict[str, dict[int, None]] = {}
-        for endpoint, wishes in self.wishes.items():
-            ended = [wish for wish in wishes if wish.removed is not None][:-ENDED_MAX]
-            self.wishes[endpoint] = [wish for wish in wishes if wish not in ended]
+        for endpoint, subscriptions in self.subscriptions.items():
+            ended = [one for one in subscriptions if one.removed is not None][:-ENDED_MAX]
+            self.subscriptions[endpoint] = [one for one in subscriptions if one not in ended]
             asked = versions.setdefault(uuids.get(endpoint.node, ""), {})
-            for wish in self.wishes[endpoint]:
-                asked[wish.added] = None
-                if wish.removed is not None:
-                    asked[wish.removed] = None
+            for subscription in self.subscriptions[endpoint]:
+                asked[subscription.added] = None
+                if subscription.removed is not None:
+                    asked[subscription.removed] = None
         for key, cuts in self.cuts.items():
             numbers = [
                 _first(cuts, version, era)

@@ -1,8 +1,8 @@
 """Deliveries of blocks that were certified for good: whose they are is asked all the same.
 
 Nothing is owed of such a block any more, and what it held is forgotten: it is read again for the
-little that came late. Whether that is there twice the order of deliveries tells, in one partition of
-an endpoint; the others are searched. Spec: K29, K31.
+little that came late. Whether that is there twice the order of deliveries tells, in one partition
+of an endpoint; the others are searched. Spec: K29, K31.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def is_filter(filter_: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    is_short = text.count("/") < LEVELS_MAX and len(text.encode(errors="replace")) <= SUBJECT_BYTES_MAX
+    size = len(text.encode(errors="replace"))
+    is_short = text.count("/") < LEVELS_MAX and size <= SUBJECT_BYTES_MAX
     return is_short and _SUBJECT.fullmatch(text) is not None
 
 

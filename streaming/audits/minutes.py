@@ -22,7 +22,7 @@ HOUR_MINUTES = 60
 GRACE_MS = 20_000
 """A transaction is open for so long at most: what it wrote has an earlier time than it shows."""
 
-UNTOLD_MAX = 24 * 60
+PENDING_MAX = 24 * 60
 """Minutes of one Kafka cluster that may wait to be told; of more than a day nothing is told."""
 
 
@@ -62,7 +62,7 @@ class Crossed:
             self.waited = max(self.waited or 0, other.waited)
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     """Something to be told of a minute, or of an hour.
 
     Attributes:
@@ -107,16 +107,16 @@ class Minutes:
 
     Attributes:
         prefix: Start of every topic name.
-        untold: Kafka cluster -> minute -> link -> what crossed it.
+        pending: Kafka cluster -> minute -> link -> what crossed it.
         clocks: Kafka cluster -> time of its newest heartbeat, in ms since 1970.
-        told: Kafka cluster -> the last minute that was told; absent until all was read once.
+        reported: Kafka cluster -> the last minute that was told; absent until all was read once.
         hours: Kafka cluster -> its hour.
     """
 
     prefix: str
-    untold: dict[str, dict[int, dict[str, Crossed]]] = field(default_factory=dict)
+    pending: dict[str, dict[int, dict[str, Crossed]]] = field(default_factory=dict)
     clocks: dict[str, int] = field(default_factory=dict)
-    told: dict[str, int] = field(default_factory=dict)
+    reported: dict[str, int] = field(default_factory=dict)
     hours: dict[str, Hour] = field(default_factory=dict)
 
     def absorb(
@@ -142,8 +142,8 @@ class Minutes:
 
     def _set_clock(self, kafka: str, at_ms: int) -> None:
         """Follow the clock of a Kafka cluster; where it was set back, begin anew."""
-        told = self.told.get(kafka)
-        if told is not None and at_ms // MINUTE_MS < told - HOUR_MINUTES:
+        reported = self.reported.get(kafka)
+        if reported is not None and at_ms // MINUTE_MS < reported - HOUR_MINUTES:
             self.lose(kafka)
         self.clocks[kafka] = at_ms
 
@@ -159,8 +159,8 @@ class Minutes:
 
     def _crossed(self, kafka: str, minute: int, link: str) -> Crossed:
         """Return what crossed a link; what shows up late counts in a minute that is not told."""
-        minute = max(minute, self.told.get(kafka, minute - 1) + 1)
-        return self.untold.setdefault(kafka, {}).setdefault(minute, {}).setdefault(link, Crossed())
+        minute = max(minute, self.reported.get(kafka, minute - 1) + 1)
+        return self.pending.setdefault(kafka, {}).setdefault(minute, {}).setdefault(link, Crossed())
 
     def look(
         self,
@@ -196,10 +196,10 @@ class Minutes:
 
     def lose(self, kafka: str) -> None:
         """Forget what is not told: something was deleted before it was read."""
-        self.untold.pop(kafka, None)
-        self.told.pop(kafka, None)
+        self.pending.pop(kafka, None)
+        self.reported.pop(kafka, None)
 
-    def take(self, kafka: str) -> Iterator[Told]:
+    def take(self, kafka: str) -> Iterator[Report]:
         """Yield what is to be told of a Kafka cluster of which all that there is has been read.
 
         The first minute that is told is the first one that began after all was read once.
@@ -208,35 +208,35 @@ class Minutes:
         if clock_ms is None:
             return
         over = (clock_ms - GRACE_MS) // MINUTE_MS - 1
-        last = self.told.get(kafka)
-        if last is None or over - last > UNTOLD_MAX:
+        last = self.reported.get(kafka)
+        if last is None or over - last > PENDING_MAX:
             self.lose(kafka)
-            self.told[kafka] = (clock_ms + GRACE_MS) // MINUTE_MS
+            self.reported[kafka] = (clock_ms + GRACE_MS) // MINUTE_MS
             return
         for minute in range(last + 1, over + 1):
             yield from self._tell(kafka, minute)
 
-    def _tell(self, kafka: str, minute: int) -> Iterator[Told]:
+    def _tell(self, kafka: str, minute: int) -> Iterator[Report]:
         hour = self.hours.get(kafka)
         if hour is None or hour.number != minute // HOUR_MINUTES:
             yield from self._tell_hour(kafka)
             hour = self.hours[kafka] = Hour(minute // HOUR_MINUTES)
         hour.minutes += 1
-        self.told[kafka] = minute
-        for link, crossed in sorted(self.untold.get(kafka, {}).pop(minute, {}).items()):
+        self.reported[kafka] = minute
+        for link, crossed in sorted(self.pending.get(kafka, {}).pop(minute, {}).items()):
             if not crossed.is_nothing:
-                yield Told(link, minute, 1, 1, crossed)
+                yield Report(link, minute, 1, 1, crossed)
                 hour.links.setdefault(link, Crossed()).add(crossed)
-        yield Told(kafka, minute, 1, 1, None)
+        yield Report(kafka, minute, 1, 1, None)
 
-    def _tell_hour(self, kafka: str) -> Iterator[Told]:
+    def _tell_hour(self, kafka: str) -> Iterator[Report]:
         hour = self.hours.get(kafka)
         if hour is None:
             return
         first = hour.number * HOUR_MINUTES
         for link, crossed in sorted(hour.links.items()):
-            yield Told(link, first, HOUR_MINUTES, hour.minutes, crossed)
-        yield Told(kafka, first, HOUR_MINUTES, hour.minutes, None)
+            yield Report(link, first, HOUR_MINUTES, hour.minutes, crossed)
+        yield Report(kafka, first, HOUR_MINUTES, hour.minutes, None)
 
 
 def asked_of(topology: Topology, reader: str, scope: str) -> Iterator[str]:

@@ -19,33 +19,33 @@ class Names:
         topics: Topic id (hexadecimal) -> topic name.
         ids: Topic name -> newest topic id.
         uuids: Node -> uuid.
-        told: Topic name -> id, as a broker says.
+        by_brokers: Topic name -> id, as a broker says.
         former: Ids of topics that were made again under their names.
     """
 
     topics: dict[str, str] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     uuids: dict[str, str] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    by_brokers: dict[str, str] = field(default_factory=dict)
     former: dict[str, None] = field(default_factory=dict)
 
     def learn(self, identity: Identity) -> None:
         """Take what a node says about itself."""
         self.uuids[identity.node] = identity.uuid
         for topic in identity.topics:
-            if topic.name not in self.told:
+            if topic.name not in self.by_brokers:
                 self.topics[topic.topic_id.hex()] = topic.name
                 self.ids[topic.name] = topic.topic_id.hex()
 
     def tell(self, topic: str, topic_id: str) -> None:
         """Take what a broker says; what nodes had said of the same topic ends."""
-        if topic not in self.told:
+        if topic not in self.by_brokers:
             claimed = [id_ for id_, name in self.topics.items() if name == topic]
             for id_ in claimed:
                 del self.topics[id_]
-        elif self.told[topic] != topic_id:
-            self.former[self.told[topic]] = None
-        self.told[topic] = self.ids[topic] = topic_id
+        elif self.by_brokers[topic] != topic_id:
+            self.former[self.by_brokers[topic]] = None
+        self.by_brokers[topic] = self.ids[topic] = topic_id
         self.topics[topic_id] = topic
 
     def place(self, source: SourceKey) -> TopicPartition | None:

@@ -161,10 +161,14 @@ def asked_over(prefix: str, interest: Interest, eras: Eras) -> Mapping[str, str]
 def _asked(interest: Interest) -> Mapping[str, Sequence[str]]:
     """Return what endpoints of each node ask for just now that others send for."""
     found: dict[str, dict[str, None]] = {}
-    for endpoint, wishes in interest.wishes.items():
-        for wish in wishes:
-            if wish.removed is None and not wish.noexport and is_filter(wish.filter):
-                found.setdefault(endpoint.node, {})[wish.filter] = None
+    for endpoint, subscriptions in interest.subscriptions.items():
+        for subscription in subscriptions:
+            if (
+                subscription.removed is None
+                and not subscription.noexport
+                and is_filter(subscription.filter)
+            ):
+                found.setdefault(endpoint.node, {})[subscription.filter] = None
     return {node: tuple(filters) for node, filters in found.items()}
 
 

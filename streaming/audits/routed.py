@@ -125,7 +125,8 @@ class Routed:
         for place, beginning in beginnings.items():
             since_ms = self.oldest_ms.get(place, now_ms - LEDGERS_KEPT_MS)
             if beginning > 0 and since_ms > self.from_ms:
-                texts.append(f"what was routed before {_day(since_ms)}: {place} does not go back further")
+                since = _day(since_ms)
+                texts.append(f"what was routed before {since}: {place} does not go back further")
         return texts
 
     def ranges(self, names: Names) -> Mapping[TopicPartition, tuple[int, int]]:

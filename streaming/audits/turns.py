@@ -38,10 +38,10 @@ class Turns:
     """What was told.
 
     Attributes:
-        told: Per source, generation -> first offset.
+        known: Per source, generation -> first offset.
     """
 
-    told: dict[SourceKey, dict[int, int]] = field(default_factory=dict)
+    known: dict[SourceKey, dict[int, int]] = field(default_factory=dict)
 
     def stop(self, stop: Stop) -> bool:
         """Take that a reader stands still; say whether it is news of another generation."""
@@ -60,13 +60,13 @@ class Turns:
         more[generation] = max(first, more[generation])
         if more == known:
             return False
-        self.told[source] = more
+        self.known[source] = more
         return True
 
     def of(self, source: SourceKey | None) -> Sequence[Turn]:
         """Return what is known of a source, generations rising."""
-        told = {} if source is None else self.told.get(source, {})
-        return [Turn(*one) for one in sorted(told.items())] or [FIRST]
+        known = {} if source is None else self.known.get(source, {})
+        return [Turn(*one) for one in sorted(known.items())] or [FIRST]
 
     def is_plain(self, source: SourceKey | None, generations: Collection[int], last: int) -> bool:
         """Say whether digests, which know no generations, can tell of deliveries.

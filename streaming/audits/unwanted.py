@@ -59,7 +59,8 @@ class Unwanted:
             del self.held[key]
             topic = place_of(self.prefix, row.place.topic)
             endpoint = EndpointKey(topic.node, topic.other)
-            filters = [wish.filter for wish in interest.wishes.get(endpoint, ())]
+            asked = interest.subscriptions.get(endpoint, ())
+            filters = [one.filter for one in asked]
             strange = [
                 one
                 for one in row.subjects
@@ -73,9 +74,9 @@ def wanted(prefix: str, interest: Interest) -> Mapping[str, str]:
     """Return per endpoint topic a regular expression of what was ever asked for there."""
     return {
         f"{prefix}{endpoint.node}.ep.{endpoint.name}": pattern_of(
-            wish.filter for wish in wishes if is_filter(wish.filter)
+            subscription.filter for subscription in subscriptions if is_filter(subscription.filter)
         )
-        for endpoint, wishes in interest.wishes.items()
+        for endpoint, subscriptions in interest.subscriptions.items()
     }
 
 

@@ -13,8 +13,7 @@ from streaming.job.past_run import judge_past
 from streaming.job.run import run
 
 EXIT_FOUND = 10
-"""Of a past range: a fault was found, or not all is proven. Else: not all was judged that was waited
-for."""
+"""Of a past range: a fault was found, or not all is proven. Until drained: something is left."""
 
 
 def main() -> int:

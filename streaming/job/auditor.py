@@ -109,8 +109,8 @@ class Auditor:
     taken_s: dict[str, float] = field(default_factory=dict)
     looked_s: float = -UNTAKEN_EVERY_S
     run: str = field(default_factory=lambda: token_hex(4))
-    told: object = None
-    told_s: float = 0.0
+    published: object = None
+    published_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
@@ -133,7 +133,7 @@ class Auditor:
         self.state.certifier.blocks.rest(self.clock())
         self._follow_topology()
         self.wanted_version = -1
-        self._know_wishes()
+        self._know_subscriptions()
 
     def take(self, records: DataFrame, kafka: str, batch: int) -> None:
         """Take one micro-batch of a Kafka cluster.
@@ -251,7 +251,7 @@ class Auditor:
         if not self.is_behind:
             heads, positions = state.chains.heads, state.passing.positions
             state.minutes.look(kafka, heads, positions, self.sources.homes)
-        self._know_wishes()
+        self._know_subscriptions()
 
     def _leave_out(self, place: TopicPartition, last: int) -> None:
         """Judge nothing that rests on records up to an offset that nobody has read."""
@@ -261,7 +261,7 @@ class Auditor:
         elif topic.role == INGRESS and topic.letter == GUARANTEED:
             self.state.certifier.blocks.skip(place, last)
 
-    def _know_wishes(self) -> None:
+    def _know_subscriptions(self) -> None:
         """Have the next batch matched against what is asked for by now."""
         if self.wanted_version != self.state.interest.version:
             self.wanted_version = self.state.interest.version
@@ -487,15 +487,15 @@ class Auditor:
             self.rates_at_s = self.clock()
         read = [one for one in self.sources.answering if one not in self.lagging]
         outputs = [*take_outputs(state, names, rates, read, is_last=is_last), *self.more()]
-        told = (
+        standing = (
             state.batch,
             [(one.key, one.reason) for one in state.certifier.waiting],
             dict(self.sources.unread),
         )
-        is_news = bool(outputs) or is_last or told != self.told
-        if not is_news and self.clock() - self.told_s < STATUS_S:
+        is_news = bool(outputs) or is_last or standing != self.published
+        if not is_news and self.clock() - self.published_s < STATUS_S:
             return
-        self.told, self.told_s = told, self.clock()
+        self.published, self.published_s = standing, self.clock()
         status = status_json(state, wall_ms(), self._told_of_sources(), is_final=is_last)
         outputs.append(Output(names.audit("status"), "position", status))
         self.write(outputs)

@@ -108,9 +108,9 @@ class Side:
             elif not is_due:
                 continue
             self._known[node] = None
-            wish = Subscription(message_class=MessageClass.DIRECT, lease_s=LEASE_S)
+            subscription = Subscription(message_class=MessageClass.DIRECT, lease_s=LEASE_S)
             key = subscription_key(ENDPOINT, filter_of(node))
-            writer.produce(names.clients(node), encode_subscription(wish), key, 0)
+            writer.produce(names.clients(node), encode_subscription(subscription), key, 0)
         if is_due:
             self._renewed_s = now_s
 

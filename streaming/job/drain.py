@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 from mesh.errors import TransportUnavailableError
@@ -59,7 +60,7 @@ class Drain:
                 continue
             self.asked_s[kafka] = now_s
             try:
-                places = sources.places(kafka, lambda topic, of=kafka: _counts(sources, of, topic))
+                places = sources.places(kafka, partial(_counts, sources, kafka))
                 self.ends[kafka] = sources.brokers[kafka].stable_ends(places)
             except TransportUnavailableError:
                 continue

@@ -13,7 +13,7 @@ from streaming.audits.findings import Finding, Seen
 from streaming.audits.hours import HOUR_MS, Hour, HourKey
 from streaming.audits.interest import Ended
 from streaming.audits.links import LinkCount
-from streaming.audits.minutes import MINUTE_MS, Told
+from streaming.audits.minutes import MINUTE_MS, Report
 from streaming.audits.rules import RULES
 from streaming.connectors.sink import Output
 from streaming.job.state import State
@@ -185,16 +185,16 @@ def hour_json(key: HourKey, hour: Hour) -> str:
     )
 
 
-def minutes_json(told: Told) -> str:
+def minutes_json(report: Report) -> str:
     """Return what crossed a link in a minute or an hour, or that a Kafka cluster was read then."""
     span = {
-        "from_ms": told.first * MINUTE_MS,
-        "to_ms": (told.first + told.span) * MINUTE_MS,
-        "minutes": told.minutes,
+        "from_ms": report.first * MINUTE_MS,
+        "to_ms": (report.first + report.span) * MINUTE_MS,
+        "minutes": report.minutes,
     }
-    if told.crossed is None:
-        return _text({"kafka": told.of, **span})
-    return _text({"link": told.of, **span, **asdict(told.crossed)})
+    if report.crossed is None:
+        return _text({"kafka": report.of, **span})
+    return _text({"link": report.of, **span, **asdict(report.crossed)})
 
 
 def subscription_json(ended: Ended) -> str:
@@ -250,6 +250,6 @@ def take_outputs(
         yield Output(names.audit("subscriptions"), key, subscription_json(ended))
     state.interest.past.clear()
     for kafka in read:
-        for told in state.minutes.take(kafka):
-            table = "minutes" if told.span == 1 else "link-hours"
-            yield Output(names.audit(table), told.key, minutes_json(told))
+        for report in state.minutes.take(kafka):
+            table = "minutes" if report.span == 1 else "link-hours"
+            yield Output(names.audit(table), report.key, minutes_json(report))

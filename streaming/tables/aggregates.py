@@ -115,7 +115,7 @@ def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
     is_direct = (F.col("role") == ENDPOINT) & (told["class"] == "direct")
     patterns = _patterns(records, wanted)
     found = records.where(is_direct).join(F.broadcast(patterns), on="topic", how="left")
-    # Java's expressions go as deep as a subject has levels: what is too long for one is not matched.
+    # Java's matching goes as deep as a subject has levels: what is too long for one is left out.
     is_short = F.octet_length("subject") <= SUBJECT_BYTES_MAX
     is_asked = F.when(is_short, F.rlike(F.col("subject"), F.col("pattern")))
     subject = _shown("subject")

@@ -218,7 +218,8 @@ def _arrivals(messages: DataFrame) -> DataFrame:
     """Return the messages that crossed more than one of a request's outboxes."""
     offset = F.col("source_offset")
     seen = messages.where(offset.between(F.col("since"), F.col("until")))
-    ways = seen.groupBy("request", "source_offset").agg(F.count_distinct("topic", "partition").alias("ways"))
+    distinct = F.count_distinct("topic", "partition")
+    ways = seen.groupBy("request", "source_offset").agg(distinct.alias("ways"))
     return _by_block(
         ways.select(
             "request",

@@ -14,7 +14,7 @@ SUBJECT_BYTES_MAX = 250
 """No subject has more bytes. Spec: K7."""
 
 NODES_MAX = 1_000
-"""Nodes of a path that are kept: no mesh has a longer way, so the beginning tells that it is none."""
+"""Nodes of a path that are kept: no mesh has a longer way, so its beginning is none either."""
 
 NAME_MAX = 64
 """Characters of a name that are kept: no longer one is a name."""

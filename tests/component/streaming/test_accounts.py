@@ -92,9 +92,9 @@ def test_every_message_is_read_or_passed_over_with_a_word(mesh: Mesh, seed: int)
     assert found == []
     busy = [account for account in accounts.open.values() if account.sent.messages]
     assert sum(account.sent.messages for account in busy) > 100
-    assert any(account.told.unread for account in busy), "somebody took over in the middle"
+    assert any(account.reported.unread for account in busy), "somebody took over in the middle"
     for account in busy:
-        assert account.agreed == (account.sent, account.told), "all of it was compared"
+        assert account.agreed == (account.sent, account.reported), "all of it was compared"
 
 
 def test_a_node_that_passes_over_frames_without_a_word_is_found(

@@ -43,8 +43,8 @@ def test_each_way_is_timed_by_a_message_that_goes_it(mesh: Mesh) -> None:
         assert all(0 < seconds < 1 for seconds in tally.recent_s)
     asked = MeshView(mesh.topology, mesh.world.kafka, mesh.now_ms)
     asked.refresh()
-    wish = Subscription(message_class=MessageClass.DIRECT, lease_s=LEASE_S)
-    assert asked.nodes["c"].subscriptions["audit-canary", "audit-canary/*/c"] == wish
+    subscription = Subscription(message_class=MessageClass.DIRECT, lease_s=LEASE_S)
+    assert asked.nodes["c"].subscriptions["audit-canary", "audit-canary/*/c"] == subscription
 
 
 def test_a_lease_ends_what_an_auditor_that_has_gone_had_asked_for(mesh: Mesh) -> None:

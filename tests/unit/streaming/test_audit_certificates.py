@@ -355,7 +355,7 @@ def test_a_full_block_is_kept_until_all_kafka_clusters_are_read_so_far(table):
 
     The endpoint and its subscription are in a Kafka cluster that is read more slowly.
     """
-    table.world.interest.wishes.clear()
+    table.world.interest.subscriptions.clear()
     table.world.read_s = table.at_s
     table.publish(0, 1)
     table.publish(4096)
@@ -573,7 +573,7 @@ def test_what_came_of_a_subscription_of_which_only_the_end_is_left_is_expected(t
     interest = table.world.interest = Interest()
     interest.unsubscribe(ENDPOINT, "acme/>", 7)
     interest.unsubscribe(ENDPOINT, "acme/>", 8)
-    assert len(interest.wishes[ENDPOINT]) == 1
+    assert len(interest.subscriptions[ENDPOINT]) == 1
     table.cut(0, 7)
     table.publish(0, 1, 2)
     table.deliver(0, 1, 2)

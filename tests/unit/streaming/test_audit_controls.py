@@ -34,11 +34,11 @@ CHAIN = topology_from_mapping(
 )
 
 
-def claims(wish: Subscription, *, node: str = "c", filter_: str = ">") -> list[Claim]:
-    """What an endpoint claims of what is published at a, once the cut of its wish is there."""
+def claims(subscription: Subscription, *, node: str = "c", filter_: str = ">") -> list[Claim]:
+    """What an endpoint claims of what is published at a, once its cut is there."""
     interest = Interest()
     endpoint = EndpointKey(node, "s")
-    interest.subscribe(endpoint, filter_, wish, 0)
+    interest.subscribe(endpoint, filter_, subscription, 0)
     interest.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
     return list(
         interest.claims(
@@ -71,14 +71,14 @@ def test_who_attracts_nothing_must_get_what_is_published_at_its_node_alone() -> 
     assert _level(claims(quiet), "acme/private/x", 5, 9) is Level.NONE
 
 
-def test_a_wish_that_is_exported_later_is_another_one() -> None:
+def test_a_subscription_that_is_exported_later_is_another_one() -> None:
     """It must be served from then on only. Spec: DMR-12, K25."""
     interest = Interest()
     endpoint = EndpointKey("c", "s")
     interest.subscribe(endpoint, "x", Subscription(noexport=True), 3)
     interest.subscribe(endpoint, "x", Subscription(noexport=True), 4)
     interest.subscribe(endpoint, "x", Subscription(), 7)
-    assert [(one.added, one.removed, one.noexport) for one in interest.wishes[endpoint]] == [
+    assert [(one.added, one.removed, one.noexport) for one in interest.subscriptions[endpoint]] == [
         (3, 7, True),
         (7, None, False),
     ]

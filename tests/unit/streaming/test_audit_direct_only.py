@@ -31,7 +31,7 @@ MESH = topology_from_mapping(
 
 
 def claims(node: str, letter: str = "g") -> list[Claim]:
-    """What an endpoint claims of what is published at a, once the cut of its wish is there."""
+    """What an endpoint claims of what is published at a, once its cut is there."""
     place = TopicPartition(f"mesh.a.in.{letter}", 0)
     interest, endpoint = Interest(), EndpointKey(node, "s")
     interest.subscribe(endpoint, ">", Subscription(), 0)

@@ -62,7 +62,7 @@ def test_at_the_own_ingress_the_cut_itself_is_the_end(interest):
     assert spans(interest, is_local=True) == [Span(0, 7)]
 
 
-def test_a_wish_that_no_cut_ever_knew_alone_is_never_a_must(interest):
+def test_a_subscription_that_no_cut_ever_knew_alone_is_never_a_must(interest):
     interest.unsubscribe(ENDPOINT, "acme/>", 6)
     cut(interest, PLACE, 4, 6)
     cut(interest, WAY, 2, 6)
@@ -70,9 +70,9 @@ def test_a_wish_that_no_cut_ever_knew_alone_is_never_a_must(interest):
     assert spans(interest) == [None]
 
 
-def test_subscribing_again_is_a_new_wish_and_repeating_is_none(interest):
+def test_subscribing_again_is_a_new_subscription_and_repeating_is_none(interest):
     interest.subscribe(ENDPOINT, "acme/>", Subscription(lease_s=5), 6)
-    assert len(interest.wishes[ENDPOINT]) == 1
+    assert len(interest.subscriptions[ENDPOINT]) == 1
     interest.unsubscribe(ENDPOINT, "acme/>", 7)
     interest.subscribe(ENDPOINT, "acme/>", Subscription(), 8)
     cut(interest, PLACE, 0, 5)
@@ -88,7 +88,7 @@ def test_shared_queues_and_direct_endpoints_are_not_certified_alone():
     assert list(interest.certified()) == []
     interest.subscribe(direct, ">", Subscription(), 2)
     assert list(interest.certified()) == [direct]
-    assert [wish.removed for wish in interest.wishes[direct]] == [2, None]
+    assert [subscription.removed for subscription in interest.subscriptions[direct]] == [2, None]
 
 
 def test_an_older_cut_tells_nothing_new(interest):
@@ -126,6 +126,6 @@ def test_a_long_life_of_changes_leaves_little_behind():
         if turn < 1999:
             interest.unsubscribe(ENDPOINT, "acme/>", offset + 1)
         interest.prune({"c": "u"})
-    assert len(interest.wishes[ENDPOINT]) < 500
+    assert len(interest.subscriptions[ENDPOINT]) < 500
     assert sum(map(len, interest.cuts.values())) < 1000
     assert spans(interest)[-1] == Span(19_990)

@@ -88,8 +88,8 @@ def state(topology: Topology) -> State:
     made.unwanted.absorb([odd], 5.0)
     made.marks.moved[EndpointKey("a", "s")] = (5.0, gap)
     made.marks.ask("a", "in", "repair aa 1 2 guaranteed")
-    made.minutes.untold["k"] = {5: {"a->in": Crossed(guaranteed=3, waited=1)}}
-    made.minutes.clocks["k"], made.minutes.told["k"] = 5 * 60_000, 4
+    made.minutes.pending["k"] = {5: {"a->in": Crossed(guaranteed=3, waited=1)}}
+    made.minutes.clocks["k"], made.minutes.reported["k"] = 5 * 60_000, 4
     made.minutes.hours["k"] = Hour(0, 2, {"a->in": Crossed(direct=1)})
     certificate = Certificate(
         str(PLACE),

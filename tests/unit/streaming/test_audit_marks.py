@@ -127,7 +127,9 @@ def test_queues_move_messages_by_right() -> None:
 @pytest.mark.parametrize(
     ("policy", "is_moved"), [("every", False), ("local", False), ("any", True), ("home", True)]
 )
-def test_only_queues_of_which_one_member_gets_a_message_move_it(policy: str, is_moved: bool) -> None:
+def test_only_queues_of_which_one_member_gets_a_message_move_it(
+    policy: str, is_moved: bool
+) -> None:
     """Where each member has its own copy, a second one with the mark is a second one."""
     marks, interest = Marks("mesh."), Interest()
     asked = Subscription(kind=EndpointKind.QUEUE, policy=policy)

@@ -9,7 +9,7 @@ import pytest
 
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
 from streaming.audits.chains import ChainHead, ChainKey
-from streaming.audits.minutes import MINUTE_MS, UNTOLD_MAX, Crossed, Minutes, Told
+from streaming.audits.minutes import MINUTE_MS, PENDING_MAX, Crossed, Minutes, Report
 from streaming.audits.passing import PositionKey
 from streaming.tables.rows import MinuteRow, SmallRow, SourceKey, TopicPartition
 
@@ -35,7 +35,7 @@ class Followed:
 
     minutes: Minutes = field(default_factory=lambda: Minutes("mesh."))
 
-    def at(self, minute: float, *rows: MinuteRow) -> list[Told]:
+    def at(self, minute: float, *rows: MinuteRow) -> list[Report]:
         """Take a batch that ends with a heartbeat of that minute, and return what is told."""
         beat = SmallRow(
             TopicPartition("mesh.a.control", 0), 0, "heartbeat", b"", int(minute * MINUTE_MS)
@@ -56,11 +56,11 @@ def followed() -> Followed:
     return made
 
 
-def of_links(told: Sequence[Told]) -> list[tuple[str, int, int, Crossed]]:
+def of_links(told: Sequence[Report]) -> list[tuple[str, int, int, Crossed]]:
     return [(one.of, one.first, one.minutes, one.crossed) for one in told if one.crossed]
 
 
-def of_kafkas(told: Sequence[Told]) -> list[tuple[str, int, int]]:
+def of_kafkas(told: Sequence[Report]) -> list[tuple[str, int, int]]:
     return [
         (one.of, one.first, one.minutes) for one in told if one.crossed is None and one.span == 1
     ]
@@ -132,8 +132,8 @@ def test_an_hour_is_told_when_it_is_over(followed: Followed) -> None:
 
 def test_a_clock_that_jumps_begins_anew(followed: Followed) -> None:
     """Neither a day of empty minutes nor one that is never told."""
-    assert followed.at(FIRST + UNTOLD_MAX + 3.5) == []
-    assert of_kafkas(followed.at(FIRST + UNTOLD_MAX + 5.5)) == [("k", FIRST + UNTOLD_MAX + 4, 1)]
+    assert followed.at(FIRST + PENDING_MAX + 3.5) == []
+    assert of_kafkas(followed.at(FIRST + PENDING_MAX + 5.5)) == [("k", FIRST + PENDING_MAX + 4, 1)]
     assert followed.at(FIRST) == []
     assert of_kafkas(followed.at(FIRST + 2.5)) == [("k", FIRST + 1, 1)]
 

@@ -262,7 +262,7 @@ def test_a_queue_with_another_policy_is_certified_once_it_is_subscribed_anew():
     assert list(interest.shared().values()) == [[a, c]]
 
 
-def test_before_the_mesh_has_changed_wishes_are_judged_by_what_it_says_first():
+def test_before_the_mesh_has_changed_subscriptions_are_judged_by_what_it_says_first():
     """The auditor was given an older file. Spec: K31."""
     interest = Interest(queues=RULES)
     endpoint = work(interest, "a")

@@ -122,7 +122,7 @@ def test_a_generation_that_no_reader_can_have_reached_is_none() -> None:
         small("mesh.a.progress", "source x", encode_fact(progress)),
     ]
     take_batch(state, Batch(small=rows), 1.0)
-    assert state.passing.turns.told == {}
+    assert state.passing.turns.known == {}
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", ""])

@@ -10,7 +10,7 @@ from streaming.audits.queues import SHARED, QueueRules
 
 
 @dataclass(slots=True)
-class Wish:
+class JudgedSubscription:
     """One subscription, from its record on `clients` to the one that ends it.
 
     Attributes:
@@ -47,10 +47,10 @@ class Wish:
         return self.policy in SHARED or self.is_unsure or is_gone or is_refused
 
 
-def wish_of(
+def judged_subscription(
     rules: QueueRules, endpoint: tuple[str, str], filter_: str, asked: Subscription, offset: int
-) -> Wish:
-    """Return the wish of a record.
+) -> JudgedSubscription:
+    """Return the subscription of a record.
 
     Args:
         rules: What the topology says of queues.
@@ -60,7 +60,7 @@ def wish_of(
         offset: Of the record.
     """
     policy = rules.policy_of(*endpoint, asked)
-    return Wish(
+    return JudgedSubscription(
         filter_,
         policy is not None and asked.message_class is MessageClass.GUARANTEED,
         offset,
@@ -70,10 +70,19 @@ def wish_of(
     )
 
 
-def judged_by(wish: Wish, endpoint: tuple[str, str], before: QueueRules, rules: QueueRules) -> Wish:
-    """Return what a wish is by other rules; the very same one if they change nothing of it."""
-    is_same = before.place_of(*endpoint, wish.asked) == rules.place_of(*endpoint, wish.asked)
-    if is_same or wish.removed is not None:
-        return wish
-    judged = wish_of(rules, endpoint, wish.filter, wish.asked, wish.added)
-    return replace(judged, since_ms=wish.since_ms)
+def judged_by(
+    subscription: JudgedSubscription,
+    endpoint: tuple[str, str],
+    before: QueueRules,
+    rules: QueueRules,
+) -> JudgedSubscription:
+    """Return what a subscription is by other rules; the very same one if they change nothing."""
+    is_same = before.place_of(*endpoint, subscription.asked) == rules.place_of(
+        *endpoint, subscription.asked
+    )
+    if is_same or subscription.removed is not None:
+        return subscription
+    judged = judged_subscription(
+        rules, endpoint, subscription.filter, subscription.asked, subscription.added
+    )
+    return replace(judged, since_ms=subscription.since_ms)
