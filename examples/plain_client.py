@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
@@ -21,21 +22,25 @@ SUBJECT = "acme/plain/hello"
 TIMEOUT_S = 30.0
 
 
+def write(producer: Producer, topic: str, value: str, key: str, **more: Any) -> None:
+    """Write one record, and end in one line if Kafka has not taken it."""
+    failed: list[object] = []
+    producer.produce(topic, value, key, on_delivery=lambda error, _: failed.append(error), **more)
+    if producer.flush(TIMEOUT_S) or any(failed):
+        sys.exit(f"Kafka did not take a record for {topic}: {failed or 'no answer'}")
+
+
 def subscribe(producer: Producer, node: str) -> None:
     """Write one record: the key says endpoint and filter, the value kind and class."""
     asked = {"kind": "channel", "class": "guaranteed"}
-    producer.produce(f"mesh.{node}.clients", json.dumps(asked), f"{ENDPOINT} {FILTER}", partition=0)
-    if producer.flush(TIMEOUT_S):
-        sys.exit("Kafka did not take the subscription")
+    clients = f"mesh.{node}.clients"
+    write(producer, clients, json.dumps(asked), f"{ENDPOINT} {FILTER}", partition=0)
 
 
 def publish(producer: Producer, node: str, text: str) -> None:
     """Write one record with its mesh address in a header; key, headers and value are yours."""
-    producer.produce(
-        f"mesh.{node}.in.g", text, "my-key", headers=[("mesh-subject", SUBJECT), ("my", "header")]
-    )
-    if producer.flush(TIMEOUT_S):
-        sys.exit("Kafka did not take the message")
+    headers = [("mesh-subject", SUBJECT), ("my", "header")]
+    write(producer, f"mesh.{node}.in.g", text, "my-key", headers=headers)
 
 
 def wait_for_topic(consumer: Consumer, topic: str) -> list[int]:
@@ -46,7 +51,7 @@ def wait_for_topic(consumer: Consumer, topic: str) -> list[int]:
         if found.error is None and found.partitions:
             return sorted(found.partitions)
         time.sleep(0.2)
-    sys.exit(f"{topic} does not exist: does node run?")
+    sys.exit(f"{topic} does not exist: does its node run?")
 
 
 def show(message: Message) -> None:

@@ -132,9 +132,12 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    if error.status_code == HTTPStatus.NOT_FOUND:
+    status, headers, text = HTTPStatus(error.status_code), error.headers or {}, str(error.detail)
+    if status is HTTPStatus.NOT_FOUND:
         shown = request.url.path[:200]
-        return problem(404, f"there is nothing at {shown}; /openapi.json tells what there is")
-    answered = problem(error.status_code, str(error.detail))
-    answered.headers.update(error.headers or {})
+        text = f"there is nothing at {shown}; /openapi.json tells what there is"
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        text = f"{request.method[:20]} is none of what this path answers: {headers.get('Allow')}"
+    answered = problem(status, text, [Problem(code=status.name, message=text)])
+    answered.headers.update(headers)
     return answered

@@ -283,7 +283,9 @@ def test_dead_letters_of_a_queue_that_nobody_subscribes_any_more_are_told(api: A
 
 def test_nothing_can_be_changed(api: Api) -> None:
     """Other methods than asking are refused, and a body that is too large is not read."""
-    assert api.ask("/api/v1/nodes", b"{}").status == 405
+    assert "POST is none of what this path answers: GET" in api.refused("/api/v1/nodes", 405, b"{}")
+    [problem] = api.ask("/api/v1/nothing").data["problems"]
+    assert problem["code"] == "NOT_FOUND"
     text = api.refused("/api/v1/plan", 413, b"x" * 2_000_000)
     assert "at most" in text
     assert "kind" in api.refused("/api/v1/plan", 422, b"kind: Scenario")
