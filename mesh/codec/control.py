@@ -36,6 +36,7 @@ from mesh.model.control import (
     TreeStatus,
 )
 from mesh.model.demands import QueueDemand
+from mesh.model.names import name_fault
 
 __all__ = [
     "Config",
@@ -79,12 +80,24 @@ class Learned(NamedTuple):
     filters: tuple[str, ...]
 
 
+EPOCH_END = 1 << 31
+"""No node has been led so often; what says so was not written by one. Sessions of tree links have
+room for less, and a leader takes a greater one than all that stand there."""
+
+
 class Config(NamedTuple):
     """The topology in force: its number (the highest wins), the file as JSON text, its lineage."""
 
     number: int
     topology: str
     lineage: Lineage = UNKNOWN_LINEAGE
+
+
+def _epoch(fields: Fields) -> int:
+    epoch: int = fields["epoch"]
+    if not 0 <= epoch < EPOCH_END:
+        raise ValueError(f"no epoch is {epoch}")
+    return epoch
 
 
 def _signed(digest: int) -> int:
@@ -107,7 +120,7 @@ _IDENTITY = RecordCodec[Identity](
     lambda fields: Identity(
         node=fields["node"],
         uuid=fields["uuid"],
-        epoch=fields["epoch"],
+        epoch=_epoch(fields),
         cluster_id=fields["cluster_id"],
         lanes=fields["lanes"],
         topics=tuple(
@@ -141,7 +154,7 @@ _MARK = RecordCodec[Mark](
         "topic_id": value.topic_id,
     },
     lambda fields: Mark(
-        fields["epoch"],
+        _epoch(fields),
         fields["number"],
         fields["count"],
         fields["hash"] % (1 << 64),
@@ -224,6 +237,8 @@ _CHANGED = "beat.change"
 """Entry of `ext` of a heartbeat: a record of its own, `change_status`."""
 
 
+NUMBER_END = 1 << 63
+
 _QUEUES = "beat.queues"
 """Entry of `ext` of a heartbeat: JSON, a list of [queue, node, epoch, number, room]."""
 
@@ -244,10 +259,19 @@ def _trees_of(ext: Mapping[str, bytes]) -> TreeStatus | None:
 
 def _queues_of(ext: Mapping[str, bytes]) -> Sequence[QueueDemand]:
     listed = json.loads(ext.get(_QUEUES, b"[]"))
-    return tuple(
-        QueueDemand(str(queue), str(node), int(epoch), int(number), int(room))
-        for queue, node, epoch, number, room in listed
-    )
+    return tuple(_demand(*one) for one in listed)
+
+
+def _demand(queue: object, node: object, *numbers: object) -> QueueDemand:
+    """Return a demand, which goes on with the heartbeats of who hears it: it must fit in there."""
+    names = str(queue), str(node)
+    for name in names:
+        if fault := name_fault(name):
+            raise ValueError(fault)
+    epoch, number, room = (int(str(one)) for one in numbers)
+    if not all(0 <= one < NUMBER_END for one in (epoch, number, room)):
+        raise ValueError(f"no demand has the numbers {numbers}"[:200])
+    return QueueDemand(*names, epoch, number, room)
 
 
 def _beat_ext(beat: Heartbeat) -> Mapping[str, bytes]:
@@ -290,7 +314,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
         "ext": _beat_ext(value),
     },
     lambda fields: Heartbeat(
-        fields["epoch"],
+        _epoch(fields),
         fields["beat"],
         fields["ready"],
         tuple(

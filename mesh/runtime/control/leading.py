@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import structlog
+
 from mesh.codec.control import (
     Learned,
     decode_advert,
@@ -49,7 +51,7 @@ from mesh.codec.keys import (
     subscription_key,
 )
 from mesh.codec.links import decode_node_links, encode_node_links
-from mesh.errors import ProtocolError
+from mesh.errors import LocalProtocolError, ProtocolError
 from mesh.model.control import (
     NO_TOPIC,
     Identity,
@@ -103,6 +105,8 @@ leadership again and again. Spec: K6."""
 
 Positions = Callable[[str], Sequence[OutboxPosition]]
 """Neighbour -> committed positions on its outboxes."""
+
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -198,7 +202,11 @@ class ControlWriter:
         """
         self.writer.begin()
         for write in writes:
-            self._write(write)
+            try:
+                self._write(write)
+            except LocalProtocolError as error:
+                # A number that somebody else said has no next one: that record stays as it was.
+                log.error("control.not_written", fault=str(error)[:500])  # noqa: TRY400
         self.writer.commit()
 
     def _write(self, write: Write) -> None:

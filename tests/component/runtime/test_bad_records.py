@@ -8,7 +8,8 @@ import pytest
 
 from mesh.codec.control import encode_mark
 from mesh.codec.frames import decode_header, encode_header
-from mesh.codec.keys import mark_key
+from mesh.codec.keys import links_key, mark_key
+from mesh.codec.links import encode_node_links
 from mesh.codec.state import decode_dead_letter, decode_ledger
 from mesh.model.control import Mark, Ownership, Scope, Stop
 from mesh.model.effects import WriteStop
@@ -159,3 +160,24 @@ def test_who_leads_no_more_leaves_nothing_to_its_next_turn_as_leader(mesh: Small
     leadership.ask(WriteStop("mesh.b.to.c.g", 0, Stop("mesh.b.to.c.g", 0, b"", "retention", 1, 2)))
     mesh.run()
     assert not any((record.key() or b"").startswith(b"stop ") for record in mesh.read(CONTROL))
+
+
+def test_a_number_without_a_next_one_ends_no_worker(mesh: SmallMesh) -> None:
+    """Whoever hands a node's own record on may know more than it does: it counts on from there."""
+    worker = mesh.world.workers["b"]
+    end = (1 << 63) - 1
+    records = worker.machine.probing.records
+    own = next(one for one in records.values() if one.node == "b")
+    forged = replace(own, sequence=end, number=end)
+    mesh.write(CONTROL, encode_node_links(forged), key=links_key(own.uuid))
+    mesh.run()
+    assert worker.machine.probing._least == (end, end)
+    mesh.publish(b"1", [subject("acme/x")])
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"1"]
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    mesh.run()
+    mesh.publish(b"2", [subject("acme/x")])
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"1", b"2"]

@@ -33,6 +33,7 @@ from mesh.model.control import (
     Subscription,
     TreeStatus,
 )
+from mesh.model.demands import QueueDemand
 from mesh.model.frames import MessageClass
 from tests.unit.codec.vector_cases import CONTROL, STATE, Vector
 
@@ -191,3 +192,35 @@ def test_subscriptions_in_avro_are_checked_as_those_in_json() -> None:
         decode_subscription(data.replace(b"home", b"hole"))
     with pytest.raises(DecodeError, match="class must be one of"):
         decode_subscription(data.replace(b"guaranteed", b"garanteedd"))
+
+
+@pytest.mark.parametrize("epoch", [-1, 1 << 31, (1 << 63) - 1])
+def test_an_epoch_that_no_node_comes_to_is_refused(epoch: int) -> None:
+    """The next leader takes a greater one: with no room for it every worker of the node ended."""
+    said = [
+        (control.decode_mark, control.encode_mark(Mark(epoch, 1, 0, 0))),
+        (control.decode_heartbeat, control.encode_heartbeat(Heartbeat(epoch, 1, ready=True))),
+        (
+            control.decode_identity,
+            encode_identity(Identity(node="a", uuid="u", epoch=epoch, cluster_id="c", lanes=1)),
+        ),
+    ]
+    for decode, data in said:
+        with pytest.raises(DecodeError, match="no epoch"):
+            decode(data)
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        QueueDemand("q" * 100_000, "a", 1, 1, 1),
+        QueueDemand("q", "a b", 1, 1, 1),
+        QueueDemand("q", "a", 1, 1, 10**500),
+        QueueDemand("q", "a", -1, 1, 1),
+    ],
+)
+def test_a_demand_that_would_burst_the_heartbeats_of_others_is_refused(demand: QueueDemand) -> None:
+    """Whoever hears it tells it too: its neighbours' beats fitted in no record any more."""
+    data = control.encode_heartbeat(Heartbeat(1, 1, ready=True, queues=(demand,)))
+    with pytest.raises(DecodeError):
+        control.decode_heartbeat(data)
