@@ -59,11 +59,16 @@ class RoleWishes:
         self.held.pop(address, None)
 
     def take(self, told: RoleTaken) -> None:
-        """Follow what the node has given; of a role that was granted it must hear what it is."""
+        """Follow what the node has given; what was granted is wished for from now on.
+
+        Where the role was wished for already that wish says now what is held, as at the node.
+        """
         self.held[told.address] = told.iid
         if told.is_granted:
-            key = RoleKey(self.app, told.address.tree, told.address.role)
-            self._wish(key, RoleWish(told.address, told.is_exclusive, told.extent))
+            fresh = RoleKey(self.app, told.address.tree, told.address.role)
+            key = next(iter(self._keys.get(told.address, ())), fresh)
+            kept = (told.is_exclusive, told.extent, told.protocol)
+            self._wish(key, RoleWish(told.address, *kept))
 
     def lose(self, address: Address) -> None:
         """Follow that a role has gone elsewhere: it is not wanted back."""

@@ -28,7 +28,7 @@ from mesh.client.role_news import News, Wanted
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
 from mesh.codec.tree_apps import encode_lease, encode_said, encode_wish, lease_key, role_key
-from mesh.codec.tree_events import decode_event
+from mesh.codec.tree_events import Told, decode_event
 from mesh.errors import DecodeError, SubjectError, TransportDeniedError, TransportUnavailableError
 from mesh.model import tree_apps
 from mesh.model.names import name_fault
@@ -97,7 +97,7 @@ class Roles:
         """Begin with nothing: the node serves another life of this application."""
         self._word = uuid4().hex[:12]
         self._renewed_ms = 0
-        self._epoch: int | None = None
+        self._uuid, self._epoch = "", 0
         self._answered = ""
         self._wishes = RoleWishes(self.app, self._write_role)
         self._calls: dict[str, Call] = {}
@@ -416,9 +416,12 @@ class Roles:
         records = self._reader.read(timeout_s, READ_LIMIT)
         for record in records:
             try:
-                self._take(decode_event(self.app, record.value() or b""))
+                told = decode_event(self.app, record.value() or b"")
             except DecodeError:
                 self.lost_messages += 1
+                continue
+            if self._is_current(told):
+                self._take(told.event)
         if lost := self._reader.lost():
             self._begin_again(self._reader, lost)
         if not records:
@@ -453,6 +456,15 @@ class Roles:
         self.step(POLL_S)
 
     # -- records --------------------------------------------------------------------------
+
+    def _is_current(self, told: Told) -> bool:
+        """Say whether it is told by who serves this application, and no former leader of its node.
+
+        One that stood still, or was cut off, may go on for a moment when another has taken over.
+        """
+        event = told.event
+        is_other_node = isinstance(event, tree_apps.Served) and event.uuid != self._uuid
+        return is_other_node or not 0 < told.epoch < self._epoch
 
     def _take(self, told: tree_apps.AppTold) -> None:
         match told:
@@ -517,13 +529,16 @@ class Roles:
 
     def _serve(self, told: tree_apps.Served) -> None:
         """Take note of who serves; a new incarnation knows nothing of what was sent before."""
+        if self._is_new and told.hello == self._word:
+            self._wishes.held.clear()  # what was told until now was told to a former life
+            self._messages.clear()
         self._answered = told.hello or self._answered
-        if self._epoch is not None and self._epoch != told.epoch:
+        if self._uuid and (self._uuid, self._epoch) != (told.uuid, told.epoch):
             null = RoleReply(ReplyKind.NULL, None, is_last=True, cause=Cause.NODE_RESTARTED)
             for name in list(self._calls):
                 self._reply(name, null)
             self._watch_again()
-        self._epoch = told.epoch
+        self._uuid, self._epoch = told.uuid, told.epoch
 
     def _watch_again(self) -> None:
         again: list[tree_apps.AppSaid] = [*self._watches.wanted(), *self._wanted.again()]

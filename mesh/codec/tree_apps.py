@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mesh.codec.json_fields import JsonFields, shown
+from mesh.codec.tails import Headers
 from mesh.errors import DecodeError
 from mesh.model import trees
+from mesh.model.headers import BY_HEADER
 from mesh.model.names import name_fault
 from mesh.model.tree_apps import (
     LEASE_MS,
@@ -49,6 +51,7 @@ WORDS = (
 )
 """What `do` may say."""
 
+_EPOCH_DIGITS = 20
 _ANSWER = ("do", "node", "id", "payload", "payload64", "last", "grant", "give_up", "granted")
 
 
@@ -84,7 +87,14 @@ def encode_lease(lease_ms: int, hello: str = "") -> bytes:
     return json_bytes({"lease_s": lease_ms / 1000, **({"hello": hello} if hello else {})})
 
 
-def decode_roles(key: bytes | None, value: bytes | None) -> RoleSaid | LeaseSaid:
+def written_by(epoch: int) -> Headers:
+    """Return the headers of what a node of this epoch writes on `roles` itself."""
+    return [(BY_HEADER, b"%d" % epoch)]
+
+
+def decode_roles(
+    key: bytes | None, value: bytes | None, headers: Headers = ()
+) -> RoleSaid | LeaseSaid:
     """Return what a record of `roles` says.
 
     Raises:
@@ -92,20 +102,29 @@ def decode_roles(key: bytes | None, value: bytes | None) -> RoleSaid | LeaseSaid
     """
     parts = _key(key).split(" ")
     app = _app(parts[0])
+    by = _written_by(headers)
     if len(parts) == 1:
-        return _lease(app, value)
+        return _lease(app, value, by)
     if len(parts) != len(RoleKey._fields):
         raise DecodeError("the key must be `APP`, or `APP TREE ROLE` with one space between")
     named = RoleKey(app, *parts[1:])
     address = read_address(named.tree, named.role)
-    return RoleSaid(named, None if value is None else _wish(address, JsonFields(value)))
+    return RoleSaid(named, None if value is None else _wish(address, JsonFields(value)), by)
 
 
-def _lease(app: str, value: bytes | None) -> LeaseSaid:
+def _written_by(headers: Headers) -> int:
+    for name, mark in headers:
+        if name == BY_HEADER and mark and mark.isdigit() and len(mark) < _EPOCH_DIGITS:
+            return int(mark)
+    return 0
+
+
+def _lease(app: str, value: bytes | None, by: int) -> LeaseSaid:
     if value is None:
-        return LeaseSaid(app, None)
+        return LeaseSaid(app, None, by=by)
     fields = JsonFields(value)
-    said = LeaseSaid(app, fields.seconds_ms("lease_s", LEASE_MS), fields.label("hello", ""))
+    lease_ms, hello = fields.seconds_ms("lease_s", LEASE_MS), fields.label("hello", "")
+    said = LeaseSaid(app, lease_ms, hello, by)
     fields.end(("lease_s", "hello"))
     return said
 

@@ -6,6 +6,7 @@ Spec: kafka.md 1; tree_layer 8, 13.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from mesh.codec.json_fields import JsonFields, shown
 from mesh.codec.tree_apps import (
@@ -44,9 +45,26 @@ from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.trees import Colour, Extent, InstanceId, MessageId
 
 
-def encode_event(event: AppTold) -> bytes:
-    """Return the value of a record of `app.APP`; `event` says what it is."""
-    return json_bytes(_event_fields(event))
+class Told(NamedTuple):
+    """A record of `app.APP`.
+
+    Attributes:
+        epoch: Of the node as it told this; 0 where an earlier release does not say.
+        event: What it told.
+    """
+
+    epoch: int
+    event: AppTold
+
+
+def encode_event(event: AppTold, epoch: int) -> bytes:
+    """Return the value of a record of `app.APP`; `event` says what it is.
+
+    Args:
+        event: What is told.
+        epoch: Of the node: whoever knows of a later one passes over what an earlier one tells.
+    """
+    return json_bytes({**_event_fields(event), "epoch": epoch})
 
 
 def _event_fields(event: AppTold) -> Fields:
@@ -61,8 +79,9 @@ def _event_fields(event: AppTold) -> Fields:
             said = {"call": event.call, "kind": event.kind, "last": event.is_last, "items": items}
             return {"event": "reply", **said, **cause}
         case RoleTaken():
-            kept = {"exclusive": event.is_exclusive, "extent": event.extent}
+            protocol = {"protocol": event.protocol} if event.protocol else {}
             instance = {**place_fields(event.address), "iid": f"{event.iid:x}"}
+            kept = {"exclusive": event.is_exclusive, "extent": event.extent, **protocol}
             return {"event": "role_taken", **instance, "granted": event.is_granted, **kept}
         case RoleLost():
             instance = {**place_fields(event.address), "iid": f"{event.iid:x}"}
@@ -102,7 +121,7 @@ def _event_fields(event: AppTold) -> Fields:
             return {"event": "found", **nodes, "found": list(event.found)}
         case Served():
             hello = {"hello": event.hello} if event.hello else {}
-            return {"event": "served", "uuid": event.uuid, "epoch": event.epoch, **hello}
+            return {"event": "served", "uuid": event.uuid, **hello}
         case Expired():
             return {"event": "expired"}
         case RoutesTold():
@@ -215,18 +234,20 @@ def _read_colour_if_present(fields: JsonFields, key: str) -> Colour | None:
     return _colour(label) if label else None
 
 
-def decode_event(app: str, value: bytes) -> AppTold:
+def decode_event(app: str, value: bytes) -> Told:
     """Return what a record of `app.APP` tells; keys of later releases are passed over.
 
     Raises:
         DecodeError: It is no such record.
     """
     fields = JsonFields(value)
-    event = fields.text("event")
+    event, epoch = fields.text("event"), fields.number("epoch", 0)
+    if event == "served":
+        return Told(epoch, Served(app, fields.text("uuid"), epoch, fields.text("hello", "")))
     read = _READERS.get(event)
     if read is None:
         raise DecodeError(f"unknown event {shown(event)}")
-    return read(app, fields)
+    return Told(epoch, read(app, fields))
 
 
 def _read_message(app: str, fields: JsonFields) -> Delivered:
@@ -264,6 +285,7 @@ def _role_taken(app: str, fields: JsonFields) -> RoleTaken:
         fields.flag("granted"),
         fields.flag("exclusive"),
         fields.word("extent", Extent, Extent.CLOUD),
+        fields.text("protocol", ""),
     )
 
 
@@ -307,10 +329,6 @@ def _found(_: str, fields: JsonFields) -> FoundTold:
     return FoundTold(fields.texts("reached"), fields.texts("lost"), fields.texts("found"))
 
 
-def _served(app: str, fields: JsonFields) -> Served:
-    return Served(app, fields.text("uuid"), fields.number("epoch"), fields.text("hello", ""))
-
-
 _READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
     "message": _read_message,
     "reply": _read_reply,
@@ -324,7 +342,6 @@ _READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
     "tree_built": _tree_built,
     "found": _found,
     "split": lambda _, fields: SplitTold(fields.texts("reached"), fields.texts("lost")),
-    "served": _served,
     "expired": lambda app, _: Expired(app),
     "routes": _read_routes,
 }

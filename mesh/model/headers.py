@@ -11,6 +11,9 @@ SUBJECT_HEADER = "mesh-subject"
 GAP_HEADER = "mesh-gap"
 """The one header of a record in an endpoint that announces a loss: JSON. Spec: DESIGN 6."""
 
+BY_HEADER = "mesh-by"
+"""Header of a record of `roles` that a node has written itself: its epoch."""
+
 _RESERVED_PREFIX = f"{MESH_HEADER}-"
 
 

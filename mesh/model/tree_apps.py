@@ -49,10 +49,15 @@ class RoleWish:
 
 @dataclass(frozen=True, slots=True)
 class RoleSaid:
-    """A record of `roles`: a role is wanted, or with None no longer."""
+    """A record of `roles`: a role is wanted, or with None no longer.
+
+    Attributes:
+        by: The epoch of the node if it wrote this itself, 0 for the application.
+    """
 
     key: RoleKey
     wish: RoleWish | None
+    by: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,13 @@ class LeaseSaid:
 
     Attributes:
         hello: Its own word; who leads the node says it back at once. "" asks for nothing.
+        by: As of `RoleSaid`.
     """
 
     app: str
     lease_ms: int | None
     hello: str = ""
+    by: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +296,11 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class RoleTaken:
-    """The application holds the role from now on, by its wish or by a grant."""
+    """The application holds the role from now on, by its wish or by a grant.
+
+    Attributes:
+        protocol: Messages of which it gets beside those that name none.
+    """
 
     app: str
     address: Address
@@ -297,6 +308,7 @@ class RoleTaken:
     is_granted: bool
     is_exclusive: bool = False
     extent: Extent = Extent.CLOUD
+    protocol: str = ""
 
 
 class Loss(StrEnum):

@@ -46,6 +46,7 @@ from mesh.model.tree_apps import (
     TreeBuilt,
     TreeEvicted,
     Unpartitioned,
+    content_bytes,
 )
 from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.trees import Address, tree_id
@@ -67,6 +68,12 @@ from mesh.trees.splits import CALL, Splits
 
 APPS_MAX = 10_000
 """Applications that a node serves at a time; what others say is counted and left out."""
+
+EARLY_BYTES_MAX = 64 << 20
+"""Of what applications say before it is known who they are; what comes beyond is left out."""
+
+SAID_BYTES = 1_000
+"""What it takes beside what it carries."""
 
 SETTLE_MS = 3_000
 """So long somebody who took the same role politely at the same moment may still be heard of."""
@@ -174,8 +181,7 @@ class Applications:
     listeners: Listeners = field(default_factory=Listeners)
     _apps: dict[str, _App] = field(default_factory=dict)
     _early: list[AppSaid] = field(default_factory=list)
-    _dropped: Counter[RoleKey] = field(default_factory=Counter)
-    _ended: Counter[str] = field(default_factory=Counter)
+    _early_bytes: int = 0
     _probed: int = 0
     _probes: dict[str, RoleKey] = field(default_factory=dict)
     _settling: dict[tuple[str, Address], tuple[int, RoleTaken] | None] = field(default_factory=dict)
@@ -235,13 +241,13 @@ class Applications:
             yield from self._add(name, [one for one in wishes if not one.is_exclusive])
             for key in [key for key, one in app.wishes.items() if one.is_exclusive]:
                 yield from self._probe(key)
-        early, self._early = self._early, []
+        early, self._early, self._early_bytes = self._early, [], 0
         for said in early:
             yield from self._hear(said)
 
     def _hear(self, said: AppSaid) -> Iterator[Effect]:
         if not self._is_caught_up:
-            self._early.append(said)
+            self._keep(said)
             return
         if said.app:
             if self._is_full(said.app):
@@ -253,6 +259,15 @@ class Applications:
             yield from self._listen(said)
         else:
             yield from self._tree(said)
+
+    def _keep(self, said: AppSaid) -> None:
+        """Have it wait; whose wishes cannot be read may wait for long."""
+        size = SAID_BYTES + content_bytes(said)
+        if self._early_bytes + size > EARLY_BYTES_MAX:
+            self.refused["TOO_EARLY"] += 1
+            return
+        self._early_bytes += size
+        self._early.append(said)
 
     def _listen(self, wanted: NewsWanted) -> Iterator[Effect]:
         """Tell an application of something from now on; of what is already there at once."""
@@ -298,6 +313,9 @@ class Applications:
         wishes: dict[RoleKey, RoleWish] = {}
         of = ""
         for one in said:
+            if one.by and self._is_caught_up:
+                yield from self._hear_node(one)
+                continue
             app, key = (one.key.app, one.key) if isinstance(one, RoleSaid) else (one.app, None)
             is_more = isinstance(one, RoleSaid) and self._is_news(one)
             if wishes and (app != of or not is_more or key in wishes):
@@ -318,6 +336,19 @@ class Applications:
         if wishes:
             yield from self._add(of, list(wishes.values()))
 
+    def _hear_node(self, said: RoleSaid | LeaseSaid) -> Iterator[Effect]:
+        """Read what this node wrote, or a former leader of it: no word of an application.
+
+        It crossed with what the application said meanwhile, and stands behind that: what is to be
+        found there after a restart is written once more. A later leader knows better.
+        """
+        if said.by > self.epoch or isinstance(said, LeaseSaid):
+            return
+        app = self._apps.get(said.key.app)
+        wish = app.wishes.get(said.key) if app is not None else None
+        if said.wish != wish:
+            yield WriteRole(said.key, wish)
+
     def _is_full(self, name: str) -> bool:
         """Say whether nobody else can be served: each application costs a topic."""
         is_full = name not in self._apps and len(self._apps) >= APPS_MAX
@@ -332,11 +363,7 @@ class Applications:
 
     def _lease(self, said: LeaseSaid) -> Iterator[Effect]:
         if said.lease_ms is None:
-            if said.app in self._ended:  # this node's own word: who lives again has not said it
-                self._ended[said.app] -= 1
-                if not self._ended[said.app]:
-                    del self._ended[said.app]
-            elif said.app in self._apps:
+            if said.app in self._apps:
                 yield from self._part(said.app)
             return
         yield from self._live(said.app)
@@ -377,7 +404,7 @@ class Applications:
         twin = app.keys.setdefault(wish.address, key)
         if twin != key:
             text = f"application {key.app!r} wants it as {twin.tree!r} already; nothing was done"
-            yield self._drop(key)
+            yield WriteRole(key, None)
             yield Tell(key.app, Refused(key.app, key.role, "ROLE_HELD", text, wish.address))
             return False
         former = app.wishes.get(key)
@@ -440,15 +467,7 @@ class Applications:
         yield from self._tree(AnswerGiven(probe.app, probe.mid, b"" if is_sure else None))
 
     def _unsay(self, key: RoleKey) -> Iterator[Effect]:
-        """Take the end of a wish; the one that this node has written itself is no news."""
-        if key in self._dropped:
-            self._dropped[key] -= 1
-            if not self._dropped[key]:
-                del self._dropped[key]
-            app = self._apps.get(key.app)
-            if app is not None and key in app.wishes:
-                yield WriteRole(key, app.wishes[key])  # wanted anew before it was taken out
-            return
+        """Take the end of a wish."""
         app = self._apps.get(key.app)
         address = _address(key)
         if app is not None and (key in app.wishes or address in app.granted):
@@ -468,7 +487,6 @@ class Applications:
             return
         for name in [one for one, app in self._apps.items() if app.until_ms <= self._now_ms]:
             yield from self._part(name)
-            self._ended[name] += 1
             yield DropLease(name)
             yield Tell(name, Expired(name))
 
@@ -479,13 +497,9 @@ class Applications:
         self._end_counts()
         for key, wish in app.wishes.items():
             self._settling.pop((name, wish.address), None)
-            yield self._drop(key)
+            yield WriteRole(key, None)
         if self._is_caught_up:
             yield from self._tree(AppGone(name))
-
-    def _drop(self, key: RoleKey) -> WriteRole:
-        self._dropped[key] += 1
-        return WriteRole(key, None)
 
     # -- what the tree node says ----------------------------------------------------------
 
@@ -540,12 +554,33 @@ class Applications:
     def _taken(self, taken: RoleTaken) -> Iterator[Effect]:
         place = (taken.app, taken.address)
         app = self._apps.get(taken.app)
-        if taken.is_granted and app is not None and taken.address not in app.keys:
-            app.granted[taken.address] = None
+        if taken.is_granted and app is not None:
+            yield from self._follow_grant(app, taken)
         if place in self._settling:
             self._settling[place] = (self._now_ms + SETTLE_MS, taken)
         else:
             yield Tell(taken.app, taken)
+
+    def _follow_grant(self, app: _App, taken: RoleTaken) -> Iterator[Effect]:
+        """Have the wish that stands for a role say what is held since a grant.
+
+        Without one the application writes it; what it wanted before was something else: another
+        instance, politely perhaps, which the one that came takes the place of.
+        """
+        self._settling.pop((taken.app, taken.address), None)
+        if taken.protocol not in app.ports:
+            app.ports[taken.protocol] = None
+            yield from self._tree(PortOpened(taken.app, taken.protocol))
+        key = app.keys.get(taken.address)
+        if key is None:
+            app.granted[taken.address] = None
+            return
+        app.probing.pop(key, None)
+        kept = (taken.is_exclusive, taken.extent, taken.protocol)
+        wish = RoleWish(taken.address, *kept)
+        if app.wishes[key] != wish:
+            app.wishes[key] = wish
+            yield WriteRole(key, wish)
 
     def _lost(self, lost: RoleLost) -> Iterator[Effect]:
         yield from self._forget(lost.app, lost.address)
@@ -563,7 +598,7 @@ class Applications:
         if app is None:
             return
         if (key := app.forget(address)) is not None:
-            yield self._drop(key)
+            yield WriteRole(key, None)
 
 
 def _address(key: RoleKey) -> Address:

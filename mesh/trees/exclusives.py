@@ -10,6 +10,7 @@ from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.installing import remove_instance, role_routes, wipe
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole
+from mesh.trees.utility import is_reserved
 
 
 def holder(node: Node, address: Address) -> InstanceId:
@@ -23,7 +24,9 @@ def holder(node: Node, address: Address) -> InstanceId:
 
 
 def is_beaten(node: Node, address: Address, iid: InstanceId, *, is_exclusive: bool) -> bool:
-    """Return whether another instance that is known keeps this one out."""
+    """Return whether an instance is kept out: by another, or where every node has its own place."""
+    if is_exclusive and is_reserved(node, address.tree):
+        return True
     known = holder(node, address)
     return bool(known) and known != iid and (not is_exclusive or known > iid)
 

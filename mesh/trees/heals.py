@@ -8,6 +8,7 @@ from __future__ import annotations
 from mesh.model.tree_apps import ColourReason, Unpartitioned
 from mesh.model.tree_frames import ColourSpread, Heal, HealNotice, Hello
 from mesh.model.trees import Colour, Extent
+from mesh.trees.clocks import know_somebody
 from mesh.trees.colours import SCOPES, adopt, colour_of
 from mesh.trees.node import Node
 from mesh.trees.publishing import publish_exclusives
@@ -16,6 +17,7 @@ from mesh.trees.publishing import publish_exclusives
 def meet(node: Node, link: str, hello: Hello) -> None:
     """Compare colours over a link that has just come up. An undefined side has nothing to lose."""
     node.clock = max(node.clock, hello.clock)
+    know_somebody(node)
     colours = {Extent.CLOUD: hello.colour, Extent.REALM: hello.realm_colour}
     for scope in SCOPES:
         own, theirs = colour_of(node, scope), colours[scope]
@@ -24,7 +26,7 @@ def meet(node: Node, link: str, hello: Hello) -> None:
         if own is not None:
             node.transmit(link, ColourSpread(scope, own))
         if own is not None and theirs is not None:
-            raise_heal(node, link, scope, own, theirs)
+            raise_heal(node, link, scope, own, theirs, max(own, theirs))
             node.transmit(link, HealNotice(scope, max(own, theirs), own, theirs))
         if theirs is not None and (own is None or theirs > own):
             adopt(node, scope, theirs, ColourReason.HEALED, but=link)
@@ -32,17 +34,27 @@ def meet(node: Node, link: str, hello: Hello) -> None:
 
 def read_notice(node: Node, link: str, said: HealNotice) -> None:
     """Raise the event on this side too: the peer alone may have seen two colours. H13."""
-    far = said.near_colour or said.colour
-    raise_heal(node, link, said.scope, said.far_colour or said.colour, far)
+    raise_heal(node, link, said.scope, said.far_colour, said.near_colour, said.colour)
 
 
-def raise_heal(node: Node, link: str, scope: Extent, near: Colour, far: Colour) -> None:
-    """Tell this side of a healed link, once per session of the link."""
+def raise_heal(
+    node: Node,
+    link: str,
+    scope: Extent,
+    near: Colour | None,
+    far: Colour | None,
+    merged: Colour,
+) -> None:
+    """Tell this side of a healed link, once per session of the link.
+
+    What a side was called may not be known: a peer of an earlier release tells the merged colour
+    alone, and by then this side may be called so already.
+    """
     end = node.links[link]
     if scope in end.heals_told:
         return
     end.heals_told[scope] = None
-    heal = Heal(node.ids.fresh(), scope, node.name, link, max(near, far), near, far)
+    heal = Heal(node.ids.fresh(), scope, node.name, link, merged, near, far)
     node.is_first_sight(heal.id)
     _take(node, heal, towards=link)
 

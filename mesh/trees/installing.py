@@ -55,7 +55,7 @@ def install(
         if old is not None:
             leave_edge(node, tree, old.link)
         if not has_moved:
-            route_added(node, address, scope, iid, route.link, not is_published)
+            route_added(node, address, scope, iid, route, not is_published)
     return True
 
 

@@ -12,7 +12,7 @@ from mesh.model.tree_frames import GetTrees, KnownInstance, KnownRole, Trees
 from mesh.model.trees import Address, Extent
 from mesh.trees.exclusives import give_way, holder, is_beaten
 from mesh.trees.installing import install, role_routes
-from mesh.trees.node import Node
+from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.recovery import heals_known, is_built
 from mesh.trees.routes import Route
 from mesh.trees.utility import is_reserved
@@ -96,6 +96,9 @@ def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:
 
 def _copy(node: Node, link: str, address: Address, known: KnownInstance) -> bool:
     """Install a route as a host's answer would; return whether the instance is known now."""
+    if known.hops > node.settings.hops_max:
+        node.counts[TOO_FAR] += 1
+        return False
     if is_beaten(node, address, known.iid, is_exclusive=known.is_exclusive):
         return False
     if known.is_exclusive and holder(node, address) != known.iid:

@@ -9,7 +9,11 @@ from mesh.model.tree_frames import Reopen, Send
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.node import Node
 from mesh.trees.records import Session
+from mesh.trees.routes import Route
 from mesh.trees.snooping import expect_more
+
+SESSION_BYTES = 1_500
+"""What an open session takes beside what it carries."""
 
 
 def pass_on(node: Node, session: Session, link: str) -> None:
@@ -37,7 +41,7 @@ def pass_on(node: Node, session: Session, link: str) -> None:
 
 
 def route_added(
-    node: Node, address: Address, scope: Extent, iid: InstanceId, link: str, reopens: bool
+    node: Node, address: Address, scope: Extent, iid: InstanceId, route: Route, reopens: bool
 ) -> None:
     """Use a new route for what was forwarded before it was known.
 
@@ -46,18 +50,25 @@ def route_added(
     could close its record there, because it goes the same way, in order.
     """
     for session in node.by_address.get(address, {}).values():
-        if session.is_forwarded and _is_for(session, scope, iid, link):
-            pass_on(node, session, link)
+        if session.is_forwarded and _is_for(session, scope, iid, route):
+            pass_on(node, session, route.link)
     if not reopens:
         return
     for session in [one for one in node.closed.values() if one.address == address]:
-        if _is_for(session, scope, iid, link):
+        if _is_for(session, scope, iid, route):
             if not session.options.one_way:  # of which nobody keeps an account
                 reopen(node, session)
-            pass_on(node, session, link)
+            pass_on(node, session, route.link)
 
 
 def reopen(node: Node, session: Session) -> None:
+    """Let a session that has ended wait once more, here and towards the sender."""
+    renew(node, session)
+    if session.came_by is not None:
+        node.transmit(session.came_by, Reopen(session.mid))
+
+
+def renew(node: Node, session: Session) -> None:
     """Let a session that has ended wait once more; it can end in END only, never in not found."""
     del node.closed[session.mid]
     session.is_closed = False
@@ -65,8 +76,6 @@ def reopen(node: Node, session: Session) -> None:
     session.has_null = False
     session.items, session.items_bytes = [], 0
     enter(node, session)
-    if session.came_by is not None:
-        node.transmit(session.came_by, Reopen(session.mid))
 
 
 def read_reopen(node: Node, link: str, said: Reopen) -> None:
@@ -82,23 +91,27 @@ def read_reopen(node: Node, link: str, said: Reopen) -> None:
 def enter(node: Node, session: Session) -> None:
     """Take a session among the open ones."""
     node.sessions[session.mid] = session
+    session.bytes_kept = SESSION_BYTES + len(session.payload) + len(session.header)
+    node.sessions_bytes += session.bytes_kept
     node.by_address.setdefault(session.address, {})[session.mid] = session
 
 
 def leave(node: Node, session: Session) -> None:
     """Take a session out of the open ones."""
     if node.sessions.pop(session.mid, None) is not None:
+        node.sessions_bytes -= session.bytes_kept
         of_role = node.by_address[session.address]
         del of_role[session.mid]
         if not of_role:
             del node.by_address[session.address]
 
 
-def _is_for(session: Session, scope: Extent, iid: InstanceId, link: str) -> bool:
+def _is_for(session: Session, scope: Extent, iid: InstanceId, route: Route) -> bool:
     return (
         session.scope is scope
         and session.iid in (0, iid)
         and not session.options.one_instance
-        and link != session.came_by
-        and link not in session.sent
+        and route.link != session.came_by
+        and route.link not in session.sent
+        and route.is_open(from_outside=session.left_realm)
     )

@@ -10,16 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mesh.model.tree_frames import Body, Bye, Frame, Hello, Ping, Pong
-from mesh.trees.node import TOO_FAR, Link, Node
+from mesh.trees.clocks import is_believed
+from mesh.trees.node import RESERVED, TOO_FAR, Link, Node
 
 _EPOCH_SHIFT = 32
 
 FROM_ONESELF = "HELLO from oneself"
 CONTRADICTS = "HELLO that contradicts itself"
 OF_ANOTHER = "HELLO with the uuid of another peer"
+TO_COME = "clocks of a time to come"
 
-REFUSED = (FROM_ONESELF, CONTRADICTS, OF_ANOTHER, TOO_FAR)
+REFUSED = (FROM_ONESELF, CONTRADICTS, OF_ANOTHER, TOO_FAR, RESERVED, TO_COME)
 """Why frames were dropped that no neighbour of a link can have meant; all else is only late."""
+
+PATIENCE = 10
+"""After so many HELLOs without a word of its newest session a peer may begin with an older one: no
+other has that session, or one that a stranger made up would keep the peer out for ever."""
 
 OLD = 0.9
 """Weight of what was known of hop times before the last one."""
@@ -84,6 +90,8 @@ def read_frame(node: Node, link: str, frame: Frame) -> Reading:
         node.transmit(link, Pong(frame.body.sent_ms))
     elif isinstance(frame.body, Pong):
         _measure(end, node.now_ms - frame.body.sent_ms)
+    elif not is_believed(node, frame.body):
+        return _dropped(node, TO_COME)
     return Reading(body=frame.body)
 
 
@@ -110,6 +118,8 @@ def tick_links(node: Node) -> list[str]:
     most_ms = node.settings.ping_ms * node.settings.pings_missed_max
     for link, end in node.links.items():
         if not end.is_up:
+            if node.now_ms - end.heard_ms > node.settings.hello_ms * PATIENCE:
+                end.theirs = 0
             if node.now_ms >= end.hello_ms:
                 say_hello(node, end)
         elif most_ms and node.now_ms - end.heard_ms > most_ms:
@@ -131,6 +141,8 @@ def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:
     is_same_node = end.uuid in ("", hello.uuid)
     if is_same_node and frame.session < end.theirs:
         return _dropped(node, "frames of older sessions")
+    if not is_believed(node, hello):
+        return _dropped(node, TO_COME)
     is_new = not is_same_node or frame.session != end.theirs
     if not is_new and end.is_up and frame.number <= end.read:
         return _dropped(node, "frames read twice")

@@ -84,7 +84,14 @@ from mesh.trees.node import Node
 from mesh.trees.outputs import Output
 from mesh.trees.publishing import add_roles, clear_exclusive, read_publishes, remove_roles
 from mesh.trees.recovery import expire_recoveries, is_built, read_answer, read_done, read_request
-from mesh.trees.replying import answer, forget_closed, lose_application, read_reply, sweep_sessions
+from mesh.trees.replying import (
+    answer,
+    end_oldest,
+    forget_closed,
+    lose_application,
+    read_reply,
+    sweep_sessions,
+)
 from mesh.trees.resuming import begin_watch, end_watch, lose_watcher, sweep_held, take_word
 from mesh.trees.sending import read_break, read_send, resume, send
 from mesh.trees.settings import Settings
@@ -140,6 +147,7 @@ class TreeNode:
                 resume(node, node.ready.popleft())
             else:
                 _answer_for_node(node, node.questions.popleft())
+        end_oldest(node)
         make_room(node)
         return node.outputs
 
@@ -254,7 +262,7 @@ def _act(node: Node, input_: Input) -> None:
         case AppGone():
             _lose_app(node, input_.app)
         case ExclusiveCleared():
-            clear_exclusive(node, input_.address)
+            clear_exclusive(node, input_)
         case TreeEvicted():
             evict(node, input_.tree)
         case SnoopWanted():

@@ -12,10 +12,11 @@ from mesh.model.trees import Extent
 from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, is_beaten
 from mesh.trees.installing import install, remove_instance, remove_routes_over, role_routes
-from mesh.trees.node import Node
+from mesh.trees.node import RESERVED, Node
 from mesh.trees.publishing import Parcel, host, publish, taken, unpublish
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.routes import Route
+from mesh.trees.utility import is_reserved
 
 
 def grant_fault(
@@ -28,7 +29,8 @@ def grant_fault(
         return "NOT_GRANTED", "a grant goes with a reply of its own; send without one_response"
     if one.is_exclusive and not given.gives_up:
         return "EXCLUSIVE_NEEDS_GIVE_UP", "one alone may hold this role: give it up with the grant"
-    if one.extent is not Extent.CLOUD and session.left_realm:
+    is_inside = one.extent is Extent.REALM and not session.left_realm
+    if one.extent is not Extent.CLOUD and not is_inside:
         return "OUT_OF_EXTENT", f"the role reaches no further than its {one.extent}"
     if session.is_orphan:
         return "SENDER_GONE", "the way to the sender is cut: the role stays here"
@@ -53,7 +55,8 @@ def repoint(node: Node, session: Session, grant: Grant) -> None:
     if not grant.give_up or session.came_by is None:
         return
     address = grant.address
-    route = Route(session.came_by, grant.seq, session.hops, RouteReason.MOVED, node.now_ms)
+    place = (session.came_by, grant.seq, session.hops)
+    route = Route(*place, RouteReason.MOVED, node.now_ms, grant.extent)
     _, role = role_routes(node, address)
     if grant.is_exclusive:
         role.exclusive = grant.iid
@@ -76,8 +79,12 @@ def take(node: Node, session: Session, grant: Grant) -> None:
 
     An application has one instance of a role: whoever has it already needs no share of it, and
     what moves there takes the place of what it had.
+    No node has granted one to the mesh itself, or one that every node has by itself.
     """
     address, iid = grant.address, grant.iid
+    if not session.app or is_reserved(node, address.tree):
+        node.counts[RESERVED] += 1
+        return
     held = [one for one in node.instances(address).values() if one.app == session.app]
     if held and not grant.give_up:
         return

@@ -17,6 +17,9 @@ from mesh.trees.settings import Settings
 TOO_FAR = "hops beyond the limit"
 """What is counted of frames that have crossed too many links."""
 
+RESERVED = "words about trees of the mesh itself"
+"""What is counted of frames that would take a role where every node is by itself."""
+
 NOBODY: Mapping[InstanceId, LocalRole] = {}
 
 
@@ -67,8 +70,10 @@ class Node:
         held_by: Application -> its instances, and where.
         ports: Application -> protocols that it listens to.
         remembered: Values of routes of forgotten trees. H2.
+        credit: How far words of others may still take the clock, and when that was reckoned.
         seen: Ids of floods and messages that came already, oldest first.
         sessions, closed: Open ones, and those that ended just now. H9.
+        sessions_bytes: What the open ones come to.
         calls: What applications here wait for.
         ready: Sessions whose recovery has ended; they go on within the same step.
         questions: What was delivered to the node itself, which answers within the same step.
@@ -88,6 +93,8 @@ class Node:
     ids: Ids
     now_ms: int = 0
     clock: int = 0
+    credit: int = 1 << 30
+    credited_ms: int = 0
     colour: Colour | None = None
     realm_colour: Colour | None = None
     links_begun: int = 0
@@ -100,6 +107,7 @@ class Node:
     )
     seen: dict[MessageId, None] = field(default_factory=dict)
     sessions: dict[MessageId, Session] = field(default_factory=dict)
+    sessions_bytes: int = 0
     by_address: dict[Address, dict[MessageId, Session]] = field(default_factory=dict)
     closed: dict[MessageId, Session] = field(default_factory=dict)
     calls: dict[tuple[str, str], None] = field(default_factory=dict)

@@ -11,14 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from mesh.model.tree_apps import Loss, Refused, RoleTaken, RoleWish, RouteReason
+from mesh.model.tree_apps import (
+    ExclusiveCleared,
+    Loss,
+    Refused,
+    RoleTaken,
+    RoleWish,
+    RouteReason,
+)
 from mesh.model.tree_frames import Bulk, Publish
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, clock_of, name_fault
 from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, give_way, holder, is_beaten
 from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
-from mesh.trees.node import TOO_FAR, Node
+from mesh.trees.node import RESERVED, TOO_FAR, Node
 from mesh.trees.patent import is_patent, publish_onward
 from mesh.trees.records import LocalRole
 from mesh.trees.routes import Route
@@ -27,6 +34,8 @@ from mesh.trees.utility import is_reserved
 AHEAD_MAX = 1 << 16
 """How far ahead of this node's clock an instance may be that an application names. All clocks
 follow it, and they end at 2^31: a random number would have the mesh's run out."""
+
+ON_EVERY_NODE = "every node is on this tree by itself; take another"
 
 BULK_MAX = 1_000
 """Publishes in one frame: with the longest names it stays below what a topic allows."""
@@ -81,7 +90,8 @@ def remove_roles(node: Node, wanted: RolesRemoved) -> None:
 
 def taken(one: LocalRole, *, is_granted: bool) -> RoleTaken:
     """Return what the application is told of a role that it holds."""
-    return RoleTaken(one.app, one.address, one.iid, is_granted, one.is_exclusive, one.extent)
+    kept = (one.is_exclusive, one.extent, one.protocol)
+    return RoleTaken(one.app, one.address, one.iid, is_granted, *kept)
 
 
 def host(node: Node, one: LocalRole) -> None:
@@ -107,8 +117,12 @@ def unpublish(node: Node, one: LocalRole, parcel: Parcel) -> None:
     _flood(node, told, None, one.extent, parcel)
 
 
-def clear_exclusive(node: Node, address: Address) -> None:
+def clear_exclusive(node: Node, wanted: ExclusiveCleared) -> None:
     """End whoever holds a role alone, dead or alive, as far as anything is known of it."""
+    address = wanted.address
+    if is_reserved(node, address.tree):
+        node.outputs.append(Refused(wanted.app, address.role, "RESERVED", ON_EVERY_NODE))
+        return
     need_colour(node)
     node.clock += 1
     iid = max(node.ids.instance(node.clock), holder(node, address))
@@ -146,6 +160,9 @@ def read_publishes(node: Node, link: str, publishes: Iterable[Publish]) -> None:
 
 
 def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
+    if is_reserved(node, told.tree):
+        node.counts[RESERVED] += 1
+        return
     is_inside = told.local_only and not node.is_remote(link)
     is_first = node.is_first_sight(told.id)
     is_first_inside = is_inside and node.is_first_sight(_inside(told.id))
@@ -171,7 +188,7 @@ def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
 def _install(node: Node, link: str, address: Address, told: Publish, *, is_inside: bool) -> None:
     if told.is_exclusive:
         give_way(node, address, told.iid)
-    route = Route(link, told.seq, told.hops, RouteReason.PUBLISHED, node.now_ms)
+    route = Route(link, told.seq, told.hops, RouteReason.PUBLISHED, node.now_ms, told.extent)
     scopes = (Extent.CLOUD, Extent.REALM) if is_inside else (Extent.CLOUD,)
     for scope in scopes:
         is_new = install(node, address, scope, told.iid, route, is_published=True)
@@ -251,7 +268,7 @@ def _fault(node: Node, app: str, wish: RoleWish) -> tuple[str, str] | None:
     if fault := name_fault(wish.address.role):
         return "BAD_NAME", f"role: {fault}"
     if is_reserved(node, wish.address.tree):
-        return "RESERVED", "every node is on this tree by itself; take another"
+        return "RESERVED", ON_EVERY_NODE
     if wish.extent is Extent.REALM and not node.realm:
         return "NO_REALM", f"node {node.name!r} is in no realm; give it one, or extent cloud"
     if any(one.app == app for one in node.instances(wish.address).values()):

@@ -61,6 +61,7 @@ class Session:
         behind: Replies that came while one waits for an application's word, in order.
         is_held: A reply waits so.
         is_orphan: The link towards the sender is gone: accounts end in silence. H11.
+        bytes_kept: What it comes to while it is open.
     """
 
     mid: MessageId
@@ -97,6 +98,7 @@ class Session:
     is_orphan: bool = False
     is_closed: bool = False
     closed_ms: int = 0
+    bytes_kept: int = 0
 
     @property
     def scope(self) -> Extent:

@@ -98,6 +98,9 @@ def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
     if own is None or link not in own.waiting:
         node.counts["answers to nothing"] += 1
         return
+    if said.hops > node.settings.hops_max:
+        node.counts[TOO_FAR] += 1
+        return
     _rearm(node, own)
     _install(node, link, own, said)
     if own.parent is not None:
@@ -216,7 +219,7 @@ def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None
         return
     if said.is_exclusive and holder(node, own.address) != said.iid:
         give_way(node, own.address, said.iid)
-    route = Route(link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms)
+    route = Route(link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms, said.extent)
     install(node, own.address, own.scope, said.iid, route)
     if said.extent is Extent.REALM:
         install(node, own.address, Extent.CLOUD, said.iid, route)

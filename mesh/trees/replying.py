@@ -96,6 +96,17 @@ def sweep_sessions(node: Node) -> None:
             say(node, session, ReplyKind.NULL, is_last=True, cause=Cause.SWEPT)
 
 
+def end_oldest(node: Node) -> None:
+    """End the sessions that have waited for longest, down to what may be kept.
+
+    Who sends without end to somebody who never answers would fill the memory of all on the way.
+    """
+    while node.sessions_bytes > node.settings.sessions_bytes_max:
+        oldest = next(iter(node.sessions.values()))
+        node.counts["sessions beyond room"] += 1
+        say(node, oldest, ReplyKind.NULL, is_last=True, cause=Cause.SWEPT)
+
+
 def forget_closed(node: Node) -> None:
     """Forget sessions that ended too long ago to begin again, the oldest first."""
     while node.closed:
@@ -112,6 +123,8 @@ def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
         said = replace(said, grant=None)
     while session.is_held and not has_room_behind(node, session, said):
         take_replies(node, session, let_go(node, session))
+    if source not in session.owed:
+        return  # its last reply was among those that waited
     if session.is_held:
         wait_behind(node, session, source, said)
     elif not is_reply_held(node, session, source, said):

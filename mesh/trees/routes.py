@@ -5,7 +5,7 @@ Data only; who may change it is `mesh.trees.installing`. Spec: tree_layer 3, 5.1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ class Route(NamedTuple):
         hops: Links from here to it, then.
         reason: By what it came to be known.
         since_ms: When.
+        extent: How far the instance is known.
     """
 
     link: str
@@ -32,6 +33,7 @@ class Route(NamedTuple):
     hops: int
     reason: RouteReason
     since_ms: int
+    extent: Extent = Extent.CLOUD
 
     @property
     def value(self) -> tuple[int, int]:
@@ -40,6 +42,13 @@ class Route(NamedTuple):
         Spec: tree_layer 5.2 (H2).
         """
         return (self.seq, -self.hops)
+
+    def is_open(self, *, from_outside: bool) -> bool:
+        """Return whether a message may follow it.
+
+        One that has left the realm finds nobody who is known in a realm alone. Spec: 5.2.
+        """
+        return not from_outside or self.extent is not Extent.REALM
 
 
 @dataclass(slots=True)
@@ -69,12 +78,18 @@ class RouteMap:
         if len(self.lost) > LOST_MAX:
             del self.lost[next(iter(self.lost))]
 
-    def links(self, iid: InstanceId) -> dict[str, None]:
-        """Return the links towards one instance, or towards all for 0."""
-        if iid:
-            route = self.routes.get(iid)
-            return {} if route is None else {route.link: None}
-        return dict.fromkeys(route.link for route in self.routes.values())
+    def links(self, iid: InstanceId, *, from_outside: bool = False) -> dict[str, None]:
+        """Return the links towards one instance, or towards all for 0: `Route.is_open` says which.
+
+        Args:
+            iid: Which one.
+            from_outside: They are for a message that has left the realm.
+        """
+        known = self.routes.get(iid)
+        routes: Iterable[Route] = () if known is None else (known,)
+        if not iid:
+            routes = self.routes.values()
+        return dict.fromkeys(one.link for one in routes if one.is_open(from_outside=from_outside))
 
     def doubt(self) -> None:
         """End the certificate: the next send recovers."""

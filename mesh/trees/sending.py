@@ -8,16 +8,16 @@ from __future__ import annotations
 from mesh.model.tree_apps import PROBE, Delivered, Refused, SendWanted
 from mesh.model.tree_frames import BreakReason, Cause, Reply, ReplyKind, RouteBreak, Send
 from mesh.model.tree_nodes import MESH_APP
-from mesh.model.trees import Address, InstanceId, name_fault
+from mesh.model.trees import Address, Extent, InstanceId, name_fault
 from mesh.trees.cycles import break_cycle, read_cycle
 from mesh.trees.installing import remove_routes_over, role_routes
-from mesh.trees.late_routes import enter, pass_on
+from mesh.trees.late_routes import enter, pass_on, renew
 from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.patent import is_patent
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover
 from mesh.trees.settling import say, settle
-from mesh.trees.snooping import is_message_held
+from mesh.trees.snooping import is_message_held, waits
 from mesh.trees.utility import forget_certainty
 
 
@@ -50,7 +50,8 @@ def read_send(node: Node, link: str, said: Send) -> None:
         _answer_copy(node, link, said)
         return
     if not node.is_first_sight(said.mid):
-        _answer_copy(node, link, said)
+        if not _takes_the_place(node, link, said):
+            _answer_copy(node, link, said)
         return
     session = Session(
         said.mid, Address(said.tree, said.role), said.iid, said.protocol, said.options,
@@ -80,7 +81,7 @@ def forward(node: Node, session: Session) -> None:
     one_instance = session.options.one_instance
     candidates = _candidates(node, session)
     is_sure = is_built(node, session.address, session.scope)
-    _deliver(node, session, is_endpoint=is_sure and not candidates)
+    is_kept_out = _deliver(node, session, is_endpoint=is_sure and not candidates)
     if one_instance and session.is_delivered:
         _end_if_idle(node, session)
         return
@@ -88,7 +89,7 @@ def forward(node: Node, session: Session) -> None:
     if must_wait and not session.recoveries and not (one_instance and candidates):
         recover(node, session)
         return
-    is_dead_end = not candidates and not session.owed and not session.offered
+    is_dead_end = not (candidates or session.owed or session.offered or is_kept_out)
     if is_dead_end and (one_instance or not session.sent):
         if not session.recoveries:
             recover(node, session)
@@ -107,7 +108,7 @@ def _candidates(node: Node, session: Session) -> list[str]:
     table = role.map(session.scope)
     found = [
         link
-        for link in table.links(session.iid)
+        for link in table.links(session.iid, from_outside=session.left_realm)
         if link != session.came_by and link not in session.sent
     ]
     if session.options.one_instance and not session.iid:
@@ -121,19 +122,24 @@ def _nearest_first(node: Node, session: Session, found: list[str]) -> list[str]:
     ranked = sorted(
         (iid != session.toward, route.hops, iid, route.link)
         for iid, route in table.routes.items()
-        if route.link in found
+        if route.link in found and route.is_open(from_outside=session.left_realm)
     )
     if ranked:
         session.toward = InstanceId(ranked[0][2])
     return list(dict.fromkeys(link for _, _, _, link in ranked))
 
 
-def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> None:
+def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> bool:
+    """Give a message to instances here; return whether there are any that it does not reach."""
+    is_kept_out = False
     for one in list(node.instances(session.address).values()):
         if one.iid in session.offered or session.iid not in (0, one.iid):
             continue
         if session.options.one_instance and session.is_delivered:
-            return
+            break
+        if not _reaches(session, one):
+            is_kept_out = True
+            continue
         session.offered[one.iid] = one.app
         if not _is_open(node, one, session.protocol):
             continue
@@ -155,6 +161,14 @@ def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> None:
                 session.hops,
             ),
         )
+    return is_kept_out
+
+
+def _reaches(session: Session, one: LocalRole) -> bool:
+    """Return whether a message may be given to an instance: how far that is known. Spec: 5.2."""
+    if one.extent is Extent.NODE:
+        return session.came_by is None
+    return one.extent is Extent.CLOUD or not session.left_realm
 
 
 def _give(node: Node, delivered: Delivered) -> None:
@@ -190,6 +204,28 @@ def read_break(node: Node, link: str, said: RouteBreak) -> None:
 def _end_if_idle(node: Node, session: Session) -> None:
     if not session.owed:
         settle(node, session)
+
+
+def _takes_the_place(node: Node, link: str, said: Send) -> bool:
+    """Take a copy that stayed in the realm for one that was faster and did not; say whether it is.
+
+    It alone is for roles that are known in the realm alone. What has yet to be answered goes back
+    the way of this one; the other branch has nothing more to say. H16.
+    """
+    session = node.sessions.get(said.mid) or node.closed.get(said.mid)
+    if session is None or said.left_realm or not session.left_realm or session.is_held:
+        return False
+    if not any(one.extent is Extent.REALM for one in node.instances(session.address).values()):
+        return False
+    if session.is_closed:
+        renew(node, session)
+    elif session.came_by is not None and not (session.is_orphan or session.options.one_way):
+        node.transmit(session.came_by, Reply(said.mid, ReplyKind.END, is_last=True))
+    session.came_by, session.hops = link, said.hops
+    session.left_realm = session.is_orphan = False
+    if not waits(node, session):
+        forward(node, session)
+    return True
 
 
 def _answer_copy(node: Node, link: str, said: Send) -> None:

@@ -43,6 +43,8 @@ class Settings:
         heals_max: Heals that are told apart; more of them mean that every role recovers.
         remembered_max: Routes of forgotten trees whose order is remembered against loops.
         seen_max: Ids of floods and messages that are remembered against copies.
+        sessions_bytes_max: What open sessions may come to, with what they carry; beyond that the
+            oldest end, as if they had lost somebody.
         collected_bytes_max: What answers of one response may come to together; one that does not
             fit any more is a null.
     """
@@ -66,4 +68,5 @@ class Settings:
     heals_max: int = 64
     remembered_max: int = 20_000
     seen_max: int = 200_000
+    sessions_bytes_max: int = 256 << 20
     collected_bytes_max: int = 900_000

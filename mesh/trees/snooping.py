@@ -105,6 +105,11 @@ def is_message_held(node: Node, session: Session) -> bool:
     return bool(watching) and show(node, Held(session, watching, node.now_ms))
 
 
+def waits(node: Node, session: Session) -> bool:
+    """Say whether a message waits for somebody who watches."""
+    return any(held.session is session and held.said is None for held in node.held.values())
+
+
 def is_reply_held(node: Node, session: Session, source: Source, said: Reply) -> bool:
     """Show a reply to those who watch; return whether it waits for one of them.
 

@@ -25,6 +25,7 @@ from mesh.runtime.process.intake import Intake, by_partition
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.trees.feeds import Feeds
 from mesh.runtime.trees.writing import TreeWriter
+from mesh.transport.headers import headers_of
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition
 from mesh.trees.applications import (
     Applications,
@@ -214,7 +215,7 @@ class TreeService:
             (uuid, epoch),
             Applications(tree_node, uuid, epoch),
             Feeds(self.topology, self.node, self.admins, self.readers, self.intake, self.questions),
-            TreeWriter(self.topology, self.node, self.home, self.questions),
+            TreeWriter(self.topology, self.node, self.home, self.questions, epoch),
             began_ms=now_ms,
             looked_ms=now_ms,
         )
@@ -326,7 +327,7 @@ class TreeService:
         said: list[RoleSaid | LeaseSaid] = []
         for record in records:
             try:
-                said.append(decode_roles(record.key(), record.value()))
+                said.append(decode_roles(record.key(), record.value(), headers_of(record)))
             except ProtocolError as error:
                 self._give(now, RolesRead(said), now_ms)  # it may be of one that has just begun
                 said = []

@@ -14,7 +14,7 @@ from functools import partial
 
 import structlog
 
-from mesh.codec.tree_apps import encode_wish, lease_key, role_key
+from mesh.codec.tree_apps import encode_wish, lease_key, role_key, written_by
 from mesh.codec.tree_events import encode_event
 from mesh.codec.trees import encode_frame
 from mesh.errors import LocalProtocolError, TransportError
@@ -31,6 +31,10 @@ WAITING_MAX = 1_000
 """Records that wait for the topic of an application; the oldest are left out beyond that."""
 
 APPS_AT_ONCE = 200
+"""Topics made in one go. After a refusal each is made alone: it may be of one name."""
+
+GONE_MAX = 1_000
+"""Applications that are gone for which something waits: names that are made up have no end."""
 
 log = structlog.get_logger()
 
@@ -43,6 +47,7 @@ class TreeWriter:
         topology, node: Whose.
         home: The node's own Kafka cluster.
         questions: Make topics beside the loop.
+        epoch: Of the incarnation.
         lost: Records that were not written.
         frames: Frames written, by kind.
     """
@@ -51,6 +56,7 @@ class TreeWriter:
     node: str
     home: KafkaCluster
     questions: Questions
+    epoch: int
     lost: int = 0
     frames: Counter[str] = field(default_factory=Counter)
     _writer: Writer = field(init=False)
@@ -59,6 +65,7 @@ class TreeWriter:
     _made: dict[str, None] = field(default_factory=dict)
     _waiting: dict[str, list[bytes]] = field(default_factory=dict)
     _tried_ms: int | None = None
+    _at_once: int = APPS_AT_ONCE
 
     def __post_init__(self) -> None:
         """Open the writer."""
@@ -73,13 +80,16 @@ class TreeWriter:
                 case Transmit():
                     self._transmit(effect)
                 case Tell(app, told):
-                    self._tell(app, encode_event(told))
+                    self._tell(app, encode_event(told, self.epoch))
                 case WriteRole(key, wish):
-                    topic = self._names.roles(self.node)
-                    self._writer.produce(topic, encode_wish(wish), role_key(key), 0)
+                    self._write(role_key(key), encode_wish(wish))
                 case DropLease(app):
-                    topic = self._names.roles(self.node)
-                    self._writer.produce(topic, None, lease_key(app), 0)
+                    self._write(lease_key(app), None)
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        """Write on `roles`, where the node is not alone: it must know its own words again."""
+        topic = self._names.roles(self.node)
+        self._writer.produce(topic, value, key, 0, headers=written_by(self.epoch))
 
     def _transmit(self, effect: Transmit) -> None:
         try:
@@ -106,13 +116,16 @@ class TreeWriter:
         is_rest = self._tried_ms is not None and now_ms - self._tried_ms < RETRY_MS
         if not self._waiting or is_rest:
             return
-        apps = list(self._waiting)[:APPS_AT_ONCE]
+        apps = list(self._waiting)[: self._at_once]
         try:
             made = self.questions.answer(("trees", "apps"), partial(self._make, apps))
         except TransportError as error:
-            self._tried_ms = now_ms
+            self._tried_ms, self._at_once = now_ms, 1
+            self._waiting[apps[0]] = self._waiting.pop(apps[0])
             log.warning("trees.no_topic", apps=apps[:5], fault=str(error))
             return
+        if made:
+            self._at_once = min(APPS_AT_ONCE, 2 * self._at_once)
         for app in made or ():
             self._made[app] = None
             for value in self._waiting.pop(app, ()):
@@ -123,9 +136,14 @@ class TreeWriter:
         return apps
 
     def forget(self, apps: Collection[str]) -> None:
-        """Keep nothing of applications that are none of these any more."""
+        """Keep nothing of applications that are none of these any more.
+
+        What waits for the topics of some is kept: one that slept too long is told so.
+        """
         for app in [app for app in self._made if app not in apps]:
             del self._made[app]
+        for app in [app for app in self._waiting if app not in apps][:-GONE_MAX]:
+            self.lost += len(self._waiting.pop(app))
 
     def count_lost(self) -> None:
         """Take note of what brokers did not take."""

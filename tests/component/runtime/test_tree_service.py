@@ -9,24 +9,33 @@ import pytest
 from mesh.client.role_messages import Call
 from mesh.client.roles import Roles
 from mesh.client.watching import Passing, Verdict
+from mesh.codec.tree_events import encode_event
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import RoleRefusedError, SubjectError
 from mesh.model.tree_apps import (
+    Answered,
     ColourChanged,
     ColourReason,
+    Expired,
     FoundTold,
+    Loss,
     NewsOf,
+    PartitionSuspected,
     Refused,
     RoleKey,
+    RoleLost,
     RoleWish,
+    Served,
     SplitTold,
     TreeBuilt,
     Unpartitioned,
 )
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, tree_id
+from mesh.runtime.trees.writing import GONE_MAX
 from mesh.transport.port import TopicPartition
 from mesh.trees.settings import Settings
+from mesh.view.role_wishes import role_wishes
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
 Open = Callable[..., Roles]
@@ -239,6 +248,85 @@ def test_a_role_moves_to_who_asked_for_it_and_no_restart_brings_it_back(
         assert (len(host.held), len(sender.held)) == (0, 1)
         call = finished(other.send("desk-7", "lead", b"who?"), sender, host)
         assert payloads(call) == ["a: who?"]
+
+
+def test_a_role_that_moves_to_who_has_it_already_is_what_it_was(
+    mesh: Mesh, application: Open
+) -> None:
+    """What stands for it, here and at the client, was the former wish. Spec: tree_layer 5.13, 13."""
+    host, sender, other = application("c"), application("a"), application("b")
+    sender.add("desk-7", "pricing")
+    host.add("desk-7", "pricing", protocol="v2")
+    call = sender.send("desk-7", "pricing", b"yours?", protocol="v2")
+    for _ in range(200):
+        host.step()
+        if host._messages:
+            break
+    host._messages.popleft().grant(b"take it", give_up=True)
+    finished(call, host, other)
+    for _ in range(2):
+        live(mesh, 15, host, sender, other)
+        stand = role_wishes(mesh.world.kafka["left"], "mesh.a.roles")
+        assert {key.tree: one.wish.protocol for key, one in stand.items()} == {"desk-7": "v2"}
+        assert [wish.protocol for wish in sender._wishes._wishes.values()] == ["v2"]
+        assert (len(host.held), len(sender.held)) == (0, 1)
+        call = finished(other.send("desk-7", "pricing", b"who?", protocol="v2"), sender)
+        assert payloads(call) == ["a: who?"]
+        mesh.world.kill("a")
+        mesh.world.start("a")
+
+
+def test_what_a_former_leader_tells_once_more_is_passed_over(mesh: Mesh, application: Open) -> None:
+    """It stood still, or was cut off, while another took over. Spec: tree_layer 12."""
+    one = application("a")
+    iid = one.add("desk-7", "pricing")
+    place = Address(tree_id("desk-7"), "pricing")
+    mesh.world.kill("a")
+    mesh.world.start("a")
+    live(mesh, 15, one)
+    service = mesh.world.workers["a"].tree_service
+    assert service is not None
+    assert service.applications is not None
+    held, uuid = one.held, service.applications.uuid
+    assert held
+    assert held[place] != iid
+    told: list[object] = []
+    one.listener = told.append
+    call = one.send("desk-7", "pricing", b"?")
+    writer = mesh.world.kafka["left"].writer("former")
+    late = (
+        Served("app", uuid, 1),
+        Expired("app"),
+        RoleLost("app", place, iid, Loss.CLEARED),
+        Answered("app", call.name, ReplyKind.NULL, is_last=True),
+        PartitionSuspected("b"),
+    )
+    for event in late:
+        writer.produce("mesh.a.app.app", encode_event(event, 1), None, 0)
+    live(mesh, 2, one)
+    assert (told, one.held) == ([], held)
+    assert payloads(call) == ["a: ?"]
+
+
+def test_an_application_whose_topic_is_refused_keeps_nobody_else_waiting(
+    mesh: Mesh, application: Open
+) -> None:
+    """Nor does what waits for such have no end. Spec: R12."""
+    kafka = mesh.world.kafka["left"]
+    kafka.refused["mesh.a.app.bad"] = "policy"
+    writer = kafka.writer("stranger")
+    writer.produce("mesh.a.roles", b"{}", b"bad", 0)
+    live(mesh, 3)
+    for number in range(5):
+        assert application("a", f"good-{number}").add("desk-7", f"role-{number}")
+    service = mesh.world.workers["a"].tree_service
+    assert service is not None
+    assert service._now is not None
+    waiting = service._now.writer._waiting
+    assert list(waiting) == ["bad"]
+    waiting |= {f"gone-{number}": [b"x"] for number in range(GONE_MAX)}
+    live(mesh, 2)
+    assert len(waiting) <= GONE_MAX
 
 
 def test_a_cut_and_a_heal_are_told_and_the_far_side_is_found(mesh: Mesh, application: Open) -> None:

@@ -58,9 +58,6 @@ from tests.sim.trees.world import RuleBrokenError
 APPS = ("p", "q")
 TREES, ROLES = ("t", "u", "v"), ("r", "s")
 QUIET_MS = 400_000
-BY_ITSELF = "by itself"
-"""Marks the end that an application writes: it counts from when its node reads it."""
-
 App = tuple[str, str]
 """A node, and the name of an application there."""
 
@@ -163,7 +160,7 @@ class Lives:
 
     def write(self, name: str, said: RoleSaid | LeaseSaid) -> None:
         """Write a record of `roles`."""
-        if isinstance(said, LeaseSaid) and said.lease_ms is None and not said.hello:
+        if isinstance(said, LeaseSaid) and said.lease_ms is None and said.by:
             self._give_up_calls((name, said.app))
         self.topics[name].append(said)
         self._later(self.random.randint(1, 15), partial(self._read, name))
@@ -193,7 +190,7 @@ class Lives:
         elif kind < 0.50:
             self.write(name, RoleSaid(RoleKey(app, tree, role), None))
         elif kind < 0.51:
-            self.write(name, LeaseSaid(app, None, BY_ITSELF))
+            self.write(name, LeaseSaid(app, None))
         elif kind < 0.63:
             self.step(name, self._say(app, place))
         else:
@@ -261,9 +258,9 @@ class Lives:
             case Transmit(link, frame):
                 self._transmit(name, link, frame)
             case WriteRole(key, wish):
-                self.write(name, RoleSaid(key, wish))
+                self.write(name, RoleSaid(key, wish, by=self.epochs[name]))
             case DropLease(app):
-                self.write(name, LeaseSaid(app, None))
+                self.write(name, LeaseSaid(app, None, by=self.epochs[name]))
             case Tell(app, told):
                 self._hear((name, app), told)
 
@@ -279,8 +276,9 @@ class Lives:
             case RoleTaken():
                 self.held[app][told.address] = told.iid
                 if told.is_granted:
-                    wish = RoleWish(told.address, told.is_exclusive, told.extent)
-                    self.write(app[0], RoleSaid(RoleKey(app[1], *told.address), wish))
+                    kept = (told.is_exclusive, told.extent, told.protocol)
+                    wish = RoleWish(told.address, *kept)
+                    self.write(app[0], RoleSaid(self._key(app, told.address), wish))
             case RoleLost():
                 self.held[app].pop(told.address, None)
             case Expired():
@@ -293,6 +291,13 @@ class Lives:
                 self._later(self.random.randint(0, 300), partial(self.step, app[0], word))
             case _:
                 pass
+
+    def _key(self, app: App, place: Address) -> RoleKey:
+        """Return in which words an application wishes for a role already, or would."""
+        said = [one.key for one in self.topics[app[0]] if isinstance(one, RoleSaid) and one.wish]
+        own = [key for key in said if key.app == app[1] and key.role == place.role]
+        own = [key for key in own if tree_id(key.tree) == place.tree]
+        return own[-1] if own else RoleKey(app[1], *place)
 
     def _end(self, app: App, call: str, *, is_over: bool) -> None:
         known = self.calls[app, call]
@@ -312,18 +317,32 @@ class Lives:
         inside = node.node._node
         left = (
             inside.sessions, inside.recoveries, inside.joins, inside.calls, inside.held,
-            node._probes, node._settling, +node._dropped, +node._ended, node._early,
+            node._probes, node._settling, node._early,
         )  # fmt: skip
         if any(left) or inside.held_bytes:
             raise RuleBrokenError(f"I3: seed {self.seed}: {name} still has {left}")
         stands = {one.key: one.wish for one in self.topics[name] if isinstance(one, RoleSaid)}
         for app in APPS:
             hosted = dict(inside.held_by.get(app, {}).keys())
-            wanted = {wish.address for key, wish in stands.items() if wish and key.app == app}
+            wishes = [wish for key, wish in stands.items() if wish and key.app == app]
+            wanted = {wish.address for wish in wishes}
+            for wish in wishes:
+                self._check_wish(name, node, wish, hosted.get(wish.address))
             told = {place: iid for place, iid in self.held[name, app].items() if place in hosted}
             if hosted.keys() != wanted or told != hosted:
                 text = f"hosts {hosted}, wants {wanted}, heard of {told}"
                 raise RuleBrokenError(f"seed {self.seed}: {app} at {name}: {text}")
+
+    def _check_wish(
+        self, name: str, node: Applications, wish: RoleWish, iid: InstanceId | None
+    ) -> None:
+        """Check that a restart would bring back what is held now."""
+        held = node.node._node.instances(wish.address).get(iid or InstanceId(0))
+        if held is None:
+            return
+        one = (held.is_exclusive, held.extent, held.protocol)
+        if one != (wish.is_exclusive, wish.extent, wish.protocol):
+            raise RuleBrokenError(f"seed {self.seed}: {name} holds {one}, and {wish} stands")
 
     # -- how time passes ------------------------------------------------------------------
 
@@ -359,7 +378,7 @@ class Lives:
         if name in self.nodes and said:
             self.read[name] += len(said)
             for one in said:
-                if isinstance(one, LeaseSaid) and one.hello == BY_ITSELF:
+                if isinstance(one, LeaseSaid) and one.lease_ms is None and not one.by:
                     self._give_up_calls((name, one.app))
             self.step(name, RolesRead(said))
 

@@ -63,6 +63,7 @@ def check_quiet(world: World, *, evicted: bool = False) -> None:
             "calls": node.calls,
             "held": node.held,
             "bytes held": node.held_bytes,
+            "bytes of sessions": node.sessions_bytes,
         }
         if any(left.values()):
             raise RuleBrokenError(f"I3: {name} still has {[k for k, v in left.items() if v]}")

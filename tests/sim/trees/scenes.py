@@ -7,10 +7,13 @@ from mesh.model.tree_apps import (
     Delivered,
     Refused,
 )
+from mesh.model.tree_frames import Body, Frame
+from mesh.trees.inputs import FrameRead
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
     check_call,
     check_quiet,
+    inside,
 )
 from tests.sim.trees.world import (
     APP,
@@ -87,3 +90,9 @@ def answer(mesh: World, held: tuple[str, Delivered], payload: bytes = b"x", **ho
 def codes(outputs: list) -> list[str]:
     """Return why things were refused."""
     return [one.code for one in outputs if isinstance(one, Refused)]
+
+
+def said(mesh: World, peer: str, node: str, body: Body) -> list:
+    """Give a node a frame that a stranger wrote in its neighbour's place; the link restarts."""
+    end = inside(mesh, node).links[peer]
+    return mesh.step(node, FrameRead(peer, Frame(end.theirs, end.read + 1, body)))

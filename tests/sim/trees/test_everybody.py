@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from mesh.model.tree_apps import ExclusiveCleared, RoleLost
+from mesh.model.tree_frames import Frame, Publish, RecoveryAnswer
 from mesh.model.tree_nodes import NODES, REALMS, NodeSeen, decode_node, tree_of_node
-from tests.sim.trees.scenes import LONG, SQUARE, ask, codes, world
+from mesh.model.trees import Extent, InstanceId, MessageId
+from tests.sim.trees.scenes import LONG, SQUARE, ask, codes, said, world
 from tests.sim.trees.scenes import REALMS as PLACES
-from tests.sim.trees.world import World
+from tests.sim.trees.world import APP, World
 
 SIX = (*LONG, ("d", "e"), ("e", "f"), ("f", "b"))
 
@@ -77,3 +82,33 @@ def test_no_application_takes_a_role_there() -> None:
     mesh = world(SQUARE)
     for tree in (NODES.tree, REALMS, tree_of_node("uuid-a")):
         assert codes(mesh.role("a", "node", tree=tree)) == ["RESERVED"]
+
+
+def test_nobody_takes_the_place_that_every_node_has_by_itself() -> None:
+    """One who clears it would have taken it from all: nobody was counted, nothing was told."""
+    mesh = world(SQUARE)
+    assert codes(mesh.step("a", ExclusiveCleared(APP, NODES))) == ["RESERVED"]
+    before = mesh.nodes["b"].refused
+    for at, told in enumerate((True, False)):
+        forged = Publish(
+            MessageId(7 + at), *NODES, InstanceId(9 << 96), True, told, at, 1, False, Extent.CLOUD
+        )
+        said(mesh, "a", "b", forged)
+    assert mesh.nodes["b"].refused == before + 2
+    assert [one for one in mesh.told if isinstance(one[1], RoleLost)] == []
+    mesh.run(for_ms=60_000)
+    assert sorted(nodes(mesh, "c")) == ["a", "b", "c", "d"]
+
+
+def test_an_answer_takes_no_place_that_every_node_has_by_itself() -> None:
+    mesh = world()
+    mesh.intercept = lambda a, b, frame: [_held_alone(frame)] if (a, b) == ("c", "b") else [frame]
+    assert sorted(nodes(mesh, "a")) == ["a", "b"]
+    mesh.intercept = None
+    assert sorted(nodes(mesh, "a")) == ["a", "b", "c"]
+
+
+def _held_alone(frame: Frame) -> Frame:
+    if not isinstance(frame.body, RecoveryAnswer):
+        return frame
+    return replace(frame, body=replace(frame.body, is_exclusive=True))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from mesh.model.tree_apps import (
     Unpartitioned,
 )
+from mesh.model.tree_frames import HealNotice
+from mesh.model.trees import Colour, Extent
 from tests.sim.trees.scenes import (
     LONG,
     SQUARE,
     ask,
+    said,
     world,
 )
 from tests.sim.trees.world import (
@@ -107,3 +110,13 @@ def test_each_side_is_told_its_colour_and_the_other_s() -> None:
     assert sides == {"a": (left, right), "b": (left, right), "c": (right, left), "d": (right, left)}
     assert {one.colour for one in heals.values()} == {mesh.nodes["a"].colour}
     assert mesh.nodes["a"].colour == max(left, right)
+
+
+def test_what_sides_were_called_is_not_made_up() -> None:
+    """A peer of an earlier release tells what both are called now, and no more."""
+    mesh = world(LONG, roles="ad")
+    mesh.told.clear()
+    colour = Colour(50, 7)
+    said(mesh, "b", "c", HealNotice(Extent.CLOUD, colour))
+    [heal] = [one for node, one in mesh.told if node == "c" and isinstance(one, Unpartitioned)]
+    assert (heal.colour, heal.near_colour, heal.far_colour) == (colour, None, None)

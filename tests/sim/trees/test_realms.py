@@ -5,7 +5,9 @@ from __future__ import annotations
 from mesh.model.tree_frames import (
     Send,
 )
+from mesh.model.trees import Extent
 from tests.sim.trees.rules import (
+    check_quiet,
     inside,
 )
 from tests.sim.trees.scenes import (
@@ -15,6 +17,7 @@ from tests.sim.trees.scenes import (
     world,
 )
 from tests.sim.trees.world import (
+    Wire,
     World,
     address,
 )
@@ -62,3 +65,60 @@ def test_43_not_in_this_realm() -> None:
     alone = world()
     alone.send("a", "r", local_realm=True)
     assert alone.told[-1][1].code == "NO_REALM"
+
+
+def test_who_is_known_in_a_realm_alone_gets_nothing_from_outside() -> None:
+    """Though a node of the realm that hosts the role too knows the way."""
+    mesh = World((("a", "b"), ("b", "x")), realms={"a": "r1", "b": "r1", "x": "r2"})
+    mesh.run()
+    mesh.role("a", "r", extent=Extent.REALM), mesh.role("b", "r")
+    mesh.run()
+    for _ in range(3):
+        assert reached(mesh, "x") == ["b"]
+        assert reached(mesh, "b") == ["a", "b"]
+        assert reached(mesh, "a") == ["a", "b"]
+    mesh.unrole("b", "r")
+    mesh.run()
+    assert reached(mesh, "x") == []
+    assert reached(mesh, "b") == ["a"]
+    assert (reached(mesh, "x"), reached(mesh, "b")) == ([], ["a"])
+    assert mesh.frames["RouteBreak"] == 0
+
+
+def test_who_is_known_in_a_node_alone_gets_nothing_from_others() -> None:
+    mesh = World((("a", "b"), ("b", "c")))
+    mesh.run()
+    mesh.role("b", "r", extent=Extent.NODE), mesh.role("c", "r")
+    mesh.run()
+    assert reached(mesh, "a") == ["c"]
+    assert reached(mesh, "b") == ["b", "c"]
+
+
+def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
+    """It came after one that was faster and had left the realm. H16."""
+    realms = dict.fromkeys("abcd", "r1") | {"x": "r2"}
+    mesh = World((("a", "x"), ("x", "c"), ("c", "b"), ("b", "d")), realms=realms, latency_ms=(5, 5))
+    mesh.wires[frozenset("ab")] = Wire(200, works=False)
+    mesh.run()
+    mesh.role("d", "r")
+    mesh.run()
+    assert reached(mesh, "a") == ["d"]
+    mesh.heal("a", "b")
+    mesh.run()
+    mesh.role("b", "r", extent=Extent.REALM)
+    mesh.run()
+    for options in ({}, {"one_response": True}, {"one_way": True}):
+        call = mesh.send("a", "r", **options)
+        mesh.run()
+        check_quiet(mesh)
+        assert call.reached == ["b", "d"]
+        assert sorted(call.items) == ([] if options == {"one_way": True} else [b"b", b"d"])
+    assert reached(mesh, "x") == ["d"]
+
+
+def reached(mesh: World, node: str) -> list[str]:
+    call = mesh.send(node, "r")
+    mesh.run()
+    check_quiet(mesh)
+    assert sum(one.is_last for one in call.answers) == 1
+    return call.reached

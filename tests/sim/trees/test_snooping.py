@@ -364,3 +364,23 @@ def test_several_answers_in_one_reply_are_not_changed_into_one() -> None:
     say(mesh, "a", reply)
     mesh.run(for_ms=500)
     assert len(call.items) == 2
+
+
+def test_who_answers_behind_its_last_reply_while_that_waits_ends_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer without payload is shown to nobody: all that waited went on at once."""
+    monkeypatch.setattr(snooping, "BEHIND_MAX", 2)
+    mesh = warm()
+    snoop(mesh, "c")
+    held = hold_answers(mesh)
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=500)
+    say(mesh, "c", shown(mesh)[0])
+    mesh.run(for_ms=100)
+    answer(mesh, held[0], b"one", is_last=False)
+    for is_last in (False, True, True):
+        answer(mesh, held[0], None, is_last=is_last)
+    mesh.run()
+    assert kinds(call) == [("data", False), ("end", True)]
+    check_quiet(mesh)

@@ -13,8 +13,9 @@ from mesh.codec.tree_apps import (
     encode_wish,
     lease_key,
     role_key,
+    written_by,
 )
-from mesh.codec.tree_events import decode_event, encode_event
+from mesh.codec.tree_events import Told, decode_event, encode_event
 from mesh.errors import DecodeError
 from mesh.model.tree_apps import (
     Answered,
@@ -85,6 +86,7 @@ EVENTS: list[AppTold] = [
     Answered("me", "c1", ReplyKind.DATA, True, (b"one", b"\xff\xfe", b"")),
     Answered("me", "c1", ReplyKind.NULL, False, (), Cause.LINK_DOWN),
     RoleTaken("me", PLACE, IID, True, True, Extent.REALM),
+    RoleTaken("me", PLACE, IID, True, protocol="v2"),
     RoleLost("me", PLACE, IID, Loss.GRANTED),
     Refused("me", "c1", "BAD_NAME", "role: nothing", PLACE),
     Refused("me", "c1", "BAD_OPTIONS", "drop one"),
@@ -115,7 +117,7 @@ def test_what_an_application_says_comes_back_as_it_was(said: AppSaid) -> None:
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda one: type(one).__name__)
 def test_an_event_for_an_application_comes_back_as_it_was(event: AppTold) -> None:
-    assert decode_event("me", encode_event(event)) == event
+    assert decode_event("me", encode_event(event, 4)) == Told(4, event)
 
 
 def test_wishes_and_leases_come_back_as_they_were() -> None:
@@ -125,6 +127,11 @@ def test_wishes_and_leases_come_back_as_they_were() -> None:
     assert decode_roles(role_key(key), None) == RoleSaid(key, None)
     assert decode_roles(lease_key("me"), encode_lease(2_500, "x")) == LeaseSaid("me", 2_500, "x")
     assert decode_roles(lease_key("me"), None) == LeaseSaid("me", None)
+    own = written_by(7)
+    assert decode_roles(role_key(key), None, own) == RoleSaid(key, None, by=7)
+    assert decode_roles(lease_key("me"), None, own) == LeaseSaid("me", None, by=7)
+    for mark in (b"", b"x", b"9" * 40, None):
+        assert decode_roles(lease_key("me"), None, [("mesh-by", mark)]) == LeaseSaid("me", None)
 
 
 def test_the_shortest_wish_and_lease_are_an_empty_object() -> None:

@@ -125,9 +125,8 @@ def test_nothing_is_left_of_applications_that_are_gone() -> None:
         name = f"app-{number}"
         apps.step(RolesRead([LeaseSaid(name, 5_000), RoleSaid(KEY._replace(app=name), WISH)]), 0)
     apps.step(Ticked(), 5_000)
-    gone = [RoleSaid(KEY._replace(app=f"app-{number}"), None) for number in range(50)]
+    gone = [RoleSaid(KEY._replace(app=f"app-{number}"), None, by=3) for number in range(50)]
     assert not apps.step(RolesRead(gone), 5_001), "its own word is no news"
-    assert not apps._dropped
     assert not apps._apps
 
 
@@ -171,7 +170,7 @@ def test_one_role_under_two_names_of_its_tree_is_refused() -> None:
     effects = apps.step(RolesRead([RoleSaid(KEY, WISH), RoleSaid(twin, WISH)]), 0)
     assert kinds(effects) == [Served, Refused, RoleTaken]
     assert WriteRole(twin, None) in effects
-    assert not told(apps.step(RolesRead([RoleSaid(twin, None)]), 10))
+    assert not told(apps.step(RolesRead([RoleSaid(twin, None, by=3)]), 10))
 
 
 def test_what_a_higher_holder_took_is_out_of_the_topic_at_once() -> None:
@@ -183,7 +182,7 @@ def test_what_a_higher_holder_took_is_out_of_the_topic_at_once() -> None:
     effects = apps.step(RolesRead([RoleSaid(other, lead)]), 10)
     assert kinds(effects) == [RoleLost]
     assert WriteRole(KEY, None) in effects
-    assert not told(apps.step(RolesRead([RoleSaid(KEY, None)]), 20))
+    assert not told(apps.step(RolesRead([RoleSaid(KEY, None, by=3)]), 20))
 
 
 def test_a_wish_that_crosses_its_own_end_is_written_anew() -> None:
@@ -192,7 +191,7 @@ def test_a_wish_that_crosses_its_own_end_is_written_anew() -> None:
     lead = RoleWish(PLACE, is_exclusive=True)
     other = RoleKey("other", "desk", "pricing")
     apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(other, lead)]), 0)
-    again = apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(KEY, None)]), 10)
+    again = apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(KEY, None, by=3)]), 10)
     assert RoleTaken in kinds(again)
     assert WriteRole(KEY, lead) in again
 
@@ -251,7 +250,7 @@ def test_the_nodes_own_word_is_taken_back_also_where_nobody_else_can_be_served(
     apps = served()
     apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
     assert DropLease("app") in apps.step(Ticked(), 10_000)
-    apps.step(RolesRead([LeaseSaid("other", 5_000), LeaseSaid("app", None)]), 10_001)
+    apps.step(RolesRead([LeaseSaid("other", 5_000), LeaseSaid("app", None, by=3)]), 10_001)
     assert apps.names == {"other"}
     assert apps.refused["TOO_MANY_APPLICATIONS"] == 0
     apps.step(RolesRead([LeaseSaid("other", None), LeaseSaid("app", 5_000)]), 10_002)
@@ -327,7 +326,57 @@ def test_a_life_that_began_just_now_does_not_end_by_the_end_of_the_last_one() ->
     apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
     assert DropLease("app") in apps.step(Ticked(), 5_000)
     apps.step(SendWanted("app", "c", PLACE), 5_001)
-    apps.step(RolesRead([LeaseSaid("app", None)]), 5_010)
+    apps.step(RolesRead([LeaseSaid("app", None, by=3)]), 5_010)
     assert list(apps.names) == ["app"]
     apps.step(RolesRead([LeaseSaid("app", None)]), 5_020)
     assert not apps.names
+
+
+def test_what_a_former_leader_writes_once_more_ends_nothing() -> None:
+    """It stood still, or was cut off; a later one knows better than this one."""
+    apps = served()
+    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, WISH)]), 0)
+    late = [RoleSaid(KEY, None, by=2), LeaseSaid("app", None, by=2)]
+    assert apps.step(RolesRead(late), 10) == [WriteRole(KEY, WISH)]
+    assert apps.step(RolesRead([RoleSaid(KEY, None, by=4)]), 20) == []
+    assert list(apps.names) == ["app"]
+    assert apps.node.size.roles == 1
+
+
+def test_a_life_that_begins_as_the_last_one_ends_keeps_what_it_takes() -> None:
+    """Its own first word was taken for the node's, and the node's then ended it."""
+    apps = served()
+    apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
+    assert DropLease("app") in apps.step(Ticked(), 5_000)
+    said = [LeaseSaid("app", None), LeaseSaid("app", 5_000), RoleSaid(KEY, WISH)]
+    apps.step(RolesRead([*said, LeaseSaid("app", None, by=3)]), 5_010)
+    assert list(apps.names) == ["app"]
+    assert apps.node.size.roles == 1
+
+
+def test_the_end_of_a_wish_counts_though_the_node_never_read_its_own() -> None:
+    """Kafka did not take it, or the topic was made again: the next end was taken for it."""
+    apps = served()
+    lead = RoleWish(PLACE, is_exclusive=True)
+    other = RoleKey("other", "desk", "pricing")
+    lost = apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(other, lead)]), 0)
+    assert WriteRole(KEY, None) in lost
+    apps.step(RolesRead([RoleSaid(other, None), RoleSaid(KEY, lead)]), 10)
+    assert apps.node.size.roles == 1
+    apps.step(RolesRead([RoleSaid(KEY, None)]), 20)
+    assert apps.node.size.roles == 0
+
+
+def test_what_is_said_before_wishes_are_known_does_not_grow_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A node whose `roles` cannot be read may wait for long."""
+    monkeypatch.setattr("mesh.trees.applications.EARLY_BYTES_MAX", 10_000)
+    apps = served(caught_up=False)
+    for number in range(50):
+        apps.step(SendWanted("app", str(number), PLACE, bytes(1_000)), 0)
+    assert len(apps._early) == 5
+    assert apps.refused["TOO_EARLY"] == 45
+    effects = apps.step(RolesCaughtUp(), 10)
+    assert len([one for one in told(effects) if isinstance(one, Answered)]) == 5
+    assert not apps._early

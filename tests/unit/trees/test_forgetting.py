@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mesh.model.tree_apps import RoleWish, SendWanted
+from mesh.model.tree_apps import Answered, RoleWish, SendWanted
+from mesh.model.tree_frames import Cause
 from mesh.model.trees import Address, InstanceId, tree_id
 from mesh.trees.inputs import PortOpened, RolesAdded, RolesRemoved, Ticked
 from mesh.trees.machine import TreeNode
@@ -48,3 +49,21 @@ def test_of_instances_that_are_gone_the_last_are_remembered() -> None:
     assert len(table.lost) == LOST_MAX
     assert table.value(InstanceId(2 * LOST_MAX - 1)) == (2 * LOST_MAX - 1, 0)
     assert table.value(InstanceId(0)) is None
+
+
+def test_of_messages_that_nobody_answers_the_oldest_end_when_they_fill_the_memory() -> None:
+    """For ten minutes each was kept, with all that it carries, here and on its way."""
+    node = TreeNode("a", "uuid", 1, 7, "", Settings(sessions_bytes_max=50_000))
+    address = Address(tree_id("tree"), "role")
+    for app in ("app", "host"):
+        node.step(PortOpened(app), 0)
+    node.step(RolesAdded("host", (RoleWish(address),)), 0)
+    outputs = [
+        output
+        for number in range(20)
+        for output in node.step(SendWanted("app", str(number), address, bytes(10_000)), number)
+    ]
+    ended = [one for one in outputs if isinstance(one, Answered)]
+    assert [(one.call, one.is_last) for one in ended] == [(str(n), True) for n in range(16)]
+    assert {one.cause for one in ended} == {Cause.SWEPT}
+    assert node.size.sessions == 4
