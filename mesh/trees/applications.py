@@ -46,10 +46,10 @@ from mesh.model.tree_apps import (
     TreeBuilt,
     TreeEvicted,
     Unpartitioned,
-    content_bytes,
 )
 from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.trees import Address, tree_id
+from mesh.trees.early import Early
 from mesh.trees.inputs import (
     AppGone,
     FrameRead,
@@ -68,12 +68,6 @@ from mesh.trees.splits import CALL, Splits
 
 APPS_MAX = 10_000
 """Applications that a node serves at a time; what others say is counted and left out."""
-
-EARLY_BYTES_MAX = 64 << 20
-"""Of what applications say before it is known who they are; what comes beyond is left out."""
-
-SAID_BYTES = 1_000
-"""What it takes beside what it carries."""
 
 SETTLE_MS = 3_000
 """So long somebody who took the same role politely at the same moment may still be heard of."""
@@ -180,8 +174,7 @@ class Applications:
     splits: Splits = field(default_factory=Splits)
     listeners: Listeners = field(default_factory=Listeners)
     _apps: dict[str, _App] = field(default_factory=dict)
-    _early: list[AppSaid] = field(default_factory=list)
-    _early_bytes: int = 0
+    _early: Early = field(default_factory=Early)
     _probed: int = 0
     _probes: dict[str, RoleKey] = field(default_factory=dict)
     _settling: dict[tuple[str, Address], tuple[int, RoleTaken] | None] = field(default_factory=dict)
@@ -241,13 +234,13 @@ class Applications:
             yield from self._add(name, [one for one in wishes if not one.is_exclusive])
             for key in [key for key, one in app.wishes.items() if one.is_exclusive]:
                 yield from self._probe(key)
-        early, self._early, self._early_bytes = self._early, [], 0
-        for said in early:
+        for said in self._early.take():
             yield from self._hear(said)
 
     def _hear(self, said: AppSaid) -> Iterator[Effect]:
         if not self._is_caught_up:
-            self._keep(said)
+            if not self._early.keep(said):
+                self.refused["TOO_EARLY"] += 1
             return
         if said.app:
             if self._is_full(said.app):
@@ -259,15 +252,6 @@ class Applications:
             yield from self._listen(said)
         else:
             yield from self._tree(said)
-
-    def _keep(self, said: AppSaid) -> None:
-        """Have it wait; whose wishes cannot be read may wait for long."""
-        size = SAID_BYTES + content_bytes(said)
-        if self._early_bytes + size > EARLY_BYTES_MAX:
-            self.refused["TOO_EARLY"] += 1
-            return
-        self._early_bytes += size
-        self._early.append(said)
 
     def _listen(self, wanted: NewsWanted) -> Iterator[Effect]:
         """Tell an application of something from now on; of what is already there at once."""
