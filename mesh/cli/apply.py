@@ -16,7 +16,7 @@ from mesh.cli.render import Output, OutputOption, render
 from mesh.cli.session import Session, in_force_if_known, named, open_session
 from mesh.cli.target import HERE, Target, is_asked, say
 from mesh.cli.topology import legal_document_or_refused, read_or_refused
-from mesh.errors import wrong_input
+from mesh.errors import TransportError, TransportUnavailableError, wrong_input
 
 if TYPE_CHECKING:
     from mesh.config.located import Document, Locate
@@ -240,7 +240,6 @@ def read_begun_last(found: InForce, seen: Session) -> PendingChange | None:
     Raises:
         TransportUnavailableError: A Kafka cluster does not answer: to try again is right.
     """
-    from mesh.errors import TransportError, TransportUnavailableError
     from mesh.operate.apply import read_begun
 
     for fault in seen.view.unreachable.values():
@@ -275,8 +274,6 @@ def _ask(*, yes: bool) -> bool:
 
 def _delete(places: Sequence[Place], kafka: Mapping[str, KafkaCluster]) -> Sequence[Place]:
     """Delete topics; name those that could not be, and go on. Returns those that are gone."""
-    from mesh.errors import TransportError
-
     gone: list[Place] = []
     for place in places:
         try:

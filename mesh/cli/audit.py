@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from mesh.cli.problems import EXIT_NOT_WELL
 from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.operate.auditing import Audited
@@ -65,7 +67,6 @@ def audited(target: Target) -> Audited:
         ConfigError: There is no mesh, or it names no Kafka cluster for the audit.
         TransportError: That Kafka cluster does not answer.
     """
-    from mesh.errors import wrong_input
     from mesh.operate.auditing import read_audit
 
     topology = running_mesh(target).topology
@@ -93,15 +94,7 @@ def status(
         "sources": sources,
         "uncertified": found.status.get("uncertified", 0),
         "waiting": found.status.get("waiting", []),
-        "coverage": {
-            endpoint: {
-                "certificates": one.certificates,
-                "differing": one.differing,
-                "messages": one.messages,
-                "at_ms": one.at_ms,
-            }
-            for endpoint, one in found.coverage().items()
-        },
+        "coverage": {name: asdict(one) for name, one in found.coverage().items()},
         "canaries": sorted(found.canaries, key=lambda one: str(one.get("way"))),
     }
     render(data, lambda: _status_table(data), output)

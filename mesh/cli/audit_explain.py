@@ -13,6 +13,7 @@ from mesh.cli.audit import audited
 from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target
+from mesh.errors import ConfigError, wrong_input
 
 
 def explain(
@@ -26,7 +27,6 @@ def explain(
 
     Of the first message that it names all records are shown, hop by hop.
     """
-    from mesh.errors import ConfigError, wrong_input
     from mesh.operate.advice import first_id
     from mesh.operate.documents.messages import trace_document
     from mesh.operate.trace import Tracer

@@ -17,6 +17,7 @@ from mesh.cli.problems import EXIT_NOT_WELL, printable
 from mesh.cli.render import standard_output
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
+from mesh.errors import StartError, wrong_input
 from mesh.operate.audit_entries import entry_of
 from mesh.operate.auditing import is_unsure
 
@@ -79,7 +80,6 @@ def run(
     With --from or --to a past range is judged once, by the same code, and printed; exit code 10: a
     fault was found, or not all of it is proven.
     """
-    from mesh.errors import StartError
     from mesh.operate.history import moment
 
     if importlib.util.find_spec("pyspark") is None:
@@ -110,7 +110,6 @@ def follow(
     ] = False,
 ) -> None:
     """Print findings and certificates from now on, as the auditor writes them, until Ctrl-C."""
-    from mesh.errors import wrong_input
     from mesh.model.topics import TopicNames
     from mesh.transport.following import Follower
     from mesh.transport.port import TopicPartition

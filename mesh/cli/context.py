@@ -9,6 +9,7 @@ import typer
 
 from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.target import BootstrapOption, Target, addresses_of, topology_of
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.config.context import Context
@@ -69,7 +70,6 @@ def show(
 ) -> None:
     """Show a context."""
     from mesh.config.context import context_named, current_context
-    from mesh.errors import wrong_input
 
     context = current_context() if name is None else context_named(name)
     if context is None:

@@ -14,6 +14,7 @@ from mesh.cli.problems import EXIT_NOT_WELL
 from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, say
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
@@ -41,7 +42,6 @@ def drill(
     Only where the topology in force says `drills: allowed`. Exit code 10: not found in time.
     """
     from mesh.config.nearest import nearest
-    from mesh.errors import wrong_input
     from mesh.operate.drills import Drill, Planter, ends_of, refuse_if_wanted, refuse_unless_allowed
 
     if name is None:
@@ -95,7 +95,6 @@ def _fresh_findings(
     topology: Topology, kafka: Mapping[str, KafkaCluster]
 ) -> Iterator[Callable[[], Iterator[Entry]]]:
     """Follow what the auditor finds from now on."""
-    from mesh.errors import wrong_input
     from mesh.model.topics import TopicNames
     from mesh.operate.audit_entries import entry_of
     from mesh.transport.following import Follower

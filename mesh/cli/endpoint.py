@@ -12,7 +12,7 @@ from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, is_asked, say
 from mesh.config.nearest import check_node
-from mesh.errors import wrong_input
+from mesh.errors import ConfigError, wrong_input
 
 
 def list_endpoints(
@@ -53,7 +53,6 @@ def delete_endpoint(
     It is refused while somebody subscribes it, while a consumer reads it, and where not every
     consumer group can be seen: who else reads it would be a guess.
     """
-    from mesh.errors import ConfigError
     from mesh.operate.documents.endpoints import unsubscribed_document
     from mesh.operate.unsubscribed import refusals
 

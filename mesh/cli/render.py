@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mesh.errors import OutputError
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -60,8 +62,6 @@ def standard_output() -> Iterator[None]:
         OutputError: It cannot be written.
         BrokenPipeError: Nobody reads any more.
     """
-    from mesh.errors import OutputError
-
     if sys.stdout is None:
         raise OutputError("standard output is closed; open it")
     try:

@@ -19,7 +19,7 @@ from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, Session, open_session, running_mesh
 from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
-from mesh.errors import wrong_input
+from mesh.errors import RoleRefusedError, TransportError, TransportUnavailableError, wrong_input
 
 if TYPE_CHECKING:
     from mesh.client.role_messages import RoleReply
@@ -100,7 +100,6 @@ def send_to_role(
     not come in time.
     """
     from mesh.client import connect
-    from mesh.errors import RoleRefusedError, TransportUnavailableError
 
     _role_address(tree, role)
     if one_way and (one_instance or one_response):
@@ -275,8 +274,6 @@ def _watched(
     seen: Session, stack: ExitStack, timeout_s: float
 ) -> tuple[dict[str, Roles], Sequence[str]]:
     """Return an application at each node that answers, and the nodes that do not."""
-    from mesh.errors import TransportError
-
     at: dict[str, Roles] = {}
     for name in seen.topology.nodes:
         asking = _application(seen, name)
@@ -303,8 +300,6 @@ def _application(seen: Session, node: str) -> Roles | None:
 
 def _known_routes(seen: Session, node: str, tree: str, role: str, timeout_s: float) -> Row:
     """Return what a node knows of a role; `certain` is None of one that does not answer."""
-    from mesh.errors import TransportError
-
     nothing: Row = {"node": node, "certain": None, "routes": [], "links": [], "colour": ""}
     asking = _application(seen, node)
     if asking is None:

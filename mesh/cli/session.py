@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mesh.cli import clock
 from mesh.cli.target import Stated, Target, say
+from mesh.errors import ConfigError, MeshError, ProtocolError, TransportUnavailableError
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
@@ -113,7 +114,6 @@ def open_session(
         ConfigError: There is no mesh, or an option is wrong.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
-    from mesh.errors import TransportUnavailableError
     from mesh.operate.in_force import highest_of, records_seen
     from mesh.operate.status import observe
     from mesh.view.mesh_view import MeshView
@@ -192,8 +192,6 @@ def running_mesh(target: Target, *, near: str | None = None, is_look: bool = Tru
 
 def in_force_if_known(target: Target) -> Topology | None:
     """Return the topology in force, or None if that cannot be known just now."""
-    from mesh.errors import MeshError
-
     try:
         return running_mesh(target).in_force().topology
     except MeshError:
@@ -267,8 +265,6 @@ def _record_or_file(record: Callable[[], InForce | None], *, is_needed: bool) ->
         ConfigError: It is not known to this version, and needed.
         ProtocolError: It was written by a newer one, and is needed.
     """
-    from mesh.errors import ConfigError, ProtocolError
-
     try:
         return record()
     except (ConfigError, ProtocolError) as error:
@@ -287,7 +283,6 @@ def _records_of(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
         TransportUnavailableError: Not one answers.
         ProtocolError: A record was written by a newer version.
     """
-    from mesh.errors import TransportUnavailableError
     from mesh.operate.in_force import read_records
 
     with ThreadPoolExecutor(max_workers=THREADS_MAX) as pool:

@@ -199,11 +199,8 @@ def _acknowledged(
             down = client.wait(int(str(data["version"])), timeout_s)
             told["known_everywhere"] = not down
             told["open_links"] = _arrows(down)
-            text += (
-                f", known to every node that is up; later over {', '.join(_arrows(down))}"
-                if (down)
-                else ", known everywhere"
-            )
+            later = f", known to every node that is up; later over {', '.join(_arrows(down))}"
+            text += later if down else ", known everywhere"
         except LaggardsError as exc:
             told["known_everywhere"] = False
             told["open_links"] = _arrows(exc.open_links)

@@ -19,10 +19,9 @@ from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
-from mesh.errors import wrong_input
+from mesh.errors import ConfigError, Problem, wrong_input
 
 if TYPE_CHECKING:
-    from mesh.errors import Problem
     from mesh.model.topology import Topology
     from mesh.operate.apply import PendingChange
     from mesh.operate.in_force import InForce
@@ -397,7 +396,6 @@ def _wanted(found: InForce, begun: PendingChange | None, edit: Edit, output: Out
     from mesh.config.legal import legal_topology_from
     from mesh.config.published import published_text
     from mesh.config.zone_edits import place_in_spec
-    from mesh.errors import ConfigError
 
     before = found.topology
     try:

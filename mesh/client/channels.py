@@ -16,7 +16,7 @@ from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, TopicPartition
-from mesh.view.messages import Loss, ReceivedMessage, said
+from mesh.view.messages import ReceivedMessage, Sifter
 
 FETCHED = 100
 """Records that an iterator fetches at once; what waits here is not done."""
@@ -26,12 +26,8 @@ COMMIT_MS = 1_000
 crash, at most."""
 
 
-class ChannelReader:
+class ChannelReader(Sifter):
     """One member of a group that reads a channel; an iterator without end. One thread uses it.
-
-    Attributes:
-        foreign: Records passed over because the mesh did not write them.
-        losses: What was announced as lost among the messages read so far, oldest first.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -57,6 +53,7 @@ class ChannelReader:
         now_ms: Callable[[], int],
         pause: Callable[[float], None],
     ) -> None:
+        super().__init__()
         if (fault := name_fault(endpoint)) is not None:
             raise SubjectError(f"endpoint {fault}")
         if not group or not group.isprintable():
@@ -70,8 +67,6 @@ class ChannelReader:
         self._done: dict[TopicPartition, int] = {}
         self._handed_out: dict[TopicPartition, int] = {}
         self._committed_ms = now_ms()
-        self.foreign = 0
-        self.losses: list[Loss] = []
 
     def read(self, timeout_s: float, most: int = 100) -> Sequence[ReceivedMessage]:
         """Return up to `most` messages as soon as there are some, or none after the timeout.
@@ -155,13 +150,7 @@ class ChannelReader:
         while self._waiting and len(found) < most:
             record = self._waiting.popleft()
             self._handed_out[_place(record)] = record.offset() + 1
-            match said(record):
-                case ReceivedMessage() as message:
-                    found.append(message)
-                case Loss() as loss:
-                    self.losses.append(loss)
-                case None:
-                    self.foreign += 1
+            found += self.sifted([record])
         return found
 
     @property

@@ -7,21 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from mesh.client.awaited import READ_S, AwaitedTopic
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
-from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
-from mesh.view.messages import Loss, ReceivedMessage, said
+from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition
+from mesh.view.messages import ReceivedMessage, Sifter
 
 LIMIT = 1_000
 
 
-class Deliveries:
+class Deliveries(Sifter):
     """Reads one endpoint of a node, committed messages only; an iterator without end.
 
     It may be opened before the endpoint exists: the node makes its topic when it reads the first
     subscription.
-
-    Attributes:
-        foreign: Records passed over because the mesh did not write them.
-        losses: What was announced as lost among the messages read so far, oldest first.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -47,13 +43,12 @@ class Deliveries:
         now_ms: Callable[[], int],
         pause: Callable[[float], None],
     ) -> None:
+        super().__init__()
         self._kafka = kafka
         self._topic = TopicNames(prefix).endpoint(node, endpoint)
         self._places = [TopicPartition(self._topic, number) for number in range(partitions)]
         self._starts = {} if from_beginning else dict(kafka.admin().ends(self._places))
         self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
-        self.foreign = 0
-        self.losses: list[Loss] = []
 
     def read(self, timeout_s: float) -> Sequence[ReceivedMessage]:
         """Return messages as soon as there are some, or none after the timeout.
@@ -65,7 +60,7 @@ class Deliveries:
         return self._reading.read(timeout_s, self._take)
 
     def _take(self, reader: Reader, timeout_s: float) -> Sequence[ReceivedMessage]:
-        if found := self._sifted(reader.read(timeout_s, LIMIT)):
+        if found := self.sifted(reader.read(timeout_s, LIMIT)):
             return found
         self._check(reader)
         return ()
@@ -79,18 +74,6 @@ class Deliveries:
         reader = self._kafka.reader("deliveries")
         reader.assign({place: self._starts.get(place, BEGINNING) for place in self._places})
         return reader
-
-    def _sifted(self, records: Sequence[Record]) -> Sequence[ReceivedMessage]:
-        found: list[ReceivedMessage] = []
-        for record in records:
-            match said(record):
-                case ReceivedMessage() as message:
-                    found.append(message)
-                case Loss() as loss:
-                    self.losses.append(loss)
-                case None:
-                    self.foreign += 1
-        return found
 
     def _check(self, reader: Reader) -> None:
         if lost := reader.lost():

@@ -9,23 +9,12 @@ from pathlib import Path
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import InvariantError, TransportError
+from mesh.lab import steps
 from mesh.lab.backend import Backend
 from mesh.lab.consuming import Consumers
 from mesh.lab.draining import undrained
 from mesh.lab.faults import Faults, StepFailedError
 from mesh.lab.proposals import Proposal
-from mesh.lab.steps import (
-    BrokerStep,
-    Clock,
-    Inject,
-    LinkStep,
-    NodeStep,
-    Publish,
-    Slow,
-    Step,
-    Subscribe,
-    Unsubscribe,
-)
 from mesh.lab.tally import Tally
 from mesh.lab.topologies import Topologies
 from mesh.lab.tree_sends import Applications
@@ -56,11 +45,11 @@ class ScenarioSubscription:
 
     Attributes:
         node, endpoint, filter_, message_class: Whose it is, and what for.
-        settled_at: Step of the settle that followed, or -1.
-        ended_at: Step of its unsubscribe, or None.
+        settled_at: steps.Step of the settle that followed, or -1.
+        ended_at: steps.Step of its unsubscribe, or None.
         noexport: Whether it attracts nothing, so that only messages of its node are owed to it.
         policy: What is wanted of a queue, empty if nothing is said; None of a channel.
-        began_at: Step of its subscribe.
+        began_at: steps.Step of its subscribe.
     """
 
     node: str
@@ -173,18 +162,18 @@ class Driver:
         for node in nodes:
             self.faults.forget(node)
 
-    def break_or_mend(self, word: str, step: Step) -> None:
+    def break_or_mend(self, word: str, step: steps.Step) -> None:
         """Run a step about nodes, links, brokers or clocks."""
         match step:
-            case NodeStep():
+            case steps.NodeStep():
                 self.faults.node(word, step)
-            case LinkStep(link=link, only=only):
+            case steps.LinkStep(link=link, only=only):
                 self.faults.link(word, link, only)
-            case Slow():
+            case steps.Slow():
                 self.faults.slow(step)
-            case BrokerStep():
+            case steps.BrokerStep():
                 self.faults.broker(word, step)
-            case Clock():
+            case steps.Clock():
                 self.faults.clock(step)
             case _:
                 raise InvariantError(f"step {word} breaks and mends nothing")
@@ -208,7 +197,7 @@ class Driver:
         for kafka in list(self._writers):
             self._writers.pop(kafka).close()
 
-    def subscribe(self, number: int, step: Subscribe) -> Detail:
+    def subscribe(self, number: int, step: steps.Subscribe) -> Detail:
         """Write a subscription."""
         kind, class_ = EndpointKind(step.kind), MessageClass(step.class_)
         asked = Subscription(kind, class_, step.policy, noexport=step.noexport)
@@ -230,7 +219,11 @@ class Driver:
         return {}
 
     def _end_subscriptions(
-        self, number: int, step: Subscribe | Unsubscribe, *, noexport: bool | None = None
+        self,
+        number: int,
+        step: steps.Subscribe | steps.Unsubscribe,
+        *,
+        noexport: bool | None = None,
     ) -> None:
         """Take note that a subscription ends with a step, if it is of that kind; None is either."""
         for subscription in self.subscriptions:
@@ -240,14 +233,14 @@ class Driver:
             if noexport in (None, subscription.noexport):
                 subscription.ended_at = number
 
-    def unsubscribe(self, number: int, step: Unsubscribe) -> Detail:
+    def unsubscribe(self, number: int, step: steps.Unsubscribe) -> Detail:
         """Write the end of a subscription."""
         key = subscription_key(step.endpoint, step.filter)
         self._write(step.node, self._names.clients(step.node), key, None)
         self._end_subscriptions(number, step)
         return {}
 
-    def publish(self, number: int, step: Publish) -> Detail:
+    def publish(self, number: int, step: steps.Publish) -> Detail:
         """Write messages to an ingress.
 
         Raises:
@@ -314,7 +307,7 @@ class Driver:
             return {}
         return {"ms": self.backend.now_ms() - self.planted.at_ms}
 
-    def inject(self, step: Inject) -> Detail:
+    def inject(self, step: steps.Inject) -> Detail:
         """Plant a drill; its subscription stays to the end of the run.
 
         Raises:

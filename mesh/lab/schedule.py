@@ -9,23 +9,13 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.lab.steps import (
-    BrokerStep,
-    Clock,
-    FaultName,
-    LinkStep,
-    NamedStep,
-    NodeStep,
-    Slow,
-    Step,
-    Storm,
-)
+from mesh.lab import steps
 from mesh.model.topology import Topology
 
 CALM = 0.25
 """Share of the slots in which nothing happens."""
 
-LENGTHS_MS: Mapping[FaultName, tuple[int, int]] = {
+LENGTHS_MS: Mapping[steps.FaultName, tuple[int, int]] = {
     "kill": (200, 4_000),
     "stop": (200, 4_000),
     "pause": (300, 9_000),  # up to well above the member timeout of 6 s
@@ -50,12 +40,12 @@ class TimedFault:
         begin, end: The steps that make and end it.
     """
 
-    kind: FaultName
+    kind: steps.FaultName
     target: str
     at_ms: int
     until_ms: int
-    begin: NamedStep
-    end: NamedStep
+    begin: steps.NamedStep
+    end: steps.NamedStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +59,12 @@ class Moment:
     """
 
     at_ms: int
-    step: NamedStep
-    begins: FaultName | None = None
+    step: steps.NamedStep
+    begins: steps.FaultName | None = None
 
 
 def storm_schedule(
-    topology: Topology, step: Storm, workers: Mapping[str, int] | None = None
+    topology: Topology, step: steps.Storm, workers: Mapping[str, int] | None = None
 ) -> Sequence[TimedFault]:
     """Return the faults of a storm, by the time they begin; all end before the storm does.
 
@@ -113,7 +103,7 @@ def moments(faults: Sequence[TimedFault]) -> Sequence[Moment]:
     return sorted(found, key=lambda moment: moment.at_ms)
 
 
-def _targets(kind: FaultName, topology: Topology) -> Sequence[str]:
+def _targets(kind: steps.FaultName, topology: Topology) -> Sequence[str]:
     if kind in ("cut", "slow"):
         return [" ".join(link.ends) for link in topology.links]
     if kind == "kill_broker":
@@ -122,35 +112,36 @@ def _targets(kind: FaultName, topology: Topology) -> Sequence[str]:
 
 
 def _steps(
-    kind: FaultName, target: str, chance: random.Random, workers: Mapping[str, int]
-) -> tuple[NamedStep, NamedStep]:
+    kind: steps.FaultName, target: str, chance: random.Random, workers: Mapping[str, int]
+) -> tuple[steps.NamedStep, steps.NamedStep]:
     """Return the steps that make and end a fault."""
     match kind:
         case "kill":
             count = workers.get(target, 1)
             worker = chance.choice([None, *range(count)]) if count > 1 else None
-            node = NodeStep(node=target, worker=worker)
-            return NamedStep("kill", node), NamedStep("start", node)
+            node = steps.NodeStep(node=target, worker=worker)
+            return steps.NamedStep("kill", node), steps.NamedStep("start", node)
         case "stop":
-            return _pair("stop", "start", NodeStep(node=target))
+            return _pair("stop", "start", steps.NodeStep(node=target))
         case "pause":
-            return _pair("pause", "resume", NodeStep(node=target))
+            return _pair("pause", "resume", steps.NodeStep(node=target))
         case "cut":
-            return _pair("cut", "heal", LinkStep(link=target.split()))
+            return _pair("cut", "heal", steps.LinkStep(link=target.split()))
         case "slow":
-            slow = Slow(
+            slow = steps.Slow(
                 link=target.split(),
                 delay_ms=chance.choice([20, 50, 200, 500]),
                 loss=chance.choice([0.0, 0.05, 0.2]),
             )
-            return NamedStep("slow", slow), NamedStep("heal", LinkStep(link=target.split()))
+            heal = steps.LinkStep(link=target.split())
+            return steps.NamedStep("slow", slow), steps.NamedStep("heal", heal)
         case "kill_broker":
-            return _pair("kill_broker", "start_broker", BrokerStep(kafka=target))
+            return _pair("kill_broker", "start_broker", steps.BrokerStep(kafka=target))
         case "clock":
             jump_s = chance.choice([-JUMP_S, JUMP_S])
-            begin = NamedStep("clock", Clock(node=target, jump_s=jump_s))
-            return begin, NamedStep("clock", Clock(node=target, jump_s=-jump_s))
+            begin = steps.NamedStep("clock", steps.Clock(node=target, jump_s=jump_s))
+            return begin, steps.NamedStep("clock", steps.Clock(node=target, jump_s=-jump_s))
 
 
-def _pair(begin: str, end: str, step: Step) -> tuple[NamedStep, NamedStep]:
-    return NamedStep(begin, step), NamedStep(end, step)
+def _pair(begin: str, end: str, step: steps.Step) -> tuple[steps.NamedStep, steps.NamedStep]:
+    return steps.NamedStep(begin, step), steps.NamedStep(end, step)

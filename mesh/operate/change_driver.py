@@ -16,16 +16,7 @@ from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.applying import (
-    Applying,
-    Ended,
-    Mark,
-    NodeReport,
-    Observation,
-    Publish,
-    Wait,
-    Write,
-)
+from mesh.operate import applying
 from mesh.operate.arbiter import Arbiter
 from mesh.operate.draining import PATIENCE_MS, Drain, FollowedLaneReports
 from mesh.operate.on_demand import OnDemand
@@ -80,7 +71,7 @@ class ChangeDriver:
         given_up: Nodes that leave, and whose messages may be lost.
     """
 
-    way: Applying
+    way: applying.Applying
     before: Topology
     after: Topology
     kafka: Mapping[str, KafkaCluster]
@@ -156,27 +147,27 @@ class ChangeDriver:
             self._heed_others()
             todo = self.way.next(seen)
             match todo:
-                case Ended():
+                case applying.Ended():
                     return self._outcome(todo)
-                case Write(change):
+                case applying.Write(change):
                     if (stands := arbiter.put(change)) != change:
                         self._go_on_from(stands)
                         continue
                     self.tell(_STAGES[change.stage])
                     writers.write_change(change)
                     self.way.written()
-                case Publish():
+                case applying.Publish():
                     writers.put_in_force(self.way.target)
                     self.way.published()
-                case Mark(directions):
+                case applying.Mark(directions):
                     self._marked(directions)
                     self.way.marked()
-                case Wait(reasons):
+                case applying.Wait(reasons):
                     self._wait(reasons, seen, limit_s, patience_s)
                     yield LOOK_S
 
     def _wait(
-        self, reasons: Sequence[str], seen: Observation, limit_s: float, patience_s: float
+        self, reasons: Sequence[str], seen: applying.Observation, limit_s: float, patience_s: float
     ) -> None:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if reasons[5:] else "")
         gone_ms = self.now_ms() - self._began_ms
@@ -224,7 +215,7 @@ class ChangeDriver:
 
     # -- looking --------------------------------------------------------------------------
 
-    def _look(self) -> Observation:
+    def _look(self) -> applying.Observation:
         self.view.glance()
         self._is_read = False
         nodes = {**self.before.nodes, **self.after.nodes}
@@ -238,7 +229,7 @@ class ChangeDriver:
             if told.stage in (Stage.RUN, Stage.ABORT):
                 self._ran_ms.setdefault(node, self.now_ms())
         # Most looks end with waiting for nodes: then nothing else is asked.
-        return Observation(
+        return applying.Observation(
             nodes=reports,
             behind=OnDemand(self._behind),
             untaken=OnDemand(self._untaken),
@@ -256,12 +247,12 @@ class ChangeDriver:
             self.reports.read()
         return self.reports
 
-    def _report(self, node: str) -> NodeReport:
+    def _report(self, node: str) -> applying.NodeReport:
         seen = self.view.nodes[node]
         beat = seen.heartbeat
         has_beaten = self.beats.get(node, False) or beat != self._first[node]
         is_up = has_beaten and self.now_ms() - seen.heard_ms <= DOWN_MS
-        return NodeReport(is_up=is_up, change=None if beat is None else beat.change)
+        return applying.NodeReport(is_up=is_up, change=None if beat is None else beat.change)
 
     def _is_down(self, one: str, other: str) -> bool:
         """Say whether one end of a link does not hear the other: then neither can be relied on."""
@@ -332,10 +323,10 @@ class ChangeDriver:
                 raise TransportError(f"Kafka cluster {one.kafka} does not tell what waits there")
         return {topics[one.topic]: one.records or 0 for one in found}
 
-    def _outcome(self, ended: Ended) -> Outcome:
+    def _outcome(self, ended: applying.Ended) -> Outcome:
         return Outcome(
             number=self.way.target.number,
-            is_in_force=ended is Ended.IN_FORCE,
+            is_in_force=ended is applying.Ended.IN_FORCE,
             ms=self.now_ms() - self._began_ms,
             pauses={
                 node: self._ran_ms[node] - since

@@ -1,7 +1,7 @@
 """Zones of a running mesh made and changed by a program: what `mesh zone` does for people.
 
 Named after Universal Messaging's nZoneManager: create, join, leave, get. Each change is put in
-force without loss before the call returns. Spec: DESIGN 3, UM-8, K28.
+force without loss before the call returns. zone_edits.Spec: DESIGN 3, UM-8, K28.
 """
 
 from __future__ import annotations
@@ -9,16 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from mesh.config import zone_edits
 from mesh.config.legal import legal_topology_from
-from mesh.config.zone_edits import (
-    Spec,
-    place_in_spec,
-    with_nodes,
-    with_zone,
-    without_nodes,
-    without_zone,
-    zone_of,
-)
 from mesh.core.live_change_limits import refuse_unchangeable
 from mesh.errors import NotBegunError
 from mesh.model.frames import MessageClass
@@ -85,7 +77,7 @@ class ZoneManager:
             ConfigError: No zone is called so.
             TransportUnavailableError: Not one Kafka cluster answers.
         """
-        return zone_of(self._in_force().topology, zone)
+        return zone_edits.zone_of(self._in_force().topology, zone)
 
     def create(
         self,
@@ -114,7 +106,7 @@ class ZoneManager:
         said: dict[str, object] = {"kind": kind, "nodes": list(nodes)}
         said |= {"title": title} if title else {}
         said |= {"exclusive": True} if exclusive else {}
-        self._put(lambda before: with_zone(before, zone, said))
+        self._put(lambda before: zone_edits.with_zone(before, zone, said))
         return self.get(zone)
 
     def join(self, zone: str, node: str) -> Zone:
@@ -123,7 +115,7 @@ class ZoneManager:
         Raises:
             ConfigError, NotBegunError, NotInTimeError, TransportError: As for `create`.
         """
-        self._put(lambda before: with_nodes(before, zone, [node]))
+        self._put(lambda before: zone_edits.with_nodes(before, zone, [node]))
         return self.get(zone)
 
     def leave(self, zone: str, node: str) -> Zone:
@@ -133,7 +125,7 @@ class ZoneManager:
             ConfigError, NotBegunError, NotInTimeError, TransportError: As for `create`; also where
                 messages would be lost that wait on a link of the node there.
         """
-        self._put(lambda before: without_nodes(before, zone, [node]))
+        self._put(lambda before: zone_edits.without_nodes(before, zone, [node]))
         return self.get(zone)
 
     def delete(self, zone: str) -> None:
@@ -142,13 +134,13 @@ class ZoneManager:
         Raises:
             ConfigError, NotBegunError, NotInTimeError, TransportError: As for `leave`.
         """
-        self._put(lambda before: without_zone(before, zone))
+        self._put(lambda before: zone_edits.without_zone(before, zone))
 
     def _in_force(self) -> InForce:
         found, _ = read_in_force(self._kafka, self._file.prefix)
         return found or InForce(number=0, topology=self._file)
 
-    def _put(self, edit: Callable[[Topology], Spec]) -> None:
+    def _put(self, edit: Callable[[Topology], zone_edits.Spec]) -> None:
         found, records = read_in_force(self._kafka, self._file.prefix)
         for fault in records.silent.values():
             raise NotBegunError(f"nothing was changed: {fault}")
@@ -172,7 +164,7 @@ class ZoneManager:
         goes_on = begun is not None and begun.is_open
         unread = unread_in(_outboxes_gone(before, after), before, view, beats, kafka)
         if not goes_on:
-            refuse_loss(unread, place_in_spec)
+            refuse_loss(unread, zone_edits.place_in_spec)
         with FollowedLaneReports.begun(before, kafka, self._now_ms) as reports:
             context = ChangeContext(
                 kafka=kafka,
@@ -186,9 +178,10 @@ class ZoneManager:
             begin_change(found, after, begun, context).run(self._wait_s, 0.0)
 
 
-def _legal_after(before: Topology, edit: Callable[[Topology], Spec]) -> Topology:
-    after = legal_topology_from(edit(before), place_in_spec, name=before.name, since=before)
-    refuse_unchangeable(before, after, place_in_spec)
+def _legal_after(before: Topology, edit: Callable[[Topology], zone_edits.Spec]) -> Topology:
+    locate = zone_edits.place_in_spec
+    after = legal_topology_from(edit(before), locate, name=before.name, since=before)
+    refuse_unchangeable(before, after, locate)
     return after
 
 

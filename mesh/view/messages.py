@@ -6,7 +6,7 @@ Spec: K8, K9.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mesh.codec.deliveries import delivery_of
@@ -168,3 +168,29 @@ def said(record: Record) -> ReceivedMessage | Loss | None:
         return announced(record) or received(record)
     except DecodeError:
         return None
+
+
+class Sifter:
+    """Keeps the messages of what is read.
+
+    Attributes:
+        foreign: Records passed over because the mesh did not write them.
+        losses: What was announced as lost among the messages read so far, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.foreign = 0
+        self.losses: list[Loss] = []
+
+    def sifted(self, records: Iterable[Record]) -> list[ReceivedMessage]:
+        """Return the messages among records, in their order."""
+        found: list[ReceivedMessage] = []
+        for record in records:
+            match said(record):
+                case ReceivedMessage() as message:
+                    found.append(message)
+                case Loss() as loss:
+                    self.losses.append(loss)
+                case None:
+                    self.foreign += 1
+        return found
