@@ -249,8 +249,8 @@ def _taken_long_ago(take_lane):
 
 def previous_off_by_one(patches: Patches) -> None:
     def wrapper(next_chain):
-        def wrong(lane, outbox, source, first, last):
-            chain = next_chain(lane, outbox, source, first, last)
+        def wrong(lane, link, source, first, last):
+            chain = next_chain(lane, link, source, first, last)
             return replace(chain, previous=max(-1, chain.previous - 1))
 
         return wrong
@@ -296,11 +296,10 @@ def applied_and_not_written(patches: Patches) -> None:
 def chain_speaks_for_all(patches: Patches) -> None:
     """One `last` per outbox partition instead of one per source."""
 
-    def wrong(lane, outbox, source, first, last):
-        key = outbox
-        previous = lane.positions.sent.get(key, -1)
-        lane.positions.sent[key] = last
-        lane.positions.sent[outbox, source.identity] = last
+    def wrong(lane, link, source, first, last):
+        outbox = lane.outbox(link, source)
+        previous = lane.positions.sent.get(outbox, -1)
+        lane.positions.sent[outbox] = last
         return Chain(source=source.identity, previous=previous, first=first, last=last)
 
     patches.put(Lane, "next_chain", wrong)

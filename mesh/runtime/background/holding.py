@@ -312,13 +312,9 @@ class Holds:
         self._opening = None
         again.begin(begins)
         link = link_of(lane, target)
-        known = lane.positions.copy_of_target()
-        known.sent.clear()
-        for source in again.sources:
-            if link is not None:
-                key = (lane.outbox(link, source), source.identity)
-                if key in lane.positions.sent:
-                    known.sent[key] = lane.positions.sent[key]
+        sent = lane.positions.sent
+        keys = [hold_key(lane, target, source) for source in again.sources]
+        known = lane.positions.of_target({key: sent[key] for key in keys if key in sent})
         log.info("target.catching_up", target=target, lane=lane.number)
         return _CatchUp(target, hold, again, second.writer, known, link, endpoint_of(lane, target))
 
@@ -429,7 +425,7 @@ class Holds:
                     return False
                 errand, narrowing.errand = narrowing.errand, None
                 active.writer = sieve.inner = errand.result()
-            known = active.known.copy_of_target()
+            known = active.known.of_target(active.known.sent)
             try:
                 self._write_once(active, sieve, known, now_ms, narrowing.refusal)
             except TransportRecordError as error:
@@ -491,7 +487,7 @@ class Holds:
         for source, offset in reached.items():
             active.hold.next[hold_key(lane, active.target, source)] = offset
         if active.link is not None:
-            lane.positions.sent.update(known.sent)
+            lane.positions.sent_beside(known.sent)
 
     def _note(self, active: _CatchUp, known: Positions, source: Source, offset: int) -> None:
         """Write how far a target is written of one source, in this very transaction."""

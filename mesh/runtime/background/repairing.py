@@ -222,8 +222,7 @@ class Repairs:
             reason, topic_id = StopReason.RECREATED, source.topic_id
             if sent >= first:
                 again.lost.append(Stop("", source.at.partition, topic_id, reason, first, sent + 1))
-        known = lane.positions.copy_of_target()
-        known.sent = {key: asked.request.last}
+        known = lane.positions.of_target({key: asked.request.last})
         self._active = _Repair(asked, link, source, again, opened.writer, known)
         log.warning(
             "repair.begun",

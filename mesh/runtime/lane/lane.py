@@ -394,29 +394,28 @@ class Lane:
         for marks in [*self.positions.refused.get(at, RefusedFrames()).cut_off(at, end)]:
             self.note(batch, marks)
 
-    def next_chain(self, outbox: TopicPartition, source: Source, first: int, last: int) -> Chain:
-        """Return the chain of a frame about to be written, and remember it as sent."""
-        key = (outbox, source.identity)
-        previous = self.positions.sent.get(key, NONE_OFFSET)
-        self.positions.sent[key] = last
-        return Chain(source=source.identity, previous=previous, first=first, last=last)
+    def next_chain(self, link: LocalLink, source: Source, first: int, last: int) -> Chain:
+        """Return the chain of what is sent next of a source on a link. Spec: K11."""
+        of = source.identity
+        previous = self.positions.sent.get((self.outbox(link, source), of), NONE_OFFSET)
+        return Chain(source=of, previous=previous, first=first, last=last)
 
     def send(
         self,
         batch: Batch,
         link: LocalLink,
         source: Source,
+        chain: Chain,
         key: bytes,
         value: bytes | None,
         messages: int,
     ) -> None:
-        """Write one frame to a link's outbox."""
-        outbox, of = self.outbox(link, source), source.identity
+        """Write one frame with this chain to a link's outbox."""
+        outbox, of = self.outbox(link, source), chain.source
         topic, partition = outbox.topic, outbox.partition
-        positions = self.positions
-        since = positions.since.get((outbox, of), 0)
+        since = self.positions.since.get((outbox, of), 0)
         # What is dropped here is of the chain too: whoever takes the lane goes on behind it.
-        batch.note(Sent(outbox, of, positions.sent[outbox, of], since))
+        self.note(batch, Sent(outbox, of, chain.last, since))
         if source.message_class is MessageClass.GUARANTEED:
             self.writer.produce(topic, value, key, partition)
             size = len(key) + len(value or b"")

@@ -95,9 +95,13 @@ class Positions:
     holds_begun: int = 0
     _written_beside: dict[HoldKey, None] = field(default_factory=dict)
 
-    def copy_of_target(self) -> Positions:
-        """Return what is known for one target, apart from what becomes of it."""
-        return Positions(self.epoch, sent=dict(self.sent), eras=self.eras, refused=self.refused)
+    def of_target(self, sent: Mapping[HoldKey, int]) -> Positions:
+        """Return what a second reading knows: how far one target has got, and what was taken."""
+        return Positions(self.epoch, sent=dict(sent), eras=self.eras, refused=self.refused)
+
+    def sent_beside(self, sent: Mapping[HoldKey, int]) -> None:
+        """Go on behind what was sent with transactions of others, who have kept it."""
+        self.sent.update(sent)
 
     def left_out(self, at: TopicPartition, topic_id: bytes, offset: int) -> int | None:
         """Return after which origin offset a frame's messages were taken; None if all were."""

@@ -84,17 +84,26 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
     _mark_unlinked(lane, batch)
     for source in (*guaranteed_sources(lane), *_resting_sources(lane)):
         if source.at.topic not in gone:
-            begin_links(lane, source, relinked.added, now_ms)
+            begin_links(lane, source, relinked.added, now_ms, are_new=True)
 
 
-def begin_links(lane: Lane, source: Source, neighbours: Sequence[str], now_ms: int) -> None:
+def begin_links(
+    lane: Lane,
+    source: Source,
+    neighbours: Sequence[str],
+    now_ms: int,
+    *,
+    are_new: bool = False,
+) -> None:
     """Have the next commit keep from which offset on links carry a source. Spec: K20.
 
     Args:
         lane: Which reads it.
         source: What it reads.
-        neighbours: Whose links may be new: of those that were used before nothing changes.
+        neighbours: Whose links may be new.
         now_ms: The present moment.
+        are_new: Whether they are, also if a link before them was used; else nothing changes of
+            those that were.
     """
     positions = lane.positions
     if source.message_class is MessageClass.DIRECT:
@@ -103,7 +112,7 @@ def begin_links(lane: Lane, source: Source, neighbours: Sequence[str], now_ms: i
     for link in [one for one in lane.learner.links if one.neighbour in neighbours and one.sends]:
         key = (lane.outbox(link, source), source.identity)
         since = max(0, lane.position(source.at) if stop is None else stop.first)
-        if positions.since.get(key, UNLINKED) == UNLINKED:
+        if are_new or positions.since.get(key, UNLINKED) == UNLINKED:
             sent = positions.sent.get(key, NONE_OFFSET)
             lane.note(lane.open(now_ms), Sent(*key, sent, since))
 

@@ -19,7 +19,6 @@ from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.model.control import Stop
 from mesh.model.frames import (
     NONE_OFFSET,
-    Chain,
     FrameKind,
     Hop,
     MessageClass,
@@ -104,15 +103,10 @@ def announce(
         link = lane.link(neighbour)
         if lane.is_held(link, source):
             continue  # its catch-up finds the same loss; what an operator accepts waits for that
-        outbox = lane.outbox(link, source)
-        previous = lane.positions.sent.get((outbox, source.identity), NONE_OFFSET)
         last = position - 1
-        chain = Chain(
-            source=source.identity, previous=previous, first=min(stop.first, last), last=last
-        )
-        lane.positions.sent[outbox, source.identity] = last
+        chain = lane.next_chain(link, source, min(stop.first, last), last)
         key = relay_key(hop_over(lane, link, came, chain), tail, FrameKind.GAP)
-        lane.send(batch, link, source, key, EMPTY, 0)
+        lane.send(batch, link, source, chain, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:
         _deliver(lane, source, origin, ext, came)
 
@@ -187,7 +181,8 @@ def relay(
         if neighbour in came.path or lane.is_held(link, source):
             continue  # who is held for reads the announcement in its catch-up
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
-        lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), EMPTY, 0)
+        key = relay_key(hop, tail, peeked.kind)
+        lane.send(batch, link, source, hop.chain, key, EMPTY, 0)
     if source.message_class is MessageClass.GUARANTEED:
         header = decode_header(peeked.key)
         _deliver(lane, source, header.origin, header.ext, came)

@@ -177,7 +177,7 @@ def _send_frame(
         if lane.is_held(link, source) or goes_back(batch, source, came, neighbour, len(chunk)):
             continue
         hop = next_hop(lane, link, source, came, first, last)
-        lane.send(batch, link, source, relay_key(hop, tail), value, len(chunk))
+        lane.send(batch, link, source, hop.chain, relay_key(hop, tail), value, len(chunk))
 
 
 def goes_back(batch: Batch, source: Source, came: Came, neighbour: str, count: int) -> bool:
@@ -193,7 +193,7 @@ def goes_back(batch: Batch, source: Source, came: Came, neighbour: str, count: i
 
 
 def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int, last: int) -> Hop:
-    """Return the hop part of a copy's header, and account for it in the chain.
+    """Return the hop part of a copy's header, with its place in the chain.
 
     Args:
         lane: Who writes.
@@ -205,7 +205,7 @@ def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int
     """
     if came.frame is not None:
         first = last = came.frame
-    chain = lane.next_chain(lane.outbox(link, source), source, first, last)
+    chain = lane.next_chain(link, source, first, last)
     return hop_over(lane, link, came, chain)
 
 

@@ -332,7 +332,8 @@ def _relay(
         if lane.is_held(link, source) or goes_back(batch, source, came, neighbour, peeked.count):
             continue
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
-        lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), value, peeked.count)
+        key = relay_key(hop, tail, peeked.kind)
+        lane.send(batch, link, source, hop.chain, key, value, peeked.count)
 
 
 def _count_left(batch: Batch, source: Source, route: Route, count: int) -> None:

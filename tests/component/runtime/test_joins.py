@@ -66,7 +66,7 @@ def test_guaranteed_messages_wait_in_the_outbox_of_a_join(joined: SmallMesh) -> 
 def test_what_is_caught_up_crosses_no_join_that_is_refused(joined: SmallMesh) -> None:
     """It asks nobody, and its other end had that another way. Spec: K20, K27."""
     lane = joined.world.workers["a"].lanes.owned[0]
-    positions = lane.positions.copy_of_target()
+    positions = lane.positions.of_target({})
     for refused, neighbours in (({}, ("b",)), ({"b": False}, ())):
         lane.learner.router.refused = refused
         shadow = shadow_of(lane, lane.writer, positions, link=lane.link("b"))
