@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mesh.model.control import OutboxPosition
 from mesh.model.facts import Fact, Halted, Held, SourceAt
 from mesh.model.frames import SourcePartition
-from mesh.runtime.lane.positions import HoldKey
+from mesh.runtime.lane.positions import ChainKey
 from mesh.transport.port import TopicPartition
 
 
@@ -21,7 +21,7 @@ class MatesPositions:
     """What progress records of the node's lanes say of their positions."""
 
     _next: dict[TopicPartition, tuple[SourcePartition, int]] = field(default_factory=dict)
-    _held: dict[HoldKey, int] = field(default_factory=dict)
+    _held: dict[ChainKey, int] = field(default_factory=dict)
     _stopped: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self, fact: Fact) -> None:

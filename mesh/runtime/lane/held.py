@@ -11,7 +11,7 @@ from mesh.model.facts import ENDED, Held, Sent
 from mesh.model.frames import MessageClass, SourcePartition
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import Hold, HoldKey
+from mesh.runtime.lane.positions import ChainKey, Hold
 from mesh.transport.port import TopicPartition
 
 HOLDS_MAX = 1_000_000
@@ -118,7 +118,7 @@ def _outbox(lane: Lane, link: LocalLink) -> str:
     return lane.names.outbox(link.neighbour, lane.node, MessageClass.GUARANTEED)
 
 
-def hold_key(lane: Lane, target: str, source: Source) -> HoldKey:
+def hold_key(lane: Lane, target: str, source: Source) -> ChainKey:
     """Return what one source's position at a held target is kept under."""
     return (TopicPartition(target, source.at.partition % lane.partitions), source.identity)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.codec.state import encode_fact
-from mesh.core.chain import Chains
 from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink, Router
 from mesh.errors import TransportError
@@ -38,7 +37,7 @@ from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows
 from mesh.runtime.lane.closed import OPEN, Closed
 from mesh.runtime.lane.plan import Plan
-from mesh.runtime.lane.positions import Positions
+from mesh.runtime.lane.positions import ChainKey, Positions
 from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
 from mesh.runtime.lane.traces import Traces
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
@@ -100,6 +99,9 @@ class Lane:
         notices: What the node is to know once the open batch is committed.
         told: What the last commit lets the node know.
         asked_ms: When a repair of a broken chain was asked for last.
+        given_up: Chains whose gap no repair can close: the next frame is accepted as it is.
+        forgiven: Outbox partitions where an operator accepted a frame that cannot be read. Whose it
+            was is unknown, so the next hole there, of whatever source, is asked for by nobody.
         accounts: What all lanes of this worker have committed.
         unreadable: Outbox partitions where a frame could not be read since a repair was asked for.
         flags: Of the frames it writes: a repair says so. Spec: K20.
@@ -127,7 +129,9 @@ class Lane:
     committed_ms: int = 0
     notices: list[Input] = field(default_factory=list)
     told: list[Input] = field(default_factory=list)
-    asked_ms: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
+    asked_ms: dict[ChainKey, int] = field(default_factory=dict)
+    given_up: set[ChainKey] = field(default_factory=set)
+    forgiven: set[TopicPartition] = field(default_factory=set)
     accounts: Accounts = field(default_factory=Accounts)
     unreadable: dict[TopicPartition, None] = field(default_factory=dict)
     flags: FrameFlags = FrameFlags.NONE
@@ -355,10 +359,6 @@ class Lane:
         return reading.next if reading is not None else self.positions.next.get(at, BEGINNING)
 
     # -- what copies share ------------------------------------------------------------------
-
-    def chains(self, at: TopicPartition) -> Chains:
-        """Return what has been accepted on an outbox partition."""
-        return self.positions.chains.setdefault(at, Chains())
 
     @property
     def is_second(self) -> bool:

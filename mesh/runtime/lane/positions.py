@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.core.chain import Chains
 from mesh.model.control import Stop
 from mesh.model.facts import (
     Accepted,
@@ -26,8 +25,8 @@ from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.runtime.lane.refused import RefusedFrames
 from mesh.transport.port import TopicPartition
 
-HoldKey = tuple[TopicPartition, SourcePartition]
-"""Partition of a held target, and one of the lane's sources."""
+ChainKey = tuple[TopicPartition, SourcePartition]
+"""Partition of an outbox or target, and a source there."""
 
 
 @dataclass(slots=True)
@@ -40,7 +39,7 @@ class Hold:
     """
 
     number: int
-    next: dict[HoldKey, int] = field(default_factory=dict)
+    next: dict[ChainKey, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class Positions:
         generations: Of the offsets of a source, where that is not 0. Spec: K9.
         stopped: Sources that are read no further, and why. Spec: R6.
         sent: Last source offset sent, per outbox partition and source. Spec: K11.
-        chains: What has been accepted, per outbox partition read. Spec: K11.
+        accepted: Last offset accepted, per outbox partition read and sender's source. Spec: K11.
         gaps: Chains that are broken: the last offset accepted, and how often a repair was asked
             for before. Spec: K11.
         in_force: Versions of interest in force at the last commit.
@@ -79,27 +78,25 @@ class Positions:
     topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)
     generations: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
-    sent: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
-    chains: dict[TopicPartition, Chains] = field(default_factory=dict)
-    gaps: dict[tuple[TopicPartition, SourcePartition], tuple[int, int]] = field(
-        default_factory=dict
-    )
+    sent: dict[ChainKey, int] = field(default_factory=dict)
+    accepted: dict[ChainKey, int] = field(default_factory=dict)
+    gaps: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     followed: tuple[int, int] = UNCHANGED
     holds: dict[str, Hold] = field(default_factory=dict)
-    ended: dict[HoldKey, int] = field(default_factory=dict)
-    since: dict[HoldKey, int] = field(default_factory=dict)
+    ended: dict[ChainKey, int] = field(default_factory=dict)
+    since: dict[ChainKey, int] = field(default_factory=dict)
     left: dict[TopicPartition, None] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
     refused: dict[TopicPartition, RefusedFrames] = field(default_factory=dict)
     holds_begun: int = 0
-    _written_beside: dict[HoldKey, None] = field(default_factory=dict)
+    _written_beside: dict[ChainKey, None] = field(default_factory=dict)
 
-    def of_target(self, sent: Mapping[HoldKey, int]) -> Positions:
+    def of_target(self, sent: Mapping[ChainKey, int]) -> Positions:
         """Return what a second reading knows: how far one target has got, and what was taken."""
         return Positions(self.epoch, sent=dict(sent), eras=self.eras, refused=self.refused)
 
-    def sent_beside(self, sent: Mapping[HoldKey, int]) -> None:
+    def sent_beside(self, sent: Mapping[ChainKey, int]) -> None:
         """Go on behind what was sent with transactions of others, who have kept it."""
         self.sent.update(sent)
 
@@ -119,8 +116,11 @@ class Positions:
         """Apply one fact; later ones of the same key replace earlier ones."""
         at = fact.at
         match fact:
-            case EpochRaised():
-                self.epoch = fact.epoch
+            case Sent():
+                self.sent[at, fact.source] = fact.last
+                self.since[at, fact.source] = fact.since
+            case Accepted():
+                self.accepted[at, fact.source] = fact.last
             case SourceAt():
                 self.next[at] = fact.next
                 self.inherited.pop(at, None)
@@ -131,11 +131,8 @@ class Positions:
                 self.left.pop(at, None)
                 if fact.is_left:
                     self.left[at] = None
-            case Sent():
-                self.sent[at, fact.source] = fact.last
-                self.since[at, fact.source] = fact.since
-            case Accepted():
-                self.chains.setdefault(at, Chains()).last[fact.source] = fact.last
+            case EpochRaised():
+                self.epoch = fact.epoch
             case Refused():
                 self.refused.setdefault(at, RefusedFrames()).apply(fact)
             case ErasBegun():
@@ -149,10 +146,8 @@ class Positions:
                     self.stopped[at] = fact.stop
             case Gap():
                 self.gaps.pop((at, fact.source), None)
-                self.chains.setdefault(at, Chains()).broken.discard(fact.source)
                 if fact.is_open:
                     self.gaps[at, fact.source] = (fact.last, fact.attempts)
-                    self.chains[at].broken.add(fact.source)
             case Held(is_over=True):
                 if (hold := self.holds.get(at.topic)) is not None:
                     hold.next.pop((at, fact.source), None)
@@ -179,7 +174,7 @@ class Positions:
             case _:
                 pass
 
-    def _recover_held_beside(self, fact: Held, key: HoldKey) -> None:
+    def _recover_held_beside(self, fact: Held, key: ChainKey) -> None:
         hold = self.holds.get(fact.at.topic)
         self._written_beside.pop(key, None)
         if hold is None or hold.number != fact.number:

@@ -64,7 +64,7 @@ def ask_repair(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
 ) -> None:
     """Have the next commit keep that a chain is broken, and the node ask for a repair. K11."""
-    last = lane.chains(source.at).last.get(of, NONE_OFFSET)
+    last = lane.positions.accepted.get((source.at, of), NONE_OFFSET)
     _, attempts = lane.positions.gaps.get((source.at, of), (last, -1))
     lane.asked_ms[source.at, of] = batch.opened_ms
     lane.unreadable.pop(source.at, None)
@@ -92,7 +92,7 @@ def give_up_if_hopeless(lane: Lane, source: Source, of: SourcePartition) -> None
         return
     _, attempt = lane.positions.gaps.get((source.at, of), (NONE_OFFSET, 0))
     if attempt + 1 >= REPAIRS_MAX and source.at in lane.unreadable:
-        lane.chains(source.at).given_up.add(of)
+        lane.given_up.add((source.at, of))
 
 
 def end_repair(

@@ -248,7 +248,7 @@ class Sources:
         positions.topic_ids[at] = info.topic_id
         if stop.reason == StopReason.VERSION:
             lane.mark(batch, source, stop.first)
-            lane.chains(at).is_forgiven = True
+            lane.forgiven.add(at)
         if stop.reason == StopReason.TRUNCATED and topic.link is None:
             positions.generations[at] = generation + 1
         if stop.reason == StopReason.TRUNCATED:

@@ -21,7 +21,7 @@ from mesh.codec.frames import (
     subject_table,
     with_eras,
 )
-from mesh.core.chain import Verdict
+from mesh.core.chain import Verdict, judge
 from mesh.core.joins import row_of
 from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink
@@ -222,63 +222,64 @@ def _judge(
     Returns:
         The origin offset after which its messages are accepted (-1: all), or None for none.
     """
-    hop = peeked.hop
-    chains = lane.chains(source.at)
+    hop, positions = peeked.hop, lane.positions
+    chain, key = hop.chain, (source.at, hop.chain.source)
+    last = positions.accepted.get(key, NONE_OFFSET)
     is_gap, is_repair = peeked.kind is FrameKind.GAP, bool(peeked.flags & FrameFlags.REPAIR)
     if source.message_class is MessageClass.DIRECT:
         if hop.lane_epoch < lane.direct_epoch(source.at, hop.lane_epoch):
             batch.dropped("stale_epoch", source.at, peeked.count)
             return None
-        if chains.last.get(hop.chain.source, NONE_OFFSET) >= hop.chain.last and not is_gap:
+        if last >= chain.last and not is_gap:
             batch.dropped("duplicate", source.at, peeked.count)
             return None
-        chains.jump(hop.chain, is_gap=is_gap)
-        _note_accepted(batch, source, hop)
+        # Accepted whatever is missing before it. Spec: DESIGN 6.
+        lane.note(batch, Accepted(*key, chain.last))
         return NONE_OFFSET
-    last = chains.last.get(hop.chain.source, NONE_OFFSET)
     if is_repair and not is_gap and not peeked.count:
         _end_repair(lane, batch, source, link, hop, offset)
         return None
-    is_given_up = hop.chain.source in chains.given_up
-    verdict = chains.judge(hop.chain, is_repair=is_repair, is_gap=is_gap)
+    is_given_up, is_broken = key in lane.given_up, key in positions.gaps
+    is_excused = is_given_up or (source.at in lane.forgiven and not is_broken)
+    verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused, is_gap=is_gap)
     match verdict:
         case Verdict.ACCEPT | Verdict.PARTIAL:
-            if is_given_up and hop.chain.previous > last:
+            if chain.previous > last and is_given_up:
                 announce_unreadable(lane, batch, source, hop, last, offset)
-            _note_accepted(batch, source, hop)
+            elif chain.previous > last:
+                lane.forgiven.discard(source.at)
+            lane.given_up.discard(key)
+            lane.note(batch, Accepted(*key, chain.last))
             if not is_repair:
-                end_repair(lane, batch, source, link, hop.chain.source)
+                end_repair(lane, batch, source, link, chain.source)
             return last if verdict is Verdict.PARTIAL else NONE_OFFSET
         case Verdict.GAP:
-            ask_repair(lane, batch, source, link, hop.chain.source)
-            batch.dropped("gap", source.at, peeked.count)
-        case _:
-            if verdict is Verdict.WAITING:
-                ask_again(lane, batch, source, link, hop.chain.source)
-            batch.dropped(verdict.value, source.at, peeked.count)
+            ask_repair(lane, batch, source, link, chain.source)
+        case Verdict.WAITING:
+            ask_again(lane, batch, source, link, chain.source)
+        case Verdict.DUPLICATE:
+            pass
+    batch.dropped(verdict.value, source.at, peeked.count)
     return None
 
 
 def _end_repair(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, hop: Hop, offset: int
 ) -> None:
-    """Take the frame without messages that ends a repair. Spec: K20."""
-    chains, of = lane.chains(source.at), hop.chain.source
-    last = chains.last.get(of, NONE_OFFSET)
-    if of in chains.given_up and hop.chain.previous > last:
+    """Take the frame without messages that ends a repair: what follows it is accepted. K20."""
+    chain, key = hop.chain, (source.at, hop.chain.source)
+    last = lane.positions.accepted.get(key, NONE_OFFSET)
+    if key in lane.given_up and chain.previous > last:
         announce_unreadable(lane, batch, source, hop, last, offset)
-        chains.given_up.discard(of)
-        chains.last[of] = hop.chain.previous
-    if chains.end_repair(hop.chain):
-        _note_accepted(batch, source, hop)
-        end_repair(lane, batch, source, link, hop.chain.source)
+        lane.given_up.discard(key)
+        last = chain.previous
+    if chain.previous <= last:
+        # It may have brought more than the lane had sent: that is not taken once more.
+        lane.note(batch, Accepted(*key, max(last, chain.last)))
+        end_repair(lane, batch, source, link, chain.source)
     else:
-        give_up_if_hopeless(lane, source, hop.chain.source)
-        ask_repair(lane, batch, source, link, hop.chain.source)
-
-
-def _note_accepted(batch: Batch, source: Source, hop: Hop) -> None:
-    batch.note(Accepted(source.at, hop.chain.source, hop.chain.last))
+        give_up_if_hopeless(lane, source, chain.source)
+        ask_repair(lane, batch, source, link, chain.source)
 
 
 def _arrival(lane: Lane, link: LocalLink, hop: Hop) -> Arrival:

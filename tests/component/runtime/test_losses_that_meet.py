@@ -142,6 +142,12 @@ def test_a_frame_of_a_later_version_can_be_accepted_as_a_loss(mesh: SmallMesh) -
     assert values(mesh) == [0, None, 0]
     assert [loss["reason"] for loss in announcements(mesh)] == ["version"]
     assert not [r for r in mesh.read("mesh.b.to.a.c") if (r.key() or b"").startswith(b"repair ")]
+    further = replace(chain, previous=20, first=21, last=21)
+    another = replace(header, hop=replace(header.hop, chain=further))
+    mesh.write(OUTBOX, frame.value(), key=encode_header(another))
+    mesh.run()
+    assert values(mesh) == [0, None, 0]
+    assert [r for r in mesh.read("mesh.b.to.a.c") if (r.key() or b"").startswith(b"repair ")]
 
 
 def test_a_lane_that_cannot_write_a_target_holds_up_no_other_lane() -> None:

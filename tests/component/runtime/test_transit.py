@@ -9,7 +9,8 @@ import pytest
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_header, decode_value, encode_header, encode_value
 from mesh.codec.state import decode_dead_letter, decode_ledger
-from mesh.model.frames import FrameHeader
+from mesh.model.frames import FrameFlags, FrameHeader
+from mesh.runtime.messages.gaps import EMPTY
 from tests.component.runtime.conftest import SmallMesh, subject
 
 OUTBOX = "mesh.a.to.b.g"
@@ -61,6 +62,26 @@ def test_a_gap_asks_for_a_repair_and_accepts_nothing_of_that_source(mesh: SmallM
     assert dropped(mesh, "b") == ["gap"]
     requests = [r for r in mesh.read("mesh.b.to.a.c") if r.key().startswith(b"repair ")]
     assert [request.value() is None for request in requests] == [False, True]
+
+
+def test_the_end_of_a_repair_takes_nothing_back(mesh: SmallMesh) -> None:
+    """A repair may bring more than the lane had sent: that is known after a death too. K11, K20."""
+    header, value = sent_frame(mesh)
+    repaired = replace(header, flags=FrameFlags.REPAIR)
+    chain = replace(header.hop.chain, previous=0, first=5, last=5)
+    brought = encode_header(replace(repaired, hop=replace(header.hop, chain=chain)))
+    nothing = replace(header.origin, count=0, subjects=())
+    chain = replace(chain, first=0, last=0)
+    ended = replace(repaired, origin=nothing, hop=replace(header.hop, chain=chain))
+    mesh.write(OUTBOX, value, key=brought)
+    mesh.write(OUTBOX, EMPTY, key=encode_header(ended))
+    mesh.run()
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    mesh.write(OUTBOX, value, key=brought)
+    mesh.run(5_000)
+    assert len(mesh.delivered()) == 2
+    assert dropped(mesh, "b") == ["duplicate"]
 
 
 def test_a_loop_is_an_error_with_a_name(mesh: SmallMesh) -> None:

@@ -64,7 +64,6 @@ class Folds:
 
 def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[object, object]]:
     """Return what a lane keeps, but for how far others write beside it, which they keep."""
-    chains = positions.chains.items()
     return {
         "next": positions.next,
         "generation": {at: one for at, one in positions.generations.items() if one},
@@ -73,8 +72,7 @@ def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[o
         "eras": {at: tuple(eras) for at, eras in positions.eras.items()},
         "sent": {key: last for key, last in positions.sent.items() if key not in moved},
         "since": {key: since for key, since in positions.since.items() if since},
-        "accepted": {(at, of): last for at, one in chains for of, last in one.last.items()},
-        "broken": {(at, of): True for at, one in chains for of in one.broken},
+        "accepted": positions.accepted,
         "gap": positions.gaps,
         "held": {key: one.number for one in positions.holds.values() for key in one.next},
         "refused": {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.core.chain import Chains, Verdict
-from mesh.model.frames import Chain, SourcePartition
+from mesh.core.chain import Verdict, judge
+from mesh.model.frames import NONE_OFFSET, Chain, SourcePartition
 
 SOURCE = SourcePartition(b"t" * 16, 0)
-OTHER = SourcePartition(b"t" * 16, 1)
+LAST = 9
 
 
-def link(previous: int, first: int, last: int, source: SourcePartition = SOURCE) -> Chain:
-    return Chain(source=source, previous=previous, first=first, last=last)
+def link(previous: int, first: int, last: int) -> Chain:
+    return Chain(source=SOURCE, previous=previous, first=first, last=last)
 
 
 @pytest.mark.parametrize(
@@ -28,46 +28,41 @@ def link(previous: int, first: int, last: int, source: SourcePartition = SOURCE)
 )
 def test_verdict_after_offset_nine(chain: Chain, verdict: Verdict) -> None:
     """Spec: K11."""
-    chains = Chains(last={SOURCE: 9})
-    assert chains.judge(chain) is verdict
-    moves = verdict in (Verdict.ACCEPT, Verdict.PARTIAL)
-    assert chains.last[SOURCE] == (chain.last if moves else 9)
+    assert judge(chain, LAST) is verdict
 
 
 def test_nothing_known_accepts_only_a_beginning() -> None:
     """Spec: K11."""
-    assert Chains().judge(link(-1, 5, 6)) is Verdict.ACCEPT
-    assert Chains().judge(link(4, 5, 6)) is Verdict.GAP
+    assert judge(link(-1, 5, 6), NONE_OFFSET) is Verdict.ACCEPT
+    assert judge(link(4, 5, 6), NONE_OFFSET) is Verdict.GAP
 
 
-def test_after_a_gap_only_the_fitting_frame_is_accepted_and_other_sources_go_on() -> None:
+@pytest.mark.parametrize(
+    ("chain", "verdict"),
+    [
+        (link(14, 15, 16), Verdict.WAITING),
+        (link(9, 10, 16), Verdict.ACCEPT),
+        (link(7, 8, 12), Verdict.PARTIAL),
+        (link(4, 5, 9), Verdict.DUPLICATE),
+    ],
+)
+def test_while_a_gap_is_known_only_what_fits_is_accepted(chain: Chain, verdict: Verdict) -> None:
     """Spec: K11."""
-    chains = Chains(last={SOURCE: 9})
-    assert chains.judge(link(12, 13, 14)) is Verdict.GAP
-    assert chains.judge(link(14, 15, 16)) is Verdict.WAITING
-    assert chains.judge(link(-1, 0, 3, OTHER)) is Verdict.ACCEPT
-    assert chains.judge(link(9, 10, 16)) is Verdict.ACCEPT
-    assert chains.judge(link(16, 17, 17)) is Verdict.ACCEPT
+    assert judge(chain, LAST, is_broken=True) is verdict
 
 
-def test_direct_frames_jump_over_what_is_lost() -> None:
-    """Spec: DESIGN 6."""
-    chains = Chains(last={SOURCE: 9})
-    chains.jump(link(20, 21, 25))
-    assert chains.last[SOURCE] == 25
-
-
-def test_a_frame_that_was_accepted_unread_may_leave_one_hole_of_one_source() -> None:
-    """Whose it was is unknown, but it was one frame: later holes are found as ever. Spec: K11."""
-    chains = Chains(last={SOURCE: 9, OTHER: 4}, is_forgiven=True)
-    assert chains.judge(link(4, 5, 5, OTHER)) is Verdict.ACCEPT
-    assert chains.judge(link(12, 13, 14)) is Verdict.ACCEPT
-    assert chains.judge(link(20, 21, 22)) is Verdict.GAP
-    assert chains.judge(link(9, 10, 10, OTHER)) is Verdict.GAP
-
-
-def test_a_gap_that_no_repair_can_close_is_given_up_once() -> None:
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_hole_that_nobody_asks_for_is_passed_and_repeats_are_not(is_broken: bool) -> None:
     """Spec: K11, K20."""
-    chains = Chains(last={SOURCE: 9}, broken={SOURCE}, given_up={SOURCE})
-    assert chains.judge(link(12, 13, 14), is_repair=True) is Verdict.ACCEPT
-    assert chains.judge(link(20, 21, 22), is_repair=True) is Verdict.WAITING
+    found = [
+        judge(chain, LAST, is_broken=is_broken, is_excused=True)
+        for chain in (link(12, 13, 14), link(7, 8, 12), link(4, 5, 9))
+    ]
+    assert found == [Verdict.ACCEPT, Verdict.PARTIAL, Verdict.DUPLICATE]
+
+
+def test_after_a_loss_that_is_announced_offsets_may_come_again() -> None:
+    """Only in its place: played again it is a repeat. Spec: K10, K11."""
+    assert judge(link(9, 4, 4), LAST, is_gap=True) is Verdict.ACCEPT
+    assert judge(link(4, 4, 4), LAST, is_gap=True) is Verdict.DUPLICATE
+    assert judge(link(9, 4, 4), LAST) is Verdict.DUPLICATE
