@@ -68,7 +68,8 @@ def position_after_copies(patches: Patches) -> None:
 
 def _without_positions(batch: Batch, writer, partition, *_: object):
     topic = batch.names.progress(batch.node)
-    for key, fact in batch.facts.items():
+    others = {key: fact for key, fact in batch.facts.items() if not isinstance(fact, SourceAt)}
+    for key, fact in others.items():
         value = None if fact is None else encode_fact(fact)
         writer.produce(topic, value, fact_key(key), partition)
     ledger = batch.ledger()
@@ -78,8 +79,8 @@ def _without_positions(batch: Batch, writer, partition, *_: object):
 
 def position_one_short(patches: Patches) -> None:
     def wrapper(read):
-        def wrong(batch, source, topic_id, first, last, n, **more):
-            read(batch, source, topic_id, first, max(first, last - 1), n, **more)
+        def wrong(batch, source, topic_id, generation, first, last, n, **more):
+            read(batch, source, topic_id, generation, first, max(first, last - 1), n, **more)
 
         return wrong
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from mesh.codec.keys import fact_key
 from mesh.codec.state import encode_fact, encode_ledger
-from mesh.model.facts import Fact, FactKey, SourceAt
+from mesh.model.facts import Fact, FactKey
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.model.state import (
@@ -51,6 +51,7 @@ class Reading:
     """What a batch has read of one source partition."""
 
     topic_id: bytes
+    generation: int
     first: int
     next: int
     messages: int = 0
@@ -73,7 +74,6 @@ class Batch:
         is_awaited: Whether something waits for its commit.
         waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
         direct: What waits.
-        left: Sources that are read no further, because their links were removed.
         needless: Copies that are needless at most, by link or endpoint: a wider filter than it
             asked for selects them. Spec: DESIGN 3.
         parents: Traces of applications that are followed; see `mesh.runtime.lane.traces`.
@@ -88,7 +88,6 @@ class Batch:
     is_awaited: bool = False
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
     direct: list[DirectRows] = field(default_factory=list)
-    left: dict[TopicPartition, None] = field(default_factory=dict)
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     facts: dict[FactKey, Fact | None] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
@@ -103,6 +102,7 @@ class Batch:
         self,
         source: TopicPartition,
         topic_id: bytes,
+        generation: int,
         first: int,
         last: int,
         n: int,
@@ -113,7 +113,8 @@ class Batch:
         """Account for `n` messages in so many records of a source, offsets `first` to `last`."""
         reading = self.readings.get(source)
         if reading is None:
-            reading = self.readings[source] = Reading(topic_id, first, first)
+            reading = self.readings[source] = Reading(topic_id, generation, first, first)
+        reading.topic_id, reading.generation = topic_id, generation
         reading.next = last + 1
         reading.messages += n
         if leader_epoch is not None:
@@ -185,8 +186,6 @@ class Batch:
         self,
         writer: Writer,
         partition: int,
-        ahead: Mapping[TopicPartition, int],
-        generations: Mapping[TopicPartition, int],
         link_numbers: Mapping[str, int],
     ) -> Ledger:
         """Write progress and ledger into the transaction; return the ledger.
@@ -194,22 +193,8 @@ class Batch:
         Args:
             writer: The lane's.
             partition: Of both topics.
-            ahead: How many offsets direct sources reserve. Spec: K18.
-            generations: Of the sources where that is not 0. Spec: K9.
             link_numbers: Of the links that a change made, by outbox topic. Spec: K12.
         """
-        for source, reading in self.readings.items():
-            self.note(
-                SourceAt(
-                    source,
-                    reading.topic_id,
-                    reading.next,
-                    ahead=ahead.get(source, 0),
-                    generation=generations.get(source, 0),
-                    is_left=source in self.left,
-                    leader_epoch=reading.leader_epoch,
-                )
-            )
         progress = self.names.progress(self.node)
         for key, fact in self.facts.items():
             value = None

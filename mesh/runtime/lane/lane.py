@@ -34,7 +34,7 @@ from mesh.node.learner import Learner
 from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.node.rounds import CLIENTS
 from mesh.runtime.lane.accounts import Accounts
-from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows
+from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows, Reading
 from mesh.runtime.lane.closed import OPEN, Closed
 from mesh.runtime.lane.plan import Plan
 from mesh.runtime.lane.positions import ChainKey, Positions
@@ -94,6 +94,9 @@ class Lane:
         batch: The open transaction, or None.
         ready: Direct copies that may be written.
         handed_on: Direct sources: next offset after the last that became `ready`.
+        ahead: Direct sources: this lane has reserved the offsets below this one, so their copies
+            need not wait for a commit. Spec: K18.
+        inherited: Direct sources: the former owner had reserved the offsets below this one.
         taken_ms: When its former owner was fenced.
         committed_ms: When the last successful commit was begun.
         notices: What the node is to know once the open batch is committed.
@@ -125,6 +128,8 @@ class Lane:
     batch: Batch | None = None
     ready: list[DirectRows] = field(default_factory=list)
     handed_on: dict[TopicPartition, int] = field(default_factory=dict)
+    ahead: dict[TopicPartition, int] = field(default_factory=dict)
+    inherited: dict[TopicPartition, int] = field(init=False)
     taken_ms: int = 0
     committed_ms: int = 0
     notices: list[Input] = field(default_factory=list)
@@ -156,6 +161,7 @@ class Lane:
         """Look up what stays the same for the lane's life."""
         self.names = TopicNames(self.topology.prefix)
         self.partitions = self.topology.nodes[self.node].partitions
+        self.inherited = dict(self.positions.reserved)
 
     @property
     def router(self) -> Router:
@@ -190,24 +196,21 @@ class Lane:
         if batch is None:
             return self.positions.in_force
         positions = self.positions
-        ahead = {
-            at: reading.ahead
-            for at, reading in batch.readings.items()
-            if self._is_direct(at) and not self._is_ending
-        }
-        numbers, generations = self.link_numbers, positions.generations
-        account = batch.finish(self.writer, self.number, ahead, generations, numbers)
+        for at, reading in batch.readings.items():
+            ahead = reading.ahead if self._is_direct(at) and not self._is_ending else 0
+            reached = (at, reading.topic_id, reading.next, ahead, reading.generation)
+            is_left, leader_epoch = at in positions.left, reading.leader_epoch
+            self.note(batch, SourceAt(*reached, is_left, leader_epoch))
+        account = batch.finish(self.writer, self.number, self.link_numbers)
         self.writer.commit()
         self.accounts.add(account, batch.needless)
         if self.traces is not None:
             open_ms = now_ms - batch.opened_ms
             self.traces.committed(self.number, open_ms, account, batch.parents)
         positions.in_force = self._in_force
-        for at, reading in batch.readings.items():
-            positions.next[at] = reading.next
-        for at, offsets in ahead.items():
-            positions.ahead[at] = positions.next[at] + offsets
-            self.handed_on[at] = positions.next[at]
+        for at in batch.readings:
+            if (reserved := positions.reserved.get(at)) is not None:
+                self.ahead[at], self.handed_on[at] = reserved, positions.next[at]
         self.committed_ms = now_ms
         self.ready += batch.direct
         self.told, self.notices = self.notices, []
@@ -226,7 +229,7 @@ class Lane:
         """
         if source.message_class is MessageClass.GUARANTEED:
             batch.is_awaited = True
-        elif last >= self.positions.ahead.get(source.at, 0):
+        elif last >= self.ahead.get(source.at, 0):
             batch.waiting[source.at] = None
             batch.is_awaited = True
         else:
@@ -251,7 +254,8 @@ class Lane:
             return
         batch = self.open(now_ms)
         batch.dropped(reason, at, to - position)
-        batch.read(at, self.positions.topic_ids[at], position, to - 1, 0, records=0)
+        topic_id, generation = self.positions.topic_ids[at], self.generation(at)
+        batch.read(at, topic_id, generation, position, to - 1, 0, records=0)
         place = {"topic": at.topic, "partition": at.partition}
         log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
 
@@ -261,25 +265,19 @@ class Lane:
         It tells whether the lane is still owned: a successor may serve it already. Spec: K18.
         """
         if now_ms - self.committed_ms > RESERVED_MS:
-            self.positions.ahead = dict.fromkeys(self.positions.ahead, 0)
+            self.ahead = dict.fromkeys(self.ahead, 0)
 
     def give_back(self, now_ms: int) -> None:
         """Have the next commit, the lane's last here, reserve nothing: positions become exact."""
         self._is_ending = True
-        for at in self.positions.ahead:
-            self.tell_position(at, now_ms)
+        for at in self.ahead:
+            self.tell_position(at, self.positions.next[at], now_ms)
 
-    def tell_position(self, at: TopicPartition, now_ms: int) -> None:
+    def tell_position(self, at: TopicPartition, reached: int, now_ms: int) -> None:
         """Have the next commit tell how far a source was read, and reserve nothing beyond."""
-        positions = self.positions
-        self.open(now_ms).note(
-            SourceAt(
-                at,
-                positions.topic_ids[at],
-                positions.next[at],
-                generation=positions.generations.get(at, 0),
-            )
-        )
+        topic_id, generation = self.positions.topic_ids[at], self.generation(at)
+        fact = SourceAt(at, topic_id, reached, generation=generation)
+        self.note(self.open(now_ms), fact)
 
     # -- interest -------------------------------------------------------------------------
 
@@ -355,8 +353,18 @@ class Lane:
 
     def position(self, at: TopicPartition) -> int:
         """Return the next offset of a source to be routed; the beginning if none was ever."""
-        reading = self.batch.readings.get(at) if self.batch is not None else None
+        reading = self._reading(at)
         return reading.next if reading is not None else self.positions.next.get(at, BEGINNING)
+
+    def generation(self, at: TopicPartition) -> int:
+        """Return of which generation the next offset of a source is. Spec: K9."""
+        reading = self._reading(at)
+        if reading is not None:
+            return reading.generation
+        return self.positions.generations.get(at, 0)
+
+    def _reading(self, at: TopicPartition) -> Reading | None:
+        return self.batch.readings.get(at) if self.batch is not None else None
 
     # -- what copies share ------------------------------------------------------------------
 

@@ -49,9 +49,8 @@ class Positions:
     Attributes:
         epoch: The lane epoch of the last taking. Spec: K18.
         next: Next offset to read per source partition.
-        ahead: Direct sources: this lane has reserved the offsets below this one, so their copies
-            need not wait for a commit. Spec: K18.
-        inherited: Direct sources: the former owner had reserved the offsets below this one.
+        reserved: Direct sources: below this offset copies may have been handed on without another
+            commit. Spec: K18.
         topic_ids: Topic id that a position belongs to: a topic made anew is another one.
         generations: Of the offsets of a source, where that is not 0. Spec: K9.
         stopped: Sources that are read no further, and why. Spec: R6.
@@ -73,8 +72,7 @@ class Positions:
 
     epoch: int = 0
     next: dict[TopicPartition, int] = field(default_factory=dict)
-    ahead: dict[TopicPartition, int] = field(default_factory=dict)
-    inherited: dict[TopicPartition, int] = field(default_factory=dict)
+    reserved: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)
     generations: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
@@ -123,9 +121,9 @@ class Positions:
                 self.accepted[at, fact.source] = fact.last
             case SourceAt():
                 self.next[at] = fact.next
-                self.inherited.pop(at, None)
+                self.reserved.pop(at, None)
                 if fact.ahead:
-                    self.inherited[at] = fact.next + fact.ahead
+                    self.reserved[at] = fact.next + fact.ahead
                 self.topic_ids[at] = fact.topic_id
                 self.generations[at] = fact.generation
                 self.left.pop(at, None)
@@ -158,6 +156,16 @@ class Positions:
                 if hold is None or hold.number != fact.number:
                     hold = self.holds[at.topic] = Hold(fact.number)
                 hold.next[at, fact.source] = fact.next
+
+    def found(self, at: TopicPartition, topic_id: bytes) -> None:
+        """Know what a source is from now on; what is read of it next keeps that."""
+        self.left.pop(at, None)
+        self.topic_ids[at] = topic_id
+
+    def begin_anew(self, at: TopicPartition) -> None:
+        """Know no position of a source any more: its topic was made anew."""
+        for kept in (self.next, self.reserved, self.generations):
+            kept.pop(at, None)
 
     def forget(self, fact: Held | Sent) -> None:
         """Know nothing more of a target that is no more."""

@@ -188,7 +188,6 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
     for at in [one for one in positions.topic_ids if one.topic in gone]:
         if at.topic.endswith(f".{MessageClass.DIRECT.letter}"):
             continue  # one that is made anew is read on as ever
-        batch.left[at] = None
         lane.note(
             batch,
             SourceAt(

@@ -244,11 +244,10 @@ class Lanes:
             if committed > position:
                 place = {"topic": at.topic, "partition": at.partition}
                 log.warning("direct.lost", **place, first=position, next=committed)
-            positions.inherited.pop(at, None)
-            positions.next[at] = max(position, committed)
-            lane.handed_on[at] = positions.next[at]
+            lane.inherited.pop(at, None)
+            lane.handed_on[at] = max(position, committed)
             if position > committed:
-                lane.tell_position(at, now)  # whoever drains this link waits for it
+                lane.tell_position(at, position, now)  # whoever drains this link waits for it
 
     def hand_back(self, numbers: Sequence[int]) -> None:
         """Give up lanes that others will take: with exact positions, and nothing comes late."""

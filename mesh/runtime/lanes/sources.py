@@ -245,18 +245,17 @@ class Sources:
         batch = lane.open(now_ms)
         goes_on = stop.first + 1 if stop.reason == StopReason.RECREATED else position
         announce(lane, batch, source, stop, came_before(lane, source), goes_on)
-        positions.topic_ids[at] = info.topic_id
         if stop.reason == StopReason.VERSION:
             lane.mark(batch, source, stop.first)
             lane.forgiven.add(at)
-        if stop.reason == StopReason.TRUNCATED and topic.link is None:
-            positions.generations[at] = generation + 1
         if stop.reason == StopReason.TRUNCATED:
             turn_back(lane, source, position, now_ms)
             lane.cut_marks_off(batch, at, position)
         if stop.reason == StopReason.RECREATED:
-            positions.generations.pop(at, None)
-        batch.read(at, info.topic_id, position, position - 1, 0, records=0)
+            generation = 0
+        elif stop.reason == StopReason.TRUNCATED and topic.link is None:
+            generation += 1
+        batch.read(at, info.topic_id, generation, position, position - 1, 0, records=0)
         batch.dropped("gap_accepted", at, max(1, stop.next - stop.first))
         lift_stop(lane, stop, now_ms)
         log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
@@ -288,9 +287,8 @@ class Sources:
         else:
             places = self._inside(lane, topic, topic_id, bounds, places, now_ms)
         for place in places:
-            lane.positions.left.pop(place, None)
-            lane.positions.topic_ids[place] = topic_id
-            generation = lane.positions.generations.get(place, 0)
+            lane.positions.found(place, topic_id)
+            generation = lane.generation(place)
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
             lane.sources[place] = source
             hold_source(lane, source, now_ms)
@@ -316,7 +314,8 @@ class Sources:
             self._keep(lane, topic.link, stop_of(at, former, StopReason.RECREATED, first), now_ms)
             return False
         log.warning("source.recreated", topic=at.topic, partition=at.partition)
-        for kept in (positions.next, positions.ahead, positions.inherited, positions.generations):
+        positions.begin_anew(at)
+        for kept in (lane.ahead, lane.inherited):
             kept.pop(at, None)
         return True
 
@@ -360,31 +359,28 @@ class Sources:
         What was in the log then may have gone out without a commit, and is skipped as far as it
         was reserved; what came later has not gone out. Spec: K18, R6.
         """
-        inherited = lane.positions.inherited
         for at in [one for one in places if lane.position(one) >= 0]:
             start, end = bounds[at][0] or 0, bounds[at][1] or 0
             if end < lane.position(at):
                 self._turn_back(lane, at, end, now_ms)
-            lane.skip(at, "takeover", min(inherited.get(at, 0), end), now_ms)
+            lane.skip(at, "takeover", min(lane.inherited.get(at, 0), end), now_ms)
             lane.skip(at, "retention", start, now_ms)
-            inherited.pop(at, None)
+            lane.inherited.pop(at, None)
 
     def _turn_back(self, lane: Lane, at: TopicPartition, end: int, now_ms: int) -> None:
         """Go on at the end of a truncated log: its offsets come again, as a new generation.
 
         Who reads the copies must know, or it would take them for repeats. Spec: K9, K11.
         """
-        positions = lane.positions
         log.warning("direct.truncated", topic=at.topic, partition=at.partition, end=end)
-        batch, topic_id = lane.open(now_ms), positions.topic_ids[at]
-        generation = positions.generations.get(at, 0)
+        batch, topic_id = lane.open(now_ms), lane.positions.topic_ids[at]
+        generation = lane.generation(at)
         link = self._topics[at.topic].link
         source = Source(at, topic_id, MessageClass.DIRECT, link, generation)
         stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
         announce(lane, batch, source, stop, came_before(lane, source), end)
-        positions.generations[at] = generation + 1
-        positions.inherited.pop(at, None)
-        batch.read(at, topic_id, end, end - 1, 0, records=0)
+        lane.inherited.pop(at, None)
+        batch.read(at, topic_id, generation + 1, end, end - 1, 0, records=0)
 
     def lost(self, lanes: Mapping[int, Lane], places: Collection[TopicPartition]) -> None:
         """See to partitions whose position is outside their log. Spec: R6.
@@ -438,7 +434,7 @@ class Sources:
 
 def _is_early(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
     """Say whether a former owner may still use what it had reserved: where the log ends then."""
-    return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.positions.inherited
+    return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.inherited
 
 
 def _bounds(admin: Admin, places: Sequence[TopicPartition]) -> Bounds:

@@ -76,8 +76,8 @@ def take_lane(
         if positions.holds:
             _recover_caught_up(positions, names, node, number, topology, kafka, recall)
         yield
-        positions.epoch += 1
-        raised = EpochRaised(positions.epoch)
+        raised = EpochRaised(positions.epoch + 1)
+        positions.apply(raised)
         gone = gone_keys(kept.facts, topology, node, kafka, positions)
         writer.begin()
         writer.produce(place.topic, encode_fact(raised), fact_key(raised.key), number)

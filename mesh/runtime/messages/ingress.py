@@ -55,6 +55,7 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
     batch.read(
         source.at,
         source.topic_id,
+        source.generation,
         first,
         last,
         count,

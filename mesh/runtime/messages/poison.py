@@ -101,6 +101,6 @@ def _put_aside(lane: Lane, source: Source, record: Record, fault: str, now_ms: i
     lane.about_to_read(batch, source, record.offset())
     refuse(lane, batch, source, record, POISON, fault)
     count = 1 if source.link is None else pass_over(lane, batch, source, source.link, record)
-    batch.read(source.at, source.topic_id, record.offset(), record.offset(), count)
-    at = source.at
-    log.error("record.poison", topic=at.topic, partition=at.partition, offset=record.offset())
+    at, offset = source.at, record.offset()
+    batch.read(at, source.topic_id, source.generation, offset, offset, count)
+    log.error("record.poison", topic=at.topic, partition=at.partition, offset=offset)

@@ -86,8 +86,8 @@ def take_frames(
         except ProtocolError as error:
             refuse(lane, batch, source, record, "CODEC", str(error))
             _leave_out(lane, batch, source, offset)
-        leader_epoch = record.leader_epoch()
-        batch.read(source.at, source.topic_id, offset, offset, count, leader_epoch=leader_epoch)
+        at, generation, epoch = source.at, source.generation, record.leader_epoch()
+        batch.read(at, source.topic_id, generation, offset, offset, count, leader_epoch=epoch)
         taken += 1
         if batch.records >= records_max:
             break

@@ -104,7 +104,8 @@ def test_a_node_that_passes_over_frames_without_a_word_is_found(
 
     def silent(lane: Lane, at: Place, reason: str, to: int, now_ms: int) -> None:
         if to > (position := lane.position(at)):
-            lane.open(now_ms).read(at, lane.positions.topic_ids[at], position, to - 1, 0, records=0)
+            topic_id = lane.positions.topic_ids[at]
+            lane.open(now_ms).read(at, topic_id, 0, position, to - 1, 0, records=0)
 
     monkeypatch.setattr(Lane, "skip", silent)
     _, found = audited(lived(mesh, 0))

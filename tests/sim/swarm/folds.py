@@ -66,6 +66,7 @@ def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[o
     """Return what a lane keeps, but for how far others write beside it, which they keep."""
     return {
         "next": positions.next,
+        "reserved": positions.reserved,
         "generation": {at: one for at, one in positions.generations.items() if one},
         "left": positions.left,
         "stopped": positions.stopped,

@@ -395,7 +395,7 @@ class SwarmWorld:
         for lane in worker._lanes.owned.values():
             if lane.batch is not None:
                 self.reached[f"{how} with a batch open"] += 1
-            if any(lane.positions.ahead.values()):
+            if any(lane.ahead.values()):
                 self.reached[f"{how} with direct reserved"] += 1
             if lane.ready:
                 self.reached[f"{how} with direct copies not written"] += 1
