@@ -462,8 +462,8 @@ class Listener:
         self.mates.take(fact)
         if isinstance(fact, InterestInForce):
             yield LaneApplied(record.partition(), versions(fact))
-        elif (trouble := told(fact, self._neighbours)) is not None:
-            yield trouble
+        else:
+            yield from told([fact], self._neighbours)
 
     def _own_control(self, record: Record) -> Iterator[Input]:
         """Read the own topic as neighbours do, whoever wrote there. Spec: K16."""

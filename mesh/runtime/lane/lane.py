@@ -99,8 +99,7 @@ class Lane:
         inherited: Direct sources: the former owner had reserved the offsets below this one.
         taken_ms: When its former owner was fenced.
         committed_ms: When the last successful commit was begun.
-        notices: What the node is to know once the open batch is committed.
-        told: What the last commit lets the node know.
+        notices: What the node is to know beside the facts, once the open batch is committed.
         asked_ms: When a repair of a broken chain was asked for last.
         given_up: Chains whose gap no repair can close: the next frame is accepted as it is.
         forgiven: Outbox partitions where an operator accepted a frame that cannot be read. Whose it
@@ -133,7 +132,6 @@ class Lane:
     taken_ms: int = 0
     committed_ms: int = 0
     notices: list[Input] = field(default_factory=list)
-    told: list[Input] = field(default_factory=list)
     asked_ms: dict[ChainKey, int] = field(default_factory=dict)
     given_up: set[ChainKey] = field(default_factory=set)
     forgiven: set[TopicPartition] = field(default_factory=set)
@@ -183,8 +181,8 @@ class Lane:
             self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
         return self.batch
 
-    def commit(self, now_ms: int) -> Mapping[str, tuple[int, int]]:
-        """Commit the open batch, so that the direct copies in it may go; return what is in force.
+    def commit(self, now_ms: int) -> Sequence[Fact]:
+        """Commit the open batch, so that the direct copies in it may go; return the facts kept.
 
         Args:
             now_ms: The moment at which this was begun.
@@ -194,7 +192,7 @@ class Lane:
         """
         batch, self.batch = self.batch, None
         if batch is None:
-            return self.positions.in_force
+            return ()
         positions = self.positions
         for at, reading in batch.readings.items():
             ahead = reading.ahead if self._is_direct(at) and not self._is_ending else 0
@@ -213,8 +211,7 @@ class Lane:
                 self.ahead[at], self.handed_on[at] = reserved, positions.next[at]
         self.committed_ms = now_ms
         self.ready += batch.direct
-        self.told, self.notices = self.notices, []
-        return positions.in_force
+        return [fact for fact in batch.facts.values() if fact is not None]
 
     def _is_direct(self, at: TopicPartition) -> bool:
         source = self.sources.get(at)

@@ -27,7 +27,7 @@ from mesh.runtime.lane.held import (
     release,
 )
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.troubles import forget_gap, lift_stop
+from mesh.runtime.lane.troubles import end_repair, lift_stop
 from mesh.transport.port import TopicInfo
 
 log = structlog.get_logger()
@@ -176,8 +176,8 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
     for stop in [one for one in positions.stopped.values() if one.topic in gone]:
         log.warning("source.stop_ended", lane=lane.number, range=stop.range)
         lift_stop(lane, stop, now_ms)
-    for at, of in [key for key in positions.gaps if key[0].topic in gone]:
-        forget_gap(lane, batch, at, of)
+    for key in [key for key in positions.gaps if key[0].topic in gone]:
+        end_repair(lane, batch, key)
     for source in [one for one in guaranteed_sources(lane) if one.at.topic in gone]:
         for target, kept in list(positions.holds.items()):
             if (first := kept.next.get(hold_key(lane, target, source))) is not None:

@@ -5,16 +5,16 @@ Kept in the lane's progress, so that a successor knows. Spec: K11, K12, R6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from mesh.core.routing import LocalLink
 from mesh.model.control import RepairRequest, Stop, StopReason
 from mesh.model.facts import Fact, Gap, Halted
 from mesh.model.frames import NONE_OFFSET, SourcePartition
 from mesh.model.inputs import GapFound, GapMended, Input, SourceResumed, SourceStopped
 from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.lane import Lane
+from mesh.runtime.lane.positions import ChainKey
 from mesh.transport.port import TopicPartition
 
 REPAIRS_MAX = 3
@@ -44,12 +44,11 @@ class Asked:
         return SourcePartition(self.request.topic_id, self.request.partition)
 
 
-def keep_stop(lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> None:
+def keep_stop(lane: Lane, stop: Stop, now_ms: int) -> None:
     """Have the next commit keep that a source is read no further. Spec: R6."""
     batch = lane.open(now_ms)
     batch.is_awaited = True
     lane.note(batch, Halted(stop))
-    lane.notices.append(SourceStopped(link.neighbour if link else "", stop))
 
 
 def lift_stop(lane: Lane, stop: Stop, now_ms: int) -> None:
@@ -57,30 +56,24 @@ def lift_stop(lane: Lane, stop: Stop, now_ms: int) -> None:
     batch = lane.open(now_ms)
     batch.is_awaited = True
     lane.note(batch, Halted(replace(stop, reason="")))
-    lane.notices.append(SourceResumed(stop.topic, stop.partition))
 
 
-def ask_repair(
-    lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
-) -> None:
+def ask_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Have the next commit keep that a chain is broken, and the node ask for a repair. K11."""
-    last = lane.positions.accepted.get((source.at, of), NONE_OFFSET)
-    _, attempts = lane.positions.gaps.get((source.at, of), (last, -1))
-    lane.asked_ms[source.at, of] = batch.opened_ms
-    lane.unreadable.pop(source.at, None)
-    lane.note(batch, Gap(source.at, of, last, attempts + 1, is_open=True))
-    lane.notices.append(GapFound(link.neighbour, _request(source.at, of, last, attempts + 1)))
+    last = lane.positions.accepted.get(key, NONE_OFFSET)
+    _, attempts = lane.positions.gaps.get(key, (last, -1))
+    lane.asked_ms[key] = batch.opened_ms
+    lane.unreadable.pop(key[0], None)
+    lane.note(batch, Gap(*key, last, attempts + 1, is_open=True))
 
 
-def ask_again(
-    lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
-) -> None:
+def ask_again(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Ask once more if the repair has not come for long: it may have been lost as well. K11."""
-    if batch.opened_ms - lane.asked_ms.setdefault((source.at, of), batch.opened_ms) >= AGAIN_MS:
-        ask_repair(lane, batch, source, link, of)
+    if batch.opened_ms - lane.asked_ms.setdefault(key, batch.opened_ms) >= AGAIN_MS:
+        ask_repair(lane, batch, key)
 
 
-def give_up_if_hopeless(lane: Lane, source: Source, of: SourcePartition) -> None:
+def give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
     """Have the next frame of a chain accepted as it is if repairs bring what nobody can read.
 
     What is missing before it is announced as lost then. Spec: K20, DESIGN 4 rule 4.
@@ -90,27 +83,19 @@ def give_up_if_hopeless(lane: Lane, source: Source, of: SourcePartition) -> None
     """
     if lane.positions.holds:
         return
-    _, attempt = lane.positions.gaps.get((source.at, of), (NONE_OFFSET, 0))
-    if attempt + 1 >= REPAIRS_MAX and source.at in lane.unreadable:
-        lane.given_up.add((source.at, of))
+    _, attempt = lane.positions.gaps.get(key, (NONE_OFFSET, 0))
+    if attempt + 1 >= REPAIRS_MAX and key[0] in lane.unreadable:
+        lane.given_up.add(key)
 
 
-def end_repair(
-    lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
-) -> None:
+def end_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Have the next commit keep that a chain is whole again, if it was broken. Spec: K20."""
-    gap = lane.positions.gaps.get((source.at, of))
+    gap = lane.positions.gaps.get(key)
     if gap is not None:
-        lane.note(batch, Gap(source.at, of, *gap, is_open=False))
-        lane.notices.append(GapMended(link.neighbour, _request(source.at, of, *gap)))
+        lane.note(batch, Gap(*key, *gap, is_open=False))
 
 
-def forget_gap(lane: Lane, batch: Batch, at: TopicPartition, of: SourcePartition) -> None:
-    """Have the next commit keep that nothing is asked for: the link was removed."""
-    lane.note(batch, Gap(at, of, *lane.positions.gaps[at, of], is_open=False))
-
-
-def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
+def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
     """Tell the node what a lane that was just taken knows of its sources' troubles, and no more.
 
     A version that the former owner could not read may be known here: that is tried again. What
@@ -124,14 +109,14 @@ def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
     """
     positions = lane.positions
     lane.notices += _over(lane)
+    known: list[Fact] = []
     for stop in list(positions.stopped.values()):
         if stop.reason == StopReason.VERSION:
             lift_stop(lane, stop, now_ms)
         else:
-            lane.notices.append(SourceStopped(neighbours.get(stop.topic, ""), stop))
-    for (at, of), gap in positions.gaps.items():
-        if at.topic in neighbours:
-            lane.notices.append(GapFound(neighbours[at.topic], _request(at, of, *gap)))
+            known.append(Halted(stop))
+    known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
+    lane.notices += told(known, neighbours)
 
 
 def _over(lane: Lane) -> Iterator[Input]:
@@ -149,25 +134,24 @@ def _over(lane: Lane) -> Iterator[Input]:
             yield SourceResumed(topic, partition)
 
 
-def told(fact: Fact, neighbours: dict[str, str]) -> Input | None:
-    """Return what a fact, of this or another worker, tells the node of troubles.
+def told(facts: Iterable[Fact], neighbours: Mapping[str, str]) -> Iterator[Input]:
+    """Yield what facts, of this or another worker, tell the node of troubles.
 
     Args:
-        fact: Of a lane of this node.
+        facts: Of lanes of this node.
         neighbours: Outbox topic -> who writes it.
     """
-    at = fact.at
-    match fact:
-        case Halted(is_over=True):
-            return SourceResumed(at.topic, at.partition)
-        case Halted(stop):
-            return SourceStopped(neighbours.get(at.topic, ""), stop)
-        case Gap() if at.topic in neighbours:
-            request = _request(at, fact.source, fact.last, fact.attempts)
-            make = GapFound if fact.is_open else GapMended
-            return make(neighbours[at.topic], request)
-        case _:
-            return None
+    for fact in facts:
+        at = fact.at
+        match fact:
+            case Halted(is_over=True):
+                yield SourceResumed(at.topic, at.partition)
+            case Halted(stop):
+                yield SourceStopped(neighbours.get(at.topic, ""), stop)
+            case Gap() if at.topic in neighbours:
+                request = _request(at, fact.source, fact.last, fact.attempts)
+                make = GapFound if fact.is_open else GapMended
+                yield make(neighbours[at.topic], request)
 
 
 def _request(at: TopicPartition, of: SourcePartition, last: int, attempt: int) -> RepairRequest:

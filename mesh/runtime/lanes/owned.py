@@ -28,7 +28,7 @@ from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lane.relinking import end_removed, relink_lane
 from mesh.runtime.lane.stops import reached
 from mesh.runtime.lane.traces import Traces
-from mesh.runtime.lane.troubles import recovered
+from mesh.runtime.lane.troubles import recovered, told
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
@@ -413,7 +413,7 @@ class Lanes:
         """Commit one lane."""
         began = self.clock.now_ms()
         try:
-            in_force = lane.commit(began)
+            facts = lane.commit(began)
         except TransportError as error:
             self._give_up(lane, error)
         else:
@@ -421,8 +421,10 @@ class Lanes:
             self.direct.commit_ms = self._committed_ms - began
             rest = REST_PER_COMMIT * self.direct.commit_ms
             self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
-            yield from lane.told
-            yield LaneApplied(lane.number, in_force)
+            notices, lane.notices = lane.notices, []
+            yield from notices
+            yield from told(facts, self.sources.neighbours)
+            yield LaneApplied(lane.number, lane.positions.in_force)
 
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
         """Drop a lane whose transaction failed; it is taken anew from what is committed.

@@ -207,7 +207,7 @@ class Sources:
         source = lane.sources[place]
         self._leave(lane, place)
         stop = stop_of(place, source.topic_id, StopReason.VERSION, offset, offset + 1)
-        self._keep(lane, source.link, stop, now_ms)
+        self._keep(lane, stop, now_ms)
 
     def resume(self, lane: Lane, stop: Stop, now_ms: int) -> None:
         """Announce what an operator accepted as lost, and go on behind it. Spec: R6, DESIGN 6.
@@ -227,11 +227,11 @@ class Sources:
         if stop.reason != StopReason.RECREATED and info.topic_id != stop.topic_id:
             # All else in the former topic is lost as well, and the new one begins at its start.
             anew = stop_of(at, stop.topic_id, StopReason.RECREATED, stop.first)
-            self._keep(lane, topic.link, anew, now_ms)
+            self._keep(lane, anew, now_ms)
             return
         if stop.reason == StopReason.RETENTION and start > stop.next:
             # More was deleted meanwhile: nobody has accepted that.
-            self._keep(lane, topic.link, replace(stop, next=start), now_ms)
+            self._keep(lane, replace(stop, next=start), now_ms)
             return
         positions = lane.positions
         generation = positions.generations.get(at, 0)
@@ -260,11 +260,11 @@ class Sources:
         lift_stop(lane, stop, now_ms)
         log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
 
-    def _keep(self, lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> None:
+    def _keep(self, lane: Lane, stop: Stop, now_ms: int) -> None:
         at = TopicPartition(stop.topic, stop.partition)
         stop = replace(stop, generation=lane.positions.generations.get(at, 0))
         log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
-        keep_stop(lane, link, stop, now_ms)
+        keep_stop(lane, stop, now_ms)
 
     def _leave(self, lane: Lane, place: TopicPartition) -> None:
         self._unread.pop(place, None)
@@ -285,7 +285,7 @@ class Sources:
         if topic.message_class is MessageClass.DIRECT:
             self._resume_direct(lane, bounds, places, now_ms)
         else:
-            places = self._inside(lane, topic, topic_id, bounds, places, now_ms)
+            places = self._inside(lane, topic_id, bounds, places, now_ms)
         for place in places:
             lane.positions.found(place, topic_id)
             generation = lane.generation(place)
@@ -311,7 +311,7 @@ class Sources:
             return True  # what was never read lacks nothing
         if topic.message_class is MessageClass.GUARANTEED and at not in positions.left:
             first = max(0, lane.position(at))
-            self._keep(lane, topic.link, stop_of(at, former, StopReason.RECREATED, first), now_ms)
+            self._keep(lane, stop_of(at, former, StopReason.RECREATED, first), now_ms)
             return False
         log.warning("source.recreated", topic=at.topic, partition=at.partition)
         positions.begin_anew(at)
@@ -322,7 +322,6 @@ class Sources:
     def _inside(
         self,
         lane: Lane,
-        topic: SourceTopic,
         topic_id: bytes,
         bounds: Bounds,
         places: Sequence[TopicPartition],
@@ -343,7 +342,7 @@ class Sources:
             elif start > position:
                 stops[at] = stop_of(at, known_id, StopReason.RETENTION, position, start)
         for stop in stops.values():
-            self._keep(lane, topic.link, stop, now_ms)
+            self._keep(lane, stop, now_ms)
         return [at for at in places if at not in stops]
 
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:

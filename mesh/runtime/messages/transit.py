@@ -100,7 +100,7 @@ def pass_over(lane: Lane, batch: Batch, source: Source, link: LocalLink, record:
     try:
         peeked = peek(record.key() or b"")
         if peeked.hop.path[-1] == link.neighbour:
-            _judge(lane, batch, source, link, record.offset(), peeked)
+            _judge(lane, batch, source, record.offset(), peeked)
     except Exception:  # noqa: BLE001 - it may break whatever is made of it, this too
         return 0
     return peeked.count
@@ -126,7 +126,7 @@ def _take_frame(
         refuse(lane, batch, source, record, fault or "SENDER", f"path {'>'.join(hop.path)}")
         lane.mark(batch, source, offset)
         return
-    after = _accepted_after(lane, batch, source, link, offset, peeked)
+    after = _accepted_after(lane, batch, source, offset, peeked)
     if after is None:
         return
     if fault is not None:
@@ -198,7 +198,7 @@ def _origin(peeked: Peeked, plan: Plan) -> Origin:
 
 
 def _accepted_after(
-    lane: Lane, batch: Batch, source: Source, link: LocalLink, offset: int, peeked: Peeked
+    lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
 ) -> int | None:
     """Return the origin offset after which a frame's messages are accepted (-1: all), or None.
 
@@ -208,15 +208,13 @@ def _accepted_after(
     if lane.is_second:
         marked = lane.positions.left_out(source.at, source.topic_id, offset)
         return NONE_OFFSET if marked is None else marked
-    after = _judge(lane, batch, source, link, offset, peeked)
+    after = _judge(lane, batch, source, offset, peeked)
     if after != NONE_OFFSET:
         lane.mark(batch, source, offset, NOT_TAKEN if after is None else after)
     return after
 
 
-def _judge(
-    lane: Lane, batch: Batch, source: Source, link: LocalLink, offset: int, peeked: Peeked
-) -> int | None:
+def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked) -> int | None:
     """Judge a frame by its chain.
 
     Returns:
@@ -237,7 +235,7 @@ def _judge(
         lane.note(batch, Accepted(*key, chain.last))
         return NONE_OFFSET
     if is_repair and not is_gap and not peeked.count:
-        _end_repair(lane, batch, source, link, hop, offset)
+        _end_repair(lane, batch, source, hop, offset)
         return None
     is_given_up, is_broken = key in lane.given_up, key in positions.gaps
     is_excused = is_given_up or (source.at in lane.forgiven and not is_broken)
@@ -251,21 +249,19 @@ def _judge(
             lane.given_up.discard(key)
             lane.note(batch, Accepted(*key, chain.last))
             if not is_repair:
-                end_repair(lane, batch, source, link, chain.source)
+                end_repair(lane, batch, key)
             return last if verdict is Verdict.PARTIAL else NONE_OFFSET
         case Verdict.GAP:
-            ask_repair(lane, batch, source, link, chain.source)
+            ask_repair(lane, batch, key)
         case Verdict.WAITING:
-            ask_again(lane, batch, source, link, chain.source)
+            ask_again(lane, batch, key)
         case Verdict.DUPLICATE:
             pass
     batch.dropped(verdict.value, source.at, peeked.count)
     return None
 
 
-def _end_repair(
-    lane: Lane, batch: Batch, source: Source, link: LocalLink, hop: Hop, offset: int
-) -> None:
+def _end_repair(lane: Lane, batch: Batch, source: Source, hop: Hop, offset: int) -> None:
     """Take the frame without messages that ends a repair: what follows it is accepted. K20."""
     chain, key = hop.chain, (source.at, hop.chain.source)
     last = lane.positions.accepted.get(key, NONE_OFFSET)
@@ -276,10 +272,10 @@ def _end_repair(
     if chain.previous <= last:
         # It may have brought more than the lane had sent: that is not taken once more.
         lane.note(batch, Accepted(*key, max(last, chain.last)))
-        end_repair(lane, batch, source, link, chain.source)
+        end_repair(lane, batch, key)
     else:
-        give_up_if_hopeless(lane, source, chain.source)
-        ask_repair(lane, batch, source, link, chain.source)
+        give_up_if_hopeless(lane, key)
+        ask_repair(lane, batch, key)
 
 
 def _arrival(lane: Lane, link: LocalLink, hop: Hop) -> Arrival:
