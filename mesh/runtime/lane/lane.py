@@ -112,6 +112,7 @@ class Lane:
         paused: Filters of subjects of which nothing is to be taken of clients.
         spent: Why its writer begins no transaction any more: the lane must be taken anew.
         followed: How far it has followed changes of the topology, here or at its former owner.
+        followed_before: How far its former owner had.
         awaited: What its former owner knew: it reads nothing before that is known here too.
         closed: Where nothing may be written now.
         traces: Told of each batch that was committed; None if nobody follows traces.
@@ -142,8 +143,9 @@ class Lane:
     written: dict[TopicPartition, int] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     spent: TransportError | None = None
-    followed: tuple[int, int] = UNCHANGED
-    awaited: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    followed: tuple[int, int] = field(init=False)
+    followed_before: tuple[int, int] = field(init=False)
+    awaited: Mapping[str, tuple[int, int]] = field(init=False)
     closed: Closed = OPEN
     traces: Traces | None = None
     names: TopicNames = field(init=False)
@@ -152,7 +154,7 @@ class Lane:
     _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
     _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
-    _in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    _has_cut: bool = False
     _is_ending: bool = False
 
     def __post_init__(self) -> None:
@@ -160,6 +162,8 @@ class Lane:
         self.names = TopicNames(self.topology.prefix)
         self.partitions = self.topology.nodes[self.node].partitions
         self.inherited = dict(self.positions.reserved)
+        self.awaited = self.positions.in_force
+        self.followed = self.followed_before = self.awaited.get(CHANGE, UNCHANGED)
 
     @property
     def router(self) -> Router:
@@ -205,7 +209,6 @@ class Lane:
         if self.traces is not None:
             open_ms = now_ms - batch.opened_ms
             self.traces.committed(self.number, open_ms, account, batch.parents)
-        positions.in_force = self._in_force
         for at in batch.readings:
             if (reserved := positions.reserved.get(at)) is not None:
                 self.ahead[at], self.handed_on[at] = reserved, positions.next[at]
@@ -291,13 +294,14 @@ class Lane:
         self.followed = max(self.followed, in_force.get(CHANGE, UNCHANGED))
         told = {one: v for one, v in self.awaited.items() if v > in_force.get(one, UNCHANGED)}
         told |= {} if self.followed == UNCHANGED else {CHANGE: self.followed}
-        self._in_force = in_force = {**in_force, **told}
+        in_force = {**in_force, **told}
         self._known.clear()
         self._plans.clear()
         self.tell_cuts(self.sources.values(), cuts, now_ms)
         clients = in_force.get(CLIENTS, (0, NONE_OFFSET))[1]
         versions = [InForce(name, *version) for name, version in in_force.items()]
-        batch.note(InterestInForce(clients, versions))
+        self.note(batch, InterestInForce(clients, versions))
+        self._has_cut = bool(in_force)
 
     @property
     def is_learning(self) -> bool:
@@ -307,7 +311,7 @@ class Lane:
     @property
     def has_cut(self) -> bool:
         """Whether it has told since it was taken what is in force."""
-        return bool(self._in_force)
+        return self._has_cut
 
     def tell_cuts(self, sources: Iterable[Source], cuts: Mapping[str, int], now_ms: int) -> None:
         """Have the next commit tell these cuts of some sources, at their present positions."""

@@ -21,7 +21,6 @@ from mesh.model.facts import (
     SourceAt,
 )
 from mesh.model.frames import Era, SourcePartition
-from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.runtime.lane.refused import RefusedFrames
 from mesh.transport.port import TopicPartition
 
@@ -58,8 +57,7 @@ class Positions:
         accepted: Last offset accepted, per outbox partition read and sender's source. Spec: K11.
         gaps: Chains that are broken: the last offset accepted, and how often a repair was asked
             for before. Spec: K11.
-        in_force: Versions of interest in force at the last commit.
-        followed: How far the former owner followed changes of the topology.
+        in_force: Versions of interest in force.
         holds: Targets that are left out for a while, by topic. Spec: K20.
         since: Offset of a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
@@ -80,7 +78,6 @@ class Positions:
     accepted: dict[ChainKey, int] = field(default_factory=dict)
     gaps: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    followed: tuple[int, int] = UNCHANGED
     holds: dict[str, Hold] = field(default_factory=dict)
     ended: dict[ChainKey, int] = field(default_factory=dict)
     since: dict[ChainKey, int] = field(default_factory=dict)
@@ -137,7 +134,6 @@ class Positions:
                 self.eras[at] = fact.eras
             case InterestInForce():
                 self.in_force = versions(fact)
-                self.followed = self.in_force.get(CHANGE, UNCHANGED)
             case Halted():
                 self.stopped.pop(at, None)
                 if not fact.is_over:

@@ -191,7 +191,6 @@ class Lanes:
     def _begin_with(self, lane: Lane, now: int) -> None:
         """Have a lane go on from where it was left."""
         number = lane.number
-        lane.followed, lane.awaited = lane.positions.followed, lane.positions.in_force
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.

@@ -292,7 +292,7 @@ class Sources:
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
             lane.sources[place] = source
             hold_source(lane, source, now_ms)
-            if lane.positions.followed < self.learner.followed:
+            if lane.followed_before < self.learner.followed:
                 # Its former owner ended before it could tell which links are new.
                 begin_links(lane, source, list(self.learner.neighbours), now_ms)
         if lane.has_cut:  # the others are told already: these come late
