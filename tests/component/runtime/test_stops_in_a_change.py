@@ -21,8 +21,11 @@ LINK = TopicPartition("mesh.a.to.c.g", 0)
 
 def link_anew(mesh: SmallMesh) -> None:
     """Have c hear a over a link of their own, no longer by way of b."""
-    zone = {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"]]}
-    before, after = mesh.world.topology, topology_from_mapping({**CHAIN, "zones": {"Z": zone}})
+    change_to(mesh, {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"]]}})
+
+
+def change_to(mesh: SmallMesh, zones: dict[str, object]) -> None:
+    before, after = mesh.world.topology, topology_from_mapping({**CHAIN, "zones": zones})
     lineage = lineage_after(first_lineage(before), before, after, 3)
     for stage in (Stage.HOLD, Stage.SWITCH, Stage.RUN):
         word = Change(3, stage, published_text(after), (), lineage)
@@ -100,3 +103,40 @@ def test_a_link_carries_what_was_not_read_yet_when_it_came_from_where_it_is_read
     begin_again(mesh, "a")
     lose_what_came(mesh)
     assert payloads(mesh) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_link_that_stayed_carries_all_of_a_source_that_is_found_again(mesh: SmallMesh) -> None:
+    """For a lane that lived through a change as for one that was taken since. Spec: K20, K28."""
+    mesh.subscribe("b", "s", ">")
+    mesh.run()
+    publish(mesh, b"1")
+    mesh.run()
+    link_anew(mesh)
+    mesh.world.workers["b"].cut(["a"])
+    mesh.run(300)
+    publish(mesh, b"2")
+    mesh.run(1_500)
+    lanes = mesh.world.workers["a"].lanes
+    lanes.sources.lost(lanes.owned, [TopicPartition(INGRESS, 0)])
+    mesh.run(1_500)
+    mesh.kafka.truncate(TopicPartition("mesh.a.to.b.g", 0), 1)
+    mesh.world.workers["b"].cut([])
+    mesh.run(1_500)
+    publish(mesh, b"3")
+    mesh.run(20_000)
+    assert [record.value() for record in mesh.read("mesh.b.ep.s")] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_link_in_the_place_of_another_carries_what_comes_from_then_on(
+    mesh: SmallMesh, is_taken: bool
+) -> None:
+    """What came before may have gone other ways: no repair sends it there. Spec: K20, K28."""
+    publish(mesh, b"1")
+    mesh.run()
+    if is_taken:
+        begin_again(mesh, "a")
+    change_to(mesh, {"Y": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}})
+    since = mesh.world.workers["a"].lanes.owned[0].positions.since
+    outbox = TopicPartition("mesh.a.to.b.g", 0)
+    assert max(first for (at, _), first in since.items() if at == outbox) == 1
