@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from mesh.core.cutover import CutOver
 from mesh.errors import (
@@ -14,7 +14,7 @@ from mesh.errors import (
     TransportError,
     wrong_input,
 )
-from mesh.lab.driver import Driver
+from mesh.lab.driver import Detail, Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
@@ -30,8 +30,6 @@ from mesh.runtime.topics.provision import config_topic, node_topics
 
 NOT_BEGUN = "NOT_BEGUN"
 """Code of the refusal that the mesh is in no state for a change."""
-
-Detail = Mapping[str, object]
 
 
 def run_apply(driver: Driver, number: int, step: Apply, timeout_s: float) -> Detail:

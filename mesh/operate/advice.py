@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from shlex import quote
 
-Entry = Mapping[str, object]
+from mesh.operate.audit_entries import Entry
 
 WITHOUT_ADVICE = "See docs/audit.md for what this rests on."
 """For findings of an auditor that gives none."""

@@ -13,8 +13,8 @@ from typing import Any
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.audit_entries import entry_of
-from mesh.operate.auditing import Audited, Entry
+from mesh.operate.audit_entries import Entry, entry_of
+from mesh.operate.auditing import Audited
 from mesh.operate.link_record import LinkRecord
 from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT
 from mesh.transport.following import Follower

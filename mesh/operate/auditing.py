@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.audit_entries import entry_of
+from mesh.operate.audit_entries import Entry, entry_of
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
-
-Entry = Mapping[str, Any]
-
 
 FRESH_S = 15.0
 """An auditor that has said nothing for so long does not count, in seconds: it speaks every 5."""
