@@ -46,6 +46,7 @@ class Reading:
         failures: In a row.
         again_s: When to start it again.
         failure: Why the last batch was not taken.
+        reason: The same for people; empty where Spark alone knows.
         is_spoiled: Whether the same batch has failed before for the same reason, which lies in
             its records.
     """
@@ -54,17 +55,19 @@ class Reading:
     failures: int = 0
     again_s: float = 0.0
     failure: Failure | None = None
+    reason: str = ""
     is_spoiled: bool = False
 
     def note(self, batch: int, error: Exception) -> None:
         """Note that a batch was not taken."""
+        self.reason = _told(str(error))
         failure = Failure.of(batch, error)
         self.is_spoiled = self.is_spoiled or failure.is_again(self.failure)
         self.failure = failure
 
     def taken(self) -> None:
         """Note that a batch was taken."""
-        self.failures, self.failure, self.is_spoiled = 0, None, False
+        self.failures, self.failure, self.reason, self.is_spoiled = 0, None, "", False
 
 
 @dataclass(slots=True)
@@ -107,7 +110,7 @@ class Readings:
             if self.fatal is not None:
                 raise self.fatal
             if reading.query is not None and not reading.query.isActive:
-                self._failed(kafka, reading, _reason(reading.query))
+                self._failed(kafka, reading, reading.reason or _reason(reading.query))
             elif reading.query is not None and reading.query.lastProgress:
                 self.auditor.sources.unread.pop(kafka, None)
                 if _is_waiting(reading.query):
@@ -166,9 +169,11 @@ class Readings:
             except (ConfigError, TransportFencedError) as error:
                 self.fatal = error
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # whatever it is, the batch comes again
                 reading.note(batch, error)
-                raise
+                # Spark matches all that an error says, by an expression that goes as deep as the
+                # text is long: with the traces of Java in it, that overflows the stack.
+                raise TransportUnavailableError(reading.reason) from None
             self.auditor.sources.unread.pop(kafka, None)
             reading.taken()
 
@@ -190,7 +195,7 @@ class Readings:
             raise
 
     def _failed(self, kafka: str, reading: Reading, reason: str) -> None:
-        reading.query = None
+        reading.query, reading.reason = None, ""
         reading.failures += 1
         wait_s = min(AGAIN_S * 2 ** (reading.failures - 1), AGAIN_MAX_S)
         reading.again_s = time.monotonic() + wait_s
@@ -243,7 +248,12 @@ def _is_waiting(query: Any) -> bool:
 
 
 def _reason(query: Any) -> str:
-    lines = [line.strip() for line in str(query.exception() or "it ended").split("\n")]
+    return _told(str(query.exception() or "it ended"))
+
+
+def _told(text: str) -> str:
+    """Return the innermost cause that a text tells, in one line."""
+    lines = [line.strip() for line in text.split("\n")]
     told = [line for line in lines if line.startswith(("Caused by", "org.apache.kafka"))]
     reason = (told[-1] if told else lines[0]).removeprefix("Caused by: ")
     return re.sub(r"^[a-zA-Z]+(\.\w+)+: ", "", reason)[:300]

@@ -54,16 +54,21 @@ class Live:
             *places,
         ]
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         checkpoint = ["--checkpoint", str(self.folder / "checkpoint")]
         with (self.folder / "auditor.log").open("ab") as log:
-            self.process = subprocess.Popen([*self.command(), *checkpoint], stderr=log)
+            self.process = subprocess.Popen([*self.command(), *checkpoint, *more], stderr=log)
 
     def end(self, number: signal.Signals) -> int:
         """Send a signal and return the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
         return self.process.wait(EXIT_DEADLINE_S)
+
+    def ended(self) -> int:
+        """Wait until the auditor ends by itself, and return the exit code."""
+        assert self.process is not None
+        return self.process.wait(2 * EXIT_DEADLINE_S)
 
     def reader(self, table: str) -> Reader:
         return Reader(self.addresses["k1"], f"{self.plant.prefix}audit.{table}")
@@ -138,14 +143,12 @@ def test_planted_faults_are_found_live_once_and_survive_kills(live: Live) -> Non
     assert live.end(signal.SIGTERM) == 0
 
     before = len(findings.log)
-    live.start()
     plant.carry(5, ["b/s1", "c/s1"], subject="acme/more")
     plant.beat()
     live.pour.pour()
-    live.settled(status)
+    live.start("--until-drained")
+    assert live.ended() == 0
     certificates = live.reader("certificates")
-    certificates.wait(lambda table: any(one["to"] == 144 for one in table.values()), 240)
-    assert live.end(signal.SIGTERM) == 0
     findings.read()
     certificates.read()
     assert told(findings) == [twice, *missing]

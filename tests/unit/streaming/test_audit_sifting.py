@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mesh.errors import TransportFencedError, TransportUnavailableError
-from streaming.job.reading import Reading
+from streaming.job.reading import Reading, Readings
 from streaming.job.run import Supervisor
 from streaming.job.sifting import TRIES_MAX, Failure, reason_of, sift
 from streaming.tables.rows import TopicPartition
@@ -142,3 +144,20 @@ def test_a_judgement_that_fails_is_told_once_and_tried_again(capsys) -> None:
     assert capsys.readouterr().err.count("cannot be judged: KeyError: 'x'") == 2
     with pytest.raises(TransportFencedError):
         supervisor._judge()
+
+
+def test_spark_is_told_of_a_failure_in_one_line() -> None:
+    """It matches the text by an expression that overflows the stack where that is long."""
+
+    class Odd:
+        def is_news(self, kafka: str, batch: int) -> bool:
+            traces = "\tat org.apache.spark.Some.where\n" * 10_000
+            raise RuntimeError(f"An error occurred\n{traces}Caused by: java.io.IOException: gone\n")
+
+    readings = Readings(None, Odd(), {}, Path(), 1.0, print)  # type: ignore[arg-type]
+    reading = readings.readings["k"] = Reading()
+    with pytest.raises(TransportUnavailableError, match=r"^gone$") as caught:
+        readings._taker("k")(None, 3)
+    assert caught.value.__suppress_context__
+    assert reading.reason == "gone"
+    assert reading.failure == Failure(3, "RuntimeError: java.io.IOException: gone", True)
