@@ -228,11 +228,6 @@ class Readings:
             self.auditor.sources.brokers[kafka] = Logs(self.session, self.kafka[kafka])
             self.say(f"reading {kafka} too, which a change of the topology has brought")
 
-    @property
-    def is_waiting(self) -> bool:
-        """Say whether all Kafka clusters are read to their ends, as far as Spark knows."""
-        return all(_is_waiting(one.query) for one in self.readings.values())
-
     def stop(self) -> None:
         """Stop all queries."""
         for reading in self.readings.values():
