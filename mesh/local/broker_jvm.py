@@ -107,8 +107,7 @@ class BrokerJvm:
 
     def _java(self, arguments: Sequence[str], *, name: str, log: Path, heap_mb: int) -> Process:
         options = [f"-Xmx{heap_mb}m", *self._jvm, *_SMALL_JVM, *_LOGGING]
-        archive = self._software.class_archive
-        if archive.exists():
+        if archive := self._software.class_archive:
             options.append(f"-XX:SharedArchiveFile={archive}")
         command = [str(self._software.java), *options, "-cp", self._software.classpath]
         # glibc would otherwise keep a heap per thread, which doubles the resident memory.

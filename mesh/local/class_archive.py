@@ -53,19 +53,18 @@ def archive_classes(software: KafkaSoftware, progress: Progress = silent) -> Non
         software: Java and jars.
         progress: Called with a short line when it takes time.
     """
-    archive = software.class_archive
     with suppress(OSError, StartError):
-        if archive.exists():
+        if software.class_archive is not None:
             return
-        with archive.with_suffix(".lock").open("w") as lock:
+        with (software.jars / f"{software.archive_name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not archive.exists():  # somebody else may have been quicker
+            if software.class_archive is None:  # somebody else may have been quicker
                 progress("preparing Kafka's classes (once, some seconds)")
-                _make(software, archive)
+                _make(software)
 
 
-def _make(software: KafkaSoftware, archive: Path) -> None:
-    partial = archive.with_suffix(f".{os.getpid()}")
+def _make(software: KafkaSoftware) -> None:
+    partial = software.jars / f"{software.archive_name}.{os.getpid()}"
     jvm = (*YOUNG_JVM, f"-XX:ArchiveClassesAtExit={partial}")
     try:
         with tempfile.TemporaryDirectory(prefix="trellis-") as folder:
@@ -73,7 +72,8 @@ def _make(software: KafkaSoftware, archive: Path) -> None:
             start_together([kafka])
             kafka.stop(STOP_DEADLINE_S)
         if any(process.returncode is None or process.returncode < 0 for process in kafka.processes):
-            return  # half an archive, which would crash who maps it
-        partial.rename(archive)
+            return  # half an archive, which would crash who maps it, as one cut short later would
+        size = partial.stat().st_size
+        partial.rename(software.jars / f"{software.archive_name}-{size}.jsa")
     finally:
         partial.unlink(missing_ok=True)

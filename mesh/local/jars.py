@@ -94,12 +94,20 @@ class KafkaSoftware:
         return str(self.jars / "*")
 
     @property
-    def class_archive(self) -> Path:
-        """Return where the archive of classes is, if one was made; another Java has another."""
+    def class_archive(self) -> Path | None:
+        """Return the archive of these jars' classes, if one was made and is there in full."""
+        for found in self.jars.glob(f"{self.archive_name}-*.jsa"):
+            if found.stem.rpartition("-")[2] == str(found.stat().st_size):
+                return found
+        return None
+
+    @property
+    def archive_name(self) -> str:
+        """Return what the archive's name begins with: another Java has another archive."""
         place = self.java.resolve()
         made_ns = place.stat().st_mtime_ns if place.exists() else 0
         key = hashlib.sha256(f"{place} {made_ns}".encode()).hexdigest()[:10]
-        return self.jars / f"classes-{key}.jsa"
+        return f"classes-{key}"
 
 
 def find_kafka(
