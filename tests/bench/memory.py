@@ -54,7 +54,7 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "filters": Kind(
-        "filters of an endpoint", (1, 1_000, 100_000, 1_000_000), lambda value: Setup(filters=value)
+        "filters of an endpoint", (1, 1_000, 100_000, 200_000), lambda value: Setup(filters=value)
     ),
     "subjects": Kind(
         "distinct subjects seen",
