@@ -28,7 +28,7 @@ from mesh.client.role_news import News, Wanted
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
 from mesh.codec.tree_apps import encode_lease, encode_said, encode_wish, lease_key, role_key
-from mesh.codec.tree_events import Told, decode_event
+from mesh.codec.tree_events import EventRecord, decode_event
 from mesh.errors import DecodeError, SubjectError, TransportDeniedError, TransportUnavailableError
 from mesh.model import tree_apps
 from mesh.model.names import name_fault
@@ -457,7 +457,7 @@ class Roles:
 
     # -- records --------------------------------------------------------------------------
 
-    def _is_current(self, told: Told) -> bool:
+    def _is_current(self, told: EventRecord) -> bool:
         """Say whether it is told by who serves this application, and no former leader of its node.
 
         One that stood still, or was cut off, may go on for a moment when another has taken over.

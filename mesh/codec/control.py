@@ -81,8 +81,8 @@ class Learned(NamedTuple):
 
 
 EPOCH_END = 1 << 31
-"""No node has been led so often; what says so was not written by one. Sessions of tree links have
-room for less, and a leader takes a greater one than all that stand there."""
+"""No node gets so far: no node wrote a record with such an epoch. A leader takes one above the
+highest that it reads, so there has to be a next one; sessions of tree links have no room above."""
 
 
 class Config(NamedTuple):

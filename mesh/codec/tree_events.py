@@ -45,7 +45,7 @@ from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.trees import Colour, Extent, InstanceId, MessageId
 
 
-class Told(NamedTuple):
+class EventRecord(NamedTuple):
     """A record of `app.APP`.
 
     Attributes:
@@ -234,7 +234,7 @@ def _read_colour_if_present(fields: JsonFields, key: str) -> Colour | None:
     return _colour(label) if label else None
 
 
-def decode_event(app: str, value: bytes) -> Told:
+def decode_event(app: str, value: bytes) -> EventRecord:
     """Return what a record of `app.APP` tells; keys of later releases are passed over.
 
     Raises:
@@ -243,11 +243,11 @@ def decode_event(app: str, value: bytes) -> Told:
     fields = JsonFields(value)
     event, epoch = fields.text("event"), fields.number("epoch", 0)
     if event == "served":
-        return Told(epoch, Served(app, fields.text("uuid"), epoch, fields.text("hello", "")))
+        return EventRecord(epoch, Served(app, fields.text("uuid"), epoch, fields.text("hello", "")))
     read = _READERS.get(event)
     if read is None:
         raise DecodeError(f"unknown event {shown(event)}")
-    return Told(epoch, read(app, fields))
+    return EventRecord(epoch, read(app, fields))
 
 
 def _read_message(app: str, fields: JsonFields) -> Delivered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mesh.model.frames import MessageClass
@@ -445,27 +445,22 @@ class Blocks:
 
 
 def _mislabelled(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
-    topic, source = place_of(prefix, row.place.topic), str(place)
-    return Finding(
-        kind=FindingKind.UNEXPECTED,
-        text=f"{topic.endpoint} got messages of {source} that say they are {row.message_class}",
-        ids=(message_range(source, row.generation, row.first, row.last),),
-        endpoint=topic.endpoint,
-        source=source,
-        first=row.first,
-        last=row.last,
-        count=row.digest.count,
-        anchor="class",
-        node=topic.node,
-        evidence=(records(row.place, row.record_first, row.record_last),),
-    )
+    text = f"got messages of {place} that say they are {row.message_class}"
+    return replace(_of_delivery(FindingKind.UNEXPECTED, text, prefix, place, row), anchor="class")
 
 
 def _never_published(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
+    text = f"got messages of {place}, to which no client publishes"
+    return _of_delivery(FindingKind.FORGED_ORIGIN, text, prefix, place, row)
+
+
+def _of_delivery(
+    kind: FindingKind, text: str, prefix: str, place: TopicPartition, row: DeliveryRow
+) -> Finding:
     topic, source = place_of(prefix, row.place.topic), str(place)
     return Finding(
-        kind=FindingKind.FORGED_ORIGIN,
-        text=f"{topic.endpoint} got messages of {source}, to which no client publishes",
+        kind=kind,
+        text=f"{topic.endpoint} {text}",
         ids=(message_range(source, row.generation, row.first, row.last),),
         endpoint=topic.endpoint,
         source=source,

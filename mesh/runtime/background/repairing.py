@@ -21,9 +21,9 @@ from mesh.model.effects import Relinked
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, Origin
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import Begins, CatchUp, account, route_again, shadow_of
+from mesh.runtime.lane.faults import Asked
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
-from mesh.runtime.lane.troubles import Asked
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.gaps import EMPTY, announce, came_before
 from mesh.runtime.messages.outgoing import hop_over

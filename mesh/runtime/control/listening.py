@@ -67,8 +67,8 @@ from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.control.orders import OperatorOrders
 from mesh.runtime.control.own_topics import OwnTopics
+from mesh.runtime.lane.faults import Asked, inputs_of
 from mesh.runtime.lane.positions import versions
-from mesh.runtime.lane.troubles import Asked, told
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
@@ -463,7 +463,7 @@ class Listener:
         if isinstance(fact, InterestInForce):
             yield LaneApplied(record.partition(), versions(fact))
         else:
-            yield from told([fact], self._neighbours)
+            yield from inputs_of([fact], self._neighbours)
 
     def _own_control(self, record: Record) -> Iterator[Input]:
         """Read the own topic as neighbours do, whoever wrote there. Spec: K16."""

@@ -19,6 +19,7 @@ from mesh.model.frames import NONE_OFFSET, MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.faults import end_repair, lift_stop
 from mesh.runtime.lane.held import (
     guaranteed_sources,
     hold_key,
@@ -27,7 +28,6 @@ from mesh.runtime.lane.held import (
     release,
 )
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.troubles import end_repair, lift_stop
 from mesh.transport.port import TopicInfo
 
 log = structlog.get_logger()

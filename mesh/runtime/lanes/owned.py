@@ -22,13 +22,13 @@ from mesh.node.machine import NodeMachine
 from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.closed import OPEN, Closed
 from mesh.runtime.lane.direct import DirectCopies
+from mesh.runtime.lane.faults import inputs_of, recovered
 from mesh.runtime.lane.held import endpoint_of, forget_ended, held_offsets, hold, link_of
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lane.relinking import end_removed, relink_lane
 from mesh.runtime.lane.stops import reached
 from mesh.runtime.lane.traces import Traces
-from mesh.runtime.lane.troubles import recovered, told
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
@@ -422,7 +422,7 @@ class Lanes:
             self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
             notices, lane.notices = lane.notices, []
             yield from notices
-            yield from told(facts, self.sources.neighbours)
+            yield from inputs_of(facts, self.sources.neighbours)
             yield LaneApplied(lane.number, lane.positions.in_force)
 
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:

@@ -15,11 +15,11 @@ from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.runtime.lane.batch import RESERVED_MS
+from mesh.runtime.lane.faults import keep_stop, lift_stop
 from mesh.runtime.lane.held import hold_source
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.relinking import SourceTopic, begin_links, source_topics, turn_back
 from mesh.runtime.lane.stops import begin_of, stop_of
-from mesh.runtime.lane.troubles import keep_stop, lift_stop
 from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.messages.gaps import announce, came_before
 from mesh.runtime.process.intake import Intake

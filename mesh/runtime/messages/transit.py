@@ -30,16 +30,16 @@ from mesh.model.facts import Accepted
 from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
 from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.plan import Plan
-from mesh.runtime.lane.refused import NOT_TAKEN
-from mesh.runtime.lane.traces import see_frame
-from mesh.runtime.lane.troubles import (
+from mesh.runtime.lane.faults import (
     ask_again,
     ask_repair,
     end_repair,
     give_up_if_hopeless,
 )
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.plan import Plan
+from mesh.runtime.lane.refused import NOT_TAKEN
+from mesh.runtime.lane.traces import see_frame
 from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.gaps import announce_unreadable

@@ -15,7 +15,7 @@ from mesh.codec.tree_apps import (
     role_key,
     written_by,
 )
-from mesh.codec.tree_events import Told, decode_event, encode_event
+from mesh.codec.tree_events import EventRecord, decode_event, encode_event
 from mesh.errors import DecodeError
 from mesh.model.tree_apps import (
     Answered,
@@ -117,7 +117,7 @@ def test_what_an_application_says_comes_back_as_it_was(said: AppSaid) -> None:
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda one: type(one).__name__)
 def test_an_event_for_an_application_comes_back_as_it_was(event: AppTold) -> None:
-    assert decode_event("me", encode_event(event, 4)) == Told(4, event)
+    assert decode_event("me", encode_event(event, 4)) == EventRecord(4, event)
 
 
 def test_wishes_and_leases_come_back_as_they_were() -> None:

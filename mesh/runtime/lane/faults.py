@@ -96,7 +96,7 @@ def end_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
 
 
 def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
-    """Tell the node what a lane that was just taken knows of its sources' troubles, and no more.
+    """Tell the node what a lane that was just taken knows of its sources' faults, and no more.
 
     A version that the former owner could not read may be known here: that is tried again. What
     this worker was told of the lane before may be over: somebody else had it in between, or a
@@ -116,11 +116,11 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
         else:
             known.append(Halted(stop))
     known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
-    lane.notices += told(known, neighbours)
+    lane.notices += inputs_of(known, neighbours)
 
 
 def _over(lane: Lane) -> Iterator[Input]:
-    """Yield the end of those troubles that the node knows of a lane, and the lane does not."""
+    """Yield the end of those faults that the node knows of a lane, and the lane does not."""
     positions, known = lane.positions, lane.learner.faults
     lanes = lane.topology.nodes[lane.node].lanes
     for (neighbour, *_), request in known.gaps.items():
@@ -134,8 +134,8 @@ def _over(lane: Lane) -> Iterator[Input]:
             yield SourceResumed(topic, partition)
 
 
-def told(facts: Iterable[Fact], neighbours: Mapping[str, str]) -> Iterator[Input]:
-    """Yield what facts, of this or another worker, tell the node of troubles.
+def inputs_of(facts: Iterable[Fact], neighbours: Mapping[str, str]) -> Iterator[Input]:
+    """Yield what facts, of this or another worker, tell the node of faults.
 
     Args:
         facts: Of lanes of this node.
