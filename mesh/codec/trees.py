@@ -71,6 +71,14 @@ class Form(NamedTuple):
     read: Callable[[Any], Any]
 
 
+class Added(NamedTuple):
+    """A field that came with a minor version, as an entry of `ext`; what is empty is left out."""
+
+    entry: str
+    write: Callable[[Any], bytes]
+    read: Callable[[bytes], Any]
+
+
 def encode_frame(frame: Frame) -> tuple[bytes, bytes]:
     """Return (key, value) of a frame's record.
 
@@ -202,8 +210,22 @@ NAMED = {
 """Fields that mean more than their type says."""
 
 
-ADDED: Mapping[str, str] = {"near_colour": "heal.near", "far_colour": "heal.far"}
-"""Fields that came with a minor version -> their entries of `ext`: colours, by their labels."""
+def _labelled(label: bytes) -> Colour:
+    colour = Colour.labelled(label.decode())
+    _clock(colour.clock)
+    return colour
+
+
+def _text(value: Any) -> bytes:
+    return str(value).encode()
+
+
+ADDED: Mapping[str, Added] = {
+    "near_colour": Added("heal.near", _text, _labelled),
+    "far_colour": Added("heal.far", _text, _labelled),
+    "hop_ms": Added("recovery.hop", _text, lambda data: _natural(int(data))),
+}
+"""Fields that came with a minor version: colours by their labels, numbers in decimal digits."""
 
 
 FORMS: dict[Any, Form] = {
@@ -242,17 +264,14 @@ def _fields(kind: type) -> Mapping[str, Form]:
     return {name: NAMED.get(name) or _form(hints[name]) for name in names}
 
 
-def _labels(body: Body, names: Iterable[str]) -> Mapping[str, bytes]:
-    colours = {ADDED[name]: getattr(body, name) for name in names}
-    return {entry: str(colour).encode() for entry, colour in colours.items() if colour is not None}
+def _entries(body: Body, names: Iterable[str]) -> Mapping[str, bytes]:
+    values = {name: getattr(body, name) for name in names}
+    return {ADDED[name].entry: ADDED[name].write(value) for name, value in values.items() if value}
 
 
-def _labelled(ext: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, Colour]:
-    found = {name: ext[ADDED[name]] for name in names if ADDED[name] in ext}
-    colours = {name: Colour.labelled(label.decode()) for name, label in found.items()}
-    for colour in colours.values():
-        _clock(colour.clock)
-    return colours
+def _added(ext: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, Any]:
+    forms = {name: ADDED[name] for name in names}
+    return {name: one.read(ext[one.entry]) for name, one in forms.items() if one.entry in ext}
 
 
 def _codec(kind: type[Body]) -> RecordCodec[Frame]:
@@ -260,14 +279,14 @@ def _codec(kind: type[Body]) -> RecordCodec[Frame]:
     added = [one.name for one in fields_of(kind) if one.name in ADDED]
 
     def to_fields(frame: Frame) -> Fields:
-        ext = _labels(frame.body, added) if added else {}
+        ext = _entries(frame.body, added) if added else {}
         place = {"session": frame.session, "number": frame.number, "ext": ext}
         return {**place, **form.write(frame.body)}
 
     def from_fields(found: Fields) -> Frame:
         body = form.read(found)
         if added:
-            body = replace(body, **_labelled(found["ext"], added))
+            body = replace(body, **_added(found["ext"], added))
         return Frame(_natural(found["session"]), _natural(found["number"]), body)
 
     return RecordCodec(f"tree_{KINDS[kind]}", to_fields, from_fields)

@@ -123,10 +123,15 @@ class RecoveryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryDone:
-    """The echo: everything behind the writer has answered, or with `ok` False may not have. H5."""
+    """The echo: everything behind the writer has answered, or with `ok` False may not have. H5.
+
+    Attributes:
+        hop_ms: What the slowest hop takes of the writer's and of those behind it; 0: not known.
+    """
 
     id: MessageId
     ok: bool
+    hop_ms: int = 0
 
 
 class EdgePhase(StrEnum):

@@ -46,9 +46,9 @@ def _remember(node: Node, id_: TreeId, role: RoleRoutes) -> None:
     """Keep the order of a role's routes against loops; the oldest are forgotten."""
     for scope in (Extent.CLOUD, Extent.REALM):
         table = role.map(scope)
-        values = {iid: route.value for iid, route in table.routes.items()} | table.lost
-        for iid, value in values.items():
-            node.remembered[(id_, role.name, scope, iid)] = value
+        known = {iid: route.known for iid, route in table.routes.items()} | table.lost
+        for iid, one in known.items():
+            node.remembered[(id_, role.name, scope, iid)] = one
     while len(node.remembered) > node.settings.remembered_max:
         node.remembered.popitem(last=False)
 

@@ -89,6 +89,7 @@ def _remember(node: Node, heal: Heal, towards: str) -> None:
     if len(node.heals) <= node.settings.heals_max:
         return
     node.heals.clear()
+    node.asked_trees.clear()  # what is copied is measured by the former count
     for tree in node.trees.values():
         for role in tree.roles.values():
             role.heals = 0

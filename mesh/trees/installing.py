@@ -3,6 +3,10 @@
 Per role, map and instance the value (seq, -hops) is kept, also after the route has gone. A new
 route is taken only if its value is greater. Along a chain of routes the value then never falls
 towards the instance, and rises where seq stays the same: no loop, in any order of frames.
+
+One thing overrules that. What a host says in a recovery it says after it was asked, so it exceeds
+whatever was known here before; if it does not, somebody has made up what was known, and a number
+that no host has had would keep the instance out for ever.
 Spec: tree_layer 5.2 (H2, H17), 5.9.
 """
 
@@ -11,8 +15,8 @@ from __future__ import annotations
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.edges import drop_edge, leave_edge, use_edge
 from mesh.trees.late_routes import route_added
-from mesh.trees.node import Node
-from mesh.trees.routes import RoleRoutes, Route, RouteMap, Tree
+from mesh.trees.node import MADE_UP, Node
+from mesh.trees.routes import Known, RoleRoutes, Route, RouteMap, Tree
 
 
 def role_routes(node: Node, address: Address, protocol: str = "") -> tuple[Tree, RoleRoutes]:
@@ -32,9 +36,11 @@ def install(
     *,
     has_moved: bool = False,
     is_published: bool = False,
+    asked_ms: int | None = None,
 ) -> bool:
     """Take a route if it is newer than what is known; return whether it was taken.
 
+    Of a host's answer `asked_ms` says when the question came here.
     Where the instance itself has moved, what went to its old place has reached it there: a message
     that is under way, or has just ended, must not reach it again. I1.
     """
@@ -42,11 +48,11 @@ def install(
         return False
     tree, role = role_routes(node, address)
     table = role.map(scope)
-    known = table.value(iid)
-    if known is None:
-        known = node.remembered.get((address.tree, address.role, scope, iid))
-    if known is not None and route.value <= known:
-        return False
+    known = table.known(iid) or node.remembered.get((address.tree, address.role, scope, iid))
+    if known is not None and route.value <= known.value:
+        if not _is_made_up(known, route, asked_ms):
+            return False
+        node.counts[MADE_UP] += 1
     old = table.routes.get(iid)
     table.routes[iid] = route
     table.lost.pop(iid, None)
@@ -59,17 +65,22 @@ def install(
     return True
 
 
+def _is_made_up(known: Known, route: Route, asked_ms: int | None) -> bool:
+    """Return whether a host that was asked since shows that it has never said what is known."""
+    return asked_ms is not None and known.since_ms < asked_ms and known.value[0] > route.seq
+
+
 def remove_instance(
     node: Node, address: Address, scope: Extent, iid: InstanceId, seq: int = 0
 ) -> None:
     """Forget the route to an instance; what is not newer than `seq` will not bring it back."""
     tree, role = role_routes(node, address)
     table = role.map(scope)
-    known = table.value(iid)
+    known = table.known(iid)
     if table.routes.get(iid) is not None:
         _lose(node, tree, table, iid)
-    if known is None or known < (seq, 0):
-        table.remember(iid, (seq, 0))
+    if known is None or known.value < (seq, 0):
+        table.remember(iid, Known((seq, 0), node.now_ms))
 
 
 def remove_routes_over(
@@ -125,5 +136,5 @@ def wipe(node: Node, address: Address, but: InstanceId) -> None:
 
 def _lose(node: Node, tree: Tree, table: RouteMap, iid: InstanceId) -> None:
     route = table.routes.pop(iid)
-    table.remember(iid, route.value)
+    table.remember(iid, route.known)
     leave_edge(node, tree, route.link)

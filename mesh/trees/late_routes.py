@@ -80,12 +80,14 @@ def renew(node: Node, session: Session) -> None:
 
 def read_reopen(node: Node, link: str, said: Reopen) -> None:
     """Count on a branch again: it has said its last word, or that waits here for a watcher."""
-    session = node.sessions.get(said.mid)
-    if session is None and (session := node.closed.get(said.mid)) is not None:
+    session = node.sessions.get(said.mid) or node.closed.get(said.mid)
+    if session is None or session.options.one_way or link not in session.sent:
+        node.counts["reopened in vain"] += 1
+        return
+    if session.is_closed:
         reopen(node, session)
-    if session is not None and link in session.sent:
-        session.owed[link] = None
-        expect_more(node, session, link)
+    session.owed[link] = None
+    expect_more(node, session, link)
 
 
 def enter(node: Node, session: Session) -> None:
@@ -94,6 +96,12 @@ def enter(node: Node, session: Session) -> None:
     session.bytes_kept = SESSION_BYTES + len(session.payload) + len(session.header)
     node.sessions_bytes += session.bytes_kept
     node.by_address.setdefault(session.address, {})[session.mid] = session
+
+
+def keep_more(node: Node, session: Session, size: int) -> None:
+    """Count what an open session keeps beside what it began with."""
+    session.bytes_kept += size
+    node.sessions_bytes += size
 
 
 def leave(node: Node, session: Session) -> None:

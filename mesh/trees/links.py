@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from mesh.model.tree_frames import Body, Bye, Frame, Hello, Ping, Pong
 from mesh.trees.clocks import is_believed
-from mesh.trees.node import RESERVED, TOO_FAR, Link, Node
+from mesh.trees.hop_times import ask_hop, hear_hop
+from mesh.trees.node import MADE_UP, RESERVED, TOO_FAR, Link, Node
 
 _EPOCH_SHIFT = 32
 
@@ -19,16 +20,26 @@ FROM_ONESELF = "HELLO from oneself"
 CONTRADICTS = "HELLO that contradicts itself"
 OF_ANOTHER = "HELLO with the uuid of another peer"
 TO_COME = "clocks of a time to come"
+TWO_WRITERS = "frames of one number that differ"
 
-REFUSED = (FROM_ONESELF, CONTRADICTS, OF_ANOTHER, TOO_FAR, RESERVED, TO_COME)
+REFUSED = (
+    FROM_ONESELF,
+    CONTRADICTS,
+    OF_ANOTHER,
+    TOO_FAR,
+    RESERVED,
+    TO_COME,
+    MADE_UP,
+    TWO_WRITERS,
+)
 """Why frames were dropped that no neighbour of a link can have meant; all else is only late."""
 
-PATIENCE = 10
-"""After so many HELLOs without a word of its newest session a peer may begin with an older one: no
-other has that session, or one that a stranger made up would keep the peer out for ever."""
+EPOCHS = 1 << 16
+"""So many incarnations a peer cannot have had since it was last heard."""
 
-OLD = 0.9
-"""Weight of what was known of hop times before the last one."""
+PATIENCE = 10
+"""After so many HELLOs without a word of its newest session a peer may begin with an older one, and
+another link with its uuid: what a stranger made up would keep the peer out for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +89,32 @@ def read_frame(node: Node, link: str, frame: Frame) -> Reading:
         return _hear_hello(node, end, frame, frame.body)
     if frame.session != end.theirs or not end.is_up:
         return _dropped(node, "frames of older sessions")
-    if frame.number <= end.read:
-        return _dropped(node, "frames read twice")
-    if frame.number > end.read + 1:
-        node.counts["gaps"] += 1
-        return Reading(is_lost=restart(node, end))
-    end.read, end.heard_ms = frame.number, node.now_ms
+    if (fault := _out_of_turn(node, end, frame)) is not None:
+        return fault
+    end.read, end.last, end.heard_ms = frame.number, frame, node.now_ms
     if isinstance(frame.body, Bye):
         return Reading(is_lost=restart(node, end))
     if isinstance(frame.body, Ping):
         node.transmit(link, Pong(frame.body.sent_ms))
     elif isinstance(frame.body, Pong):
-        _measure(end, node.now_ms - frame.body.sent_ms)
+        hear_hop(node, end, frame.body)
     elif not is_believed(node, frame.body):
         return _dropped(node, TO_COME)
     return Reading(body=frame.body)
 
 
-def _measure(end: Link, round_trip_ms: int) -> None:
-    """Average what a hop takes; one that says nonsense says nothing. Spec: tree_layer 5.10."""
-    if round_trip_ms >= 0:
-        hop_ms = round_trip_ms / 2
-        end.hop_ms = hop_ms if not end.hop_ms else OLD * end.hop_ms + (1 - OLD) * hop_ms
+def _out_of_turn(node: Node, end: Link, frame: Frame) -> Reading | None:
+    """Say what a frame means that is not the next of its session; None if it is.
+
+    Of two that have one number and differ a stranger wrote the first: what the peer says under it
+    is lost, as behind a gap.
+    """
+    if frame.number == end.read + 1:
+        return None
+    if frame.number < end.read or frame == end.last:
+        return _dropped(node, "frames read twice")
+    node.counts[TWO_WRITERS if frame.number == end.read else "gaps"] += 1
+    return Reading(is_lost=restart(node, end))
 
 
 def restart(node: Node, end: Link) -> bool:
@@ -109,6 +124,7 @@ def restart(node: Node, end: Link) -> bool:
     """
     was_up, end.is_up = end.is_up, False
     end.mine, end.sent, end.heals_told = _next_session(node), 0, {}
+    end.pings.clear()
     return was_up
 
 
@@ -119,21 +135,21 @@ def tick_links(node: Node) -> list[str]:
     for link, end in node.links.items():
         if not end.is_up:
             if node.now_ms - end.heard_ms > node.settings.hello_ms * PATIENCE:
-                end.theirs = 0
+                end.theirs, end.uuid = 0, ""
             if node.now_ms >= end.hello_ms:
                 say_hello(node, end)
         elif most_ms and node.now_ms - end.heard_ms > most_ms:
             silent.append(link)
         elif node.settings.ping_ms and node.now_ms >= end.ping_ms:
             end.ping_ms = node.now_ms + node.settings.ping_ms
-            node.transmit(link, Ping(node.now_ms))
+            node.transmit(link, ask_hop(node, end))
     return silent
 
 
 def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:
     if hello.uuid == node.uuid:
         return _dropped(node, FROM_ONESELF)
-    if frame.session >> _EPOCH_SHIFT != hello.epoch:
+    if _epoch(frame.session) != hello.epoch:
         return _dropped(node, CONTRADICTS)
     twin = [one for one in node.links.values() if one.uuid == hello.uuid and one is not end]
     if twin:
@@ -141,17 +157,16 @@ def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:
     is_same_node = end.uuid in ("", hello.uuid)
     if is_same_node and frame.session < end.theirs:
         return _dropped(node, "frames of older sessions")
-    if not is_believed(node, hello):
+    is_leap = is_same_node and end.theirs and hello.epoch - _epoch(end.theirs) > EPOCHS
+    if is_leap or not is_believed(node, hello):
         return _dropped(node, TO_COME)
     is_new = not is_same_node or frame.session != end.theirs
-    if not is_new and end.is_up and frame.number <= end.read:
-        return _dropped(node, "frames read twice")
-    if not is_new and end.is_up and frame.number > end.read + 1:
-        node.counts["gaps"] += 1
-        return Reading(is_lost=restart(node, end))
+    if not is_new and end.is_up and (fault := _out_of_turn(node, end, frame)) is not None:
+        return fault
     was_up = end.is_up
     end.uuid, end.realm = hello.uuid, hello.realm
-    end.theirs, end.read, end.heard_ms = frame.session, frame.number, node.now_ms
+    end.theirs, end.heard_ms = frame.session, node.now_ms
+    end.read, end.last = frame.number, frame
     if is_new and was_up:
         restart(node, end)
     elif is_new or hello.heard != end.mine:
@@ -174,6 +189,10 @@ def say_hello(node: Node, end: Link) -> None:
 def _next_session(node: Node) -> int:
     node.links_begun += 1
     return node.epoch << _EPOCH_SHIFT | node.links_begun
+
+
+def _epoch(session: int) -> int:
+    return session >> _EPOCH_SHIFT
 
 
 def _dropped(node: Node, why: str) -> Reading:

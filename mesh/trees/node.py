@@ -11,11 +11,14 @@ from mesh.model.tree_frames import Body, Frame, Heal
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
 from mesh.trees.outputs import Output, Transmit
 from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
-from mesh.trees.routes import Tree
+from mesh.trees.routes import Known, Tree
 from mesh.trees.settings import Settings
 
 TOO_FAR = "hops beyond the limit"
 """What is counted of frames that have crossed too many links."""
+
+MADE_UP = "sequence numbers that no host has had"
+"""What is counted of routes that a host's own answer shows to have been made up."""
 
 RESERVED = "words about trees of the mesh itself"
 """What is counted of frames that would take a role where every node is by itself."""
@@ -33,6 +36,7 @@ class Link:
         mine: Number of this end's session; a new one whenever the link goes down.
         theirs: The newest session of the peer, 0 for none.
         sent, read: Numbers of the last frames of the two sessions.
+        last: The frame that was read last.
         is_up: Both ends have read each other's HELLO.
         heals_told: Of what events were raised in this session. H13.
         hello_ms: When HELLO is due again.
@@ -40,6 +44,7 @@ class Link:
         ping_ms: When the next PING is due.
         trees: Trees that have an edge over this link.
         hop_ms: What a frame takes over it, by PING; 0 while that is not known.
+        pings: When those were sent that are not answered yet.
     """
 
     peer: str
@@ -49,6 +54,7 @@ class Link:
     theirs: int = 0
     sent: int = 0
     read: int = 0
+    last: Frame | None = None
     is_up: bool = False
     heals_told: dict[Extent, None] = field(default_factory=dict)
     hello_ms: int = 0
@@ -56,6 +62,7 @@ class Link:
     ping_ms: int = 0
     trees: dict[TreeId, None] = field(default_factory=dict)
     hop_ms: float = 0.0
+    pings: dict[int, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -69,7 +76,8 @@ class Node:
         hosted: Tree -> role -> instances here; eviction leaves them.
         held_by: Application -> its instances, and where.
         ports: Application -> protocols that it listens to.
-        remembered: Values of routes of forgotten trees. H2.
+        remembered: Last routes of forgotten trees. H2.
+        far_hop_ms: What the slowest hop of the mesh takes, as echoes of recoveries tell.
         credit: How far words of others may still take the clock, and when that was reckoned.
         seen: Ids of floods and messages that came already, oldest first.
         sessions, closed: Open ones, and those that ended just now. H9.
@@ -102,7 +110,7 @@ class Node:
     trees: OrderedDict[TreeId, Tree] = field(default_factory=OrderedDict)
     hosted: dict[TreeId, dict[str, dict[InstanceId, LocalRole]]] = field(default_factory=dict)
     held_by: dict[str, dict[tuple[Address, InstanceId], None]] = field(default_factory=dict)
-    remembered: OrderedDict[tuple[TreeId, str, Extent, InstanceId], tuple[int, int]] = field(
+    remembered: OrderedDict[tuple[TreeId, str, Extent, InstanceId], Known] = field(
         default_factory=OrderedDict
     )
     seen: dict[MessageId, None] = field(default_factory=dict)
@@ -121,6 +129,7 @@ class Node:
     recoveries: dict[MessageId, Recovery] = field(default_factory=dict)
     joins: dict[tuple[Address, Extent], Join] = field(default_factory=dict)
     heals: list[tuple[Heal, str]] = field(default_factory=list)
+    far_hop_ms: float = 0.0
     ports: dict[str, dict[str, None]] = field(default_factory=dict)
     swept_ms: int = 0
     outputs: list[Output] = field(default_factory=list)

@@ -168,7 +168,9 @@ class Recovery:
         join: Where it began: what it is for.
         waiting: Links that have not echoed yet.
         hops: Links between its origin and here.
+        began_ms: When it came here.
         known: Instances that need not answer.
+        hop_ms: The slowest hop behind here, as far as echoes have told.
     """
 
     id: MessageId
@@ -177,7 +179,9 @@ class Recovery:
     parent: str | None
     join: Join | None
     hops: int
+    began_ms: int
     known: tuple[InstanceId, ...] = ()
     waiting: dict[str, None] = field(default_factory=dict)
     ok: bool = True
+    hop_ms: int = 0
     deadline_ms: int = 0

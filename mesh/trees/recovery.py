@@ -15,6 +15,7 @@ from mesh.model.trees import Address, Extent, MessageId
 from mesh.trees.colours import need_colour
 from mesh.trees.directing import heals_to_ask, way_to
 from mesh.trees.exclusives import give_way, holder, is_beaten
+from mesh.trees.hop_times import believable, expected_hop, hear_of_far, slowest_own
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.patent import is_patent, recovery_onward
@@ -71,7 +72,8 @@ def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
         node.transmit(link, RecoveryDone(asked.id, ok=True))
         return
     address = Address(asked.tree, asked.role)
-    own = Recovery(asked.id, address, asked.scope, link, None, asked.hops, asked.known)
+    place = (asked.id, address, asked.scope, link, None, asked.hops)
+    own = Recovery(*place, node.now_ms, asked.known)
     if asked.heal:
         _direct(node, own, asked.batch, asked.heal)
         return
@@ -113,9 +115,12 @@ def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
 def read_done(node: Node, link: str, said: RecoveryDone) -> None:
     """Count an echo; the last one ends the flood here."""
     own = node.recoveries.get(said.id)
+    told_ms = believable(node, said.hop_ms)
     if own is None or link not in own.waiting:
+        hear_of_far(node, told_ms)  # it came too late, as that may be why
         node.counts["echoes to nothing"] += 1
         return
+    own.hop_ms = max(own.hop_ms, told_ms)
     _rearm(node, own)
     _settle_branch(node, own, link, ok=said.ok)
 
@@ -160,7 +165,7 @@ def _begin(node: Node, join: Join) -> None:
             continue
         if scope is Extent.CLOUD and join.scope is Extent.REALM:
             continue
-        flood = Recovery(node.ids.fresh(), join.address, scope, None, join, 0)
+        flood = Recovery(node.ids.fresh(), join.address, scope, None, join, 0, node.now_ms)
         node.is_first_sight(flood.id)
         join.running[flood.id] = None
         floods.append(flood)
@@ -175,8 +180,8 @@ def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[Messag
     """Ask behind heals; where nobody on the way can go on, everybody is asked. Spec: 7.3."""
     _, role = role_routes(node, join.address)
     known = tuple(role.everywhere.routes)
-    place = (join.address, join.scope)
-    asked = [Recovery(node.ids.fresh(), *place, None, join, 0, known) for _ in heals]
+    place = (join.address, join.scope, None, join, 0, node.now_ms)
+    asked = [Recovery(node.ids.fresh(), *place, known) for _ in heals]
     for own in asked:
         node.is_first_sight(own.id)
         join.running[own.id] = None
@@ -220,9 +225,9 @@ def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None
     if said.is_exclusive and holder(node, own.address) != said.iid:
         give_way(node, own.address, said.iid)
     route = Route(link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms, said.extent)
-    install(node, own.address, own.scope, said.iid, route)
+    install(node, own.address, own.scope, said.iid, route, asked_ms=own.began_ms)
     if said.extent is Extent.REALM:
-        install(node, own.address, Extent.CLOUD, said.iid, route)
+        install(node, own.address, Extent.CLOUD, said.iid, route, asked_ms=own.began_ms)
 
 
 def _settle_branch(node: Node, own: Recovery, link: str, *, ok: bool) -> None:
@@ -236,8 +241,10 @@ def _end(node: Node, own: Recovery) -> None:
     del node.recoveries[own.id]
     if is_patent(node) and own.parent is not None and own.ok:
         _certify_participant(node, own)
+    hear_of_far(node, own.hop_ms)
     if own.parent is not None:
-        node.transmit(own.parent, RecoveryDone(own.id, own.ok))
+        slowest_ms = max(own.hop_ms, slowest_own(node))
+        node.transmit(own.parent, RecoveryDone(own.id, own.ok, slowest_ms))
     join = own.join
     if join is not None:
         join.ok = join.ok and own.ok
@@ -280,7 +287,6 @@ def _finish(node: Node, join: Join) -> None:
 def _rearm(node: Node, own: Recovery) -> None:
     """Wait anew; those who are further from the origin wait for less, and answer first."""
     left = max(1, node.settings.hops_max - own.hops)
-    measured_ms = max((end.hop_ms for end in node.links.values()), default=0.0)
-    hop_ms = max(node.settings.hop_ms, round(measured_ms))
-    expected_ms = node.settings.timeout_factor * 2 * hop_ms * left
-    own.deadline_ms = node.now_ms + node.settings.recovery_ms_min + expected_ms
+    expected_ms = node.settings.timeout_factor * 2 * expected_hop(node) * left
+    most_ms = node.settings.recovery_ms_min + expected_ms
+    own.deadline_ms = node.now_ms + min(most_ms, node.settings.record_ms)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from mesh.model.tree_apps import AnswerGiven, Refused
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.model.trees import Address, InstanceId
+from mesh.trees.late_routes import keep_more
 from mesh.trees.moving import give, grant_fault, lose_grant, repoint, take
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole, Session, Source
@@ -181,6 +182,7 @@ def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> N
         if session.items_bytes + size <= node.settings.collected_bytes_max + ITEM_BYTES:
             session.items.extend(said.items)
             session.items_bytes += size
+            keep_more(node, session, size)
         else:
             session.has_null, session.cause = True, Cause.TOO_LARGE
     else:

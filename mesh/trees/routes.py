@@ -17,6 +17,17 @@ LOST_MAX = 1_000
 is of those that went last."""
 
 
+class Known(NamedTuple):
+    """What a node has heard of an instance, and since when.
+
+    Attributes:
+        value: What orders routes to it: `Route.value`.
+    """
+
+    value: tuple[int, int]
+    since_ms: int
+
+
 class Route(NamedTuple):
     """The next link towards an instance.
 
@@ -43,6 +54,11 @@ class Route(NamedTuple):
         """
         return (self.seq, -self.hops)
 
+    @property
+    def known(self) -> Known:
+        """Return what is remembered of it when it is gone."""
+        return Known(self.value, self.since_ms)
+
     def is_open(self, *, from_outside: bool) -> bool:
         """Return whether a message may follow it.
 
@@ -56,25 +72,25 @@ class RouteMap:
     """Instance -> route, and what is remembered of routes that are gone.
 
     Attributes:
-        lost: The value of the last route to instances that have none now. H2.
+        lost: Of instances that have no route now, the last one. H2.
         is_certified: A recovery that began here has shown that the map is whole.
         generation: Raised whenever a route is lost or the certificate ends. H8.
     """
 
     routes: dict[InstanceId, Route] = field(default_factory=dict)
-    lost: dict[InstanceId, tuple[int, int]] = field(default_factory=dict)
+    lost: dict[InstanceId, Known] = field(default_factory=dict)
     is_certified: bool = False
     generation: int = 0
 
-    def value(self, iid: InstanceId) -> tuple[int, int] | None:
-        """Return the value that a new route to this instance must exceed."""
+    def known(self, iid: InstanceId) -> Known | None:
+        """Return what is known of an instance; a new route to it must exceed that value."""
         route = self.routes.get(iid)
-        return self.lost.get(iid) if route is None else route.value
+        return self.lost.get(iid) if route is None else route.known
 
-    def remember(self, iid: InstanceId, value: tuple[int, int]) -> None:
-        """Keep the value of a route that is gone; of many, those of the oldest are forgotten."""
+    def remember(self, iid: InstanceId, known: Known) -> None:
+        """Keep what orders routes that are gone; of many, those of the oldest are forgotten."""
         self.lost.pop(iid, None)
-        self.lost[iid] = value
+        self.lost[iid] = known
         if len(self.lost) > LOST_MAX:
             del self.lost[next(iter(self.lost))]
 

@@ -45,10 +45,10 @@ def keeps_old_routes(patches: Patches) -> None:
 
 def last_one_wins(patches: Patches) -> None:
     class Forgetful(installing.RouteMap):
-        def value(self, iid):
+        def known(self, iid):
             return None
 
-    patches.put(installing.RouteMap, "value", Forgetful.value)
+    patches.put(installing.RouteMap, "known", Forgetful.known)
 
 
 def empty_is_certain(patches: Patches) -> None:

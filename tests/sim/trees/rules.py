@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import Address, Extent, InstanceId, TreeId
-from mesh.trees.node import Node
+from mesh.trees.links import TWO_WRITERS
+from mesh.trees.node import MADE_UP, Node
 from tests.sim.trees.world import Call, RuleBrokenError, World
 
-NEVER = ("sessions swept", "recoveries that timed out", "frames read twice")
+NEVER = (
+    "sessions swept",
+    "recoveries that timed out",
+    "frames read twice",
+    TWO_WRITERS,
+    MADE_UP,
+)
 """What happens only where a link or an application does not keep its contract."""
 
 SCOPES = (Extent.CLOUD, Extent.REALM)

@@ -70,3 +70,6 @@ SIDES: list[Body] = [
     HealNotice(Extent.CLOUD, COLOUR, OTHER, COLOUR),
 ]
 """Those that say in `ext` what the colours of both sides were."""
+
+HOPS: list[Body] = [RecoveryDone(IDS.fresh(), ok=True, hop_ms=1_500)]
+"""Those that say in `ext` what hops take."""

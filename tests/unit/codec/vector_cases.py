@@ -68,9 +68,9 @@ from mesh.model.state import (
     SourceRange,
     Standby,
 )
-from mesh.model.tree_frames import Body, Frame
+from mesh.model.tree_frames import Body, Frame, Heal, HealNotice, RecoveryDone
 from schemas import parsed
-from tests.unit.codec.tree_bodies import BODIES, SIDES
+from tests.unit.codec.tree_bodies import BODIES, HOPS, SIDES
 
 INGRESS = bytes.fromhex("00112233445566778899aabbccddeeff")
 OUTBOX = bytes.fromhex("ffeeddccbbaa99887766554433221100")
@@ -490,21 +490,31 @@ DATA = [
 ]
 
 
+SAYS_SIDES = ("with the colours of both sides", "sides")
+MORE = {
+    Heal: SAYS_SIDES,
+    HealNotice: SAYS_SIDES,
+    RecoveryDone: ("with what the slowest hop takes", "hop"),
+}
+"""What frames say in `ext` by now, and what their files are called then."""
+
+
 def tree_vector(body: Body) -> Vector:
     """Return a frame of the tree layer; its kind is the key of its record."""
     key = trees.KINDS[type(body)].encode()
     schema = f"tree_{key.decode()}"
-    has_sides = body in SIDES
+    is_more = body in (*SIDES, *HOPS)
+    more = MORE[type(body)] if is_more else ()
     return plain(
         schema,
         Frame((7 << 32) | 2, 41, body),
         lambda frame: trees.encode_frame(frame)[1],
         partial(trees.decode_frame, key),
-        *(("with the colours of both sides", f"{schema}_sides") if has_sides else ()),
+        *((more[0], f"{schema}_{more[1]}") if more else ()),
     )
 
 
-TREE = [tree_vector(body) for body in (*BODIES, *SIDES)]
+TREE = [tree_vector(body) for body in (*BODIES, *SIDES, *HOPS)]
 
 VECTORS = [
     *DATA,

@@ -7,7 +7,7 @@ from mesh.model.tree_frames import Cause
 from mesh.model.trees import Address, InstanceId, tree_id
 from mesh.trees.inputs import PortOpened, RolesAdded, RolesRemoved, Ticked
 from mesh.trees.machine import TreeNode
-from mesh.trees.routes import LOST_MAX, RouteMap
+from mesh.trees.routes import LOST_MAX, Known, RouteMap
 from mesh.trees.settings import Settings
 
 SWEEP_MS = Settings().sweep_ms
@@ -45,10 +45,11 @@ def test_a_role_that_is_here_outlives_the_sweep() -> None:
 def test_of_instances_that_are_gone_the_last_are_remembered() -> None:
     table = RouteMap()
     for number in range(2 * LOST_MAX):
-        table.remember(InstanceId(number), (number, 0))
+        table.remember(InstanceId(number), Known((number, 0), number))
     assert len(table.lost) == LOST_MAX
-    assert table.value(InstanceId(2 * LOST_MAX - 1)) == (2 * LOST_MAX - 1, 0)
-    assert table.value(InstanceId(0)) is None
+    last = 2 * LOST_MAX - 1
+    assert table.known(InstanceId(last)) == Known((last, 0), last)
+    assert table.known(InstanceId(0)) is None
 
 
 def test_of_messages_that_nobody_answers_the_oldest_end_when_they_fill_the_memory() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.model.tree_apps import SendWanted
-from mesh.model.tree_frames import Frame, Hello, Pong
+from mesh.model.tree_frames import Frame, Hello, Ping, Pong, RecoveryDone, ReplyKind
 from mesh.model.trees import Address, tree_id
-from mesh.trees.inputs import FrameRead, LinkOpened
+from mesh.trees.inputs import FrameRead, LinkOpened, Ticked
 from mesh.trees.machine import TreeNode
+from mesh.trees.outputs import Transmit
 from mesh.trees.settings import Settings
+from tests.sim.trees.world import World
 
 SESSION = 1 << 32 | 1
 
@@ -20,6 +24,10 @@ def linked(pongs_ms: list[int]) -> TreeNode:
     node.step(FrameRead("b", Frame(SESSION, 1, hello)), 0)
     now = 0
     for number, took_ms in enumerate(pongs_ms, 2):
+        now += node._node.settings.ping_ms
+        [asked] = node.step(Ticked(), now)
+        assert isinstance(asked, Transmit)
+        assert asked.frame.body == Ping(now)
         now += took_ms
         node.step(FrameRead("b", Frame(SESSION, number, Pong(now - took_ms))), now)
     return node
@@ -44,3 +52,58 @@ def test_fast_links_wait_for_the_setting_and_slow_ones_for_what_they_take() -> N
 def test_one_slow_ping_is_averaged_away() -> None:
     node = linked([100, 10_000, *[100] * 50])
     assert node._node.links["b"].hop_ms < 80
+
+
+@pytest.mark.parametrize("sent_ms", [0, 1, 10**15])
+def test_an_answer_to_what_was_not_asked_says_nothing(sent_ms: int) -> None:
+    """One that named the moment 0 had every recovery wait for as long as the clock was old."""
+    node = linked([100])
+    before = node._node.links["b"].hop_ms
+    now = 50 * 86_400_000
+    node.step(FrameRead("b", Frame(SESSION, 3, Pong(sent_ms))), now)
+    assert node._node.links["b"].hop_ms == before == 50
+
+
+def test_an_answer_counts_once() -> None:
+    node = linked([100])
+    sent_ms = 1_000
+    node.step(FrameRead("b", Frame(SESSION, 3, Pong(sent_ms))), 9_000)
+    assert node._node.links["b"].hop_ms == 50
+    assert not node._node.links["b"].pings
+
+
+def test_what_hops_take_that_are_far_away_is_told_by_echoes() -> None:
+    """Else a recovery that crosses them gives up before they can have answered."""
+    mesh = World([("a", "b"), ("b", "c"), ("c", "d")], settings=Settings(hops_max=4))
+    mesh.wires[frozenset("cd")].latency_ms = 1_500
+    mesh.run(for_ms=20_000)
+    mesh.role("d", "r")
+    mesh.run(for_ms=20_000)
+    own = max(end.hop_ms for end in mesh.nodes["a"]._node.links.values())
+    assert own < 100
+    nulls = []
+    for _ in range(3):
+        call = mesh.send("a", "r")
+        mesh.run(for_ms=60_000)
+        assert call.reached == ["d"]
+        nulls.append(call.count(ReplyKind.NULL))
+        mesh.nodes["a"]._node.trees[tree_id("t")].roles["r"].everywhere.doubt()
+    assert nulls == [1, 0, 0]
+    assert 1_000 < mesh.nodes["a"]._node.far_hop_ms < 2_000
+    patience = patience_ms(mesh.nodes["a"])
+    assert patience > Settings().recovery_ms_min + 3 * 2 * 1_000 * 4
+
+
+def test_nobody_is_believed_who_says_more_than_a_link_may_take() -> None:
+    """It would be down. And no recovery waits for longer than a record is kept."""
+    node = linked([10])
+    now = node._node.now_ms
+    for number in range(3, 40):
+        node.step(SendWanted("app", f"c{number}", Address(tree_id("t"), f"r{number}")), now)
+        [flood] = node._node.recoveries
+        done = RecoveryDone(flood, ok=True, hop_ms=1 << 60)
+        node.step(FrameRead("b", Frame(SESSION, number, done)), now)
+    settings = node._node.settings
+    assert node._node.far_hop_ms <= settings.ping_ms * settings.pings_missed_max + 1
+    node._node.settings = Settings(hops_max=1_000)
+    assert patience_ms(node) == settings.record_ms
