@@ -232,8 +232,11 @@ def trace_role(
     from rich.console import Group
 
     from mesh.client.role_trace import trace_send
+    from mesh.model.tree_nodes import SILENT
 
-    _role_address(tree, role)
+    if _role_address(tree, role).tree in SILENT:
+        text = "every node is on it by itself, and nobody is shown what passes there"
+        raise wrong_input("TREE", f"{text}: `mesh role send` says who answers")
     with open_session(target, heard=Heard.NOBODY) as seen, ExitStack() as stack:
         check_node(seen.topology, node, "--node")
         at, unheard = _watched(seen, stack, timeout)

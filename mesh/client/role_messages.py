@@ -61,12 +61,15 @@ class Call:
 
     Attributes:
         name: What records call it.
+        timeout_s: How long iterating waits for the last reply.
+        began_ms: When it was sent.
         replies: What has come so far.
         refusal: Why the node did not send it, or None.
     """
 
     name: str
     timeout_s: float
+    began_ms: int
     replies: list[RoleReply] = field(default_factory=list)
     refusal: Refused | None = None
     _roles: Application = field(kw_only=True, repr=False)

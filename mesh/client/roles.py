@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Self
 from uuid import uuid4
 
@@ -50,6 +51,9 @@ TIMEOUT_S = 30.0
 
 RENEWALS = 3
 """How often a lease is renewed before it would end."""
+
+ENDED_MS = 720_000
+"""A node ends within eleven minutes what nobody answers; what it has not told by then is lost."""
 
 
 class Roles:
@@ -102,7 +106,7 @@ class Roles:
         self._wishes = RoleWishes(self.app, self._write_role)
         self._calls: dict[str, Call] = {}
         self._messages: deque[RoleMessage] = deque()
-        self._told_routes: dict[str, tree_apps.RoutesTold] = {}
+        self._asked_routes: dict[str, list[tree_apps.RoutesTold]] = {}
         self._watches = Watches()
         self._wanted = Wanted(self.app)
         self._writer: Writer | None = None
@@ -244,9 +248,13 @@ class Roles:
         call = f"{self._word}-{self._sent}"
         self.say(tree_apps.RoutesAsked(self.app, call, _address(tree, role)))
         deadline = self.deadline(timeout_s)
-        while call not in self._told_routes:
-            self.wait_until(deadline, "no word of routes")
-        return self._told_routes.pop(call)
+        told = self._asked_routes[call] = []
+        try:
+            while not told or told[-1].has_more:
+                self.wait_until(deadline, "no word of routes")
+        finally:
+            self._asked_routes.pop(call, None)
+        return replace(told[-1], routes=tuple(route for one in told for route in one.routes))
 
     # -- the mesh ------------------------------------------------------------------------
 
@@ -365,7 +373,7 @@ class Roles:
         self.say(
             tree_apps.SendWanted(self.app, name, address, payload, header, options, iid, protocol)
         )
-        call = Call(name, timeout_s, _roles=self)
+        call = Call(name, timeout_s, self._now_ms(), _roles=self)
         if one_way:
             call.replies.append(RoleReply(ReplyKind.END, None, is_last=True))
         else:
@@ -424,9 +432,18 @@ class Roles:
                 self._take(told.event)
         if lost := self._reader.lost():
             self._begin_again(self._reader, lost)
+        self._end_old_calls()
         if not records:
             self._pause(0)
         return bool(records)
+
+    def _end_old_calls(self) -> None:
+        """End the calls of which the node has nothing to say any more, the oldest first."""
+        while self._calls:
+            name, call = next(iter(self._calls.items()))
+            if self._now_ms() - call.began_ms < ENDED_MS:
+                return
+            self._reply(name, RoleReply(ReplyKind.NULL, None, is_last=True, cause=Cause.SWEPT))
 
     def _begin_again(self, reader: Reader, lost: Sequence[TopicPartition]) -> None:
         """Live anew: what was deleted unread is told by nobody again, that the lease has ended too.
@@ -493,8 +510,8 @@ class Roles:
             case tree_apps.Expired():
                 self._say_all_again()
             case tree_apps.RoutesTold():
-                if told.call.startswith(self._word):
-                    self._told_routes[told.call] = told
+                if told.call in self._asked_routes:
+                    self._asked_routes[told.call].append(told)
             case _:
                 self._listen(told)
 

@@ -196,6 +196,7 @@ def _routes(event: RoutesTold) -> Fields:
         ],
         "links": list(event.links),
         "colour": event.colour,
+        **({"more": True} if event.has_more else {}),
     }  # fmt: skip
 
 
@@ -219,6 +220,7 @@ def _read_routes(app: str, fields: JsonFields) -> RoutesTold:
         ),
         fields.texts("links"),
         fields.text("colour"),
+        fields.flag("more"),
     )
 
 

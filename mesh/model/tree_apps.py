@@ -507,6 +507,7 @@ class RoutesTold:
         is_certain: A send follows these; else it recovers first.
         links: Neighbours with whom frames are exchanged.
         colour: Label of the node's part, "" while it has none.
+        has_more: Another record goes on with the routes.
     """
 
     app: str
@@ -516,6 +517,7 @@ class RoutesTold:
     routes: tuple[KnownRoute, ...]
     links: tuple[str, ...]
     colour: str
+    has_more: bool = False
 
 
 AppTold = (

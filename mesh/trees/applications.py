@@ -37,7 +37,6 @@ from mesh.model.tree_apps import (
     RoleTaken,
     RoleWish,
     RoutesAsked,
-    RoutesTold,
     SendWanted,
     Served,
     Snooped,
@@ -61,6 +60,7 @@ from mesh.trees.inputs import (
     RolesRemoved,
     Ticked,
 )
+from mesh.trees.known_routes import tell_routes
 from mesh.trees.listeners import Listeners, present
 from mesh.trees.machine import TreeNode
 from mesh.trees.outputs import Output, Transmit
@@ -68,6 +68,9 @@ from mesh.trees.splits import CALL, Splits
 
 APPS_MAX = 10_000
 """Applications that a node serves at a time; what others say is counted and left out."""
+
+PORTS_MAX = 1_000
+"""Protocols of one application; each stays open for as long as it lives."""
 
 SETTLE_MS = 3_000
 """So long somebody who took the same role politely at the same moment may still be heard of."""
@@ -247,7 +250,7 @@ class Applications:
                 return
             yield from self._live(said.app)
         if isinstance(said, RoutesAsked):
-            yield Tell(said.app, self._routes(said))
+            yield from self._tell_all([said.app], tell_routes(self.node, said))
         elif isinstance(said, NewsWanted):
             yield from self._listen(said)
         else:
@@ -281,12 +284,6 @@ class Applications:
         told, count = self.splits.heard(said, self._now_ms)
         yield from self._tell_all(self.listeners.of(NewsOf.SPLITS), told)
         yield from self._count(count)
-
-    def _routes(self, asked: RoutesAsked) -> RoutesTold:
-        is_certain, routes = self.node.routes(asked.address)
-        colour = "" if self.node.colour is None else str(self.node.colour)
-        links = tuple(self.node.links_up)
-        return RoutesTold(asked.app, asked.call, asked.address, is_certain, routes, links, colour)
 
     def _read(self, said: Sequence[RoleSaid | LeaseSaid]) -> Iterator[Effect]:
         """Take records of `roles`; what one application adds in a row is added at once.
@@ -376,11 +373,18 @@ class Applications:
         if not self._is_caught_up or not wishes:
             return
         ports = self._apps[name].ports
-        for protocol in dict.fromkeys(one.protocol for one in wishes):
-            if protocol not in ports:
-                ports[protocol] = None
-                yield from self._tree(PortOpened(name, protocol))
-        yield from self._tree(RolesAdded(name, wishes))
+        wanted: list[RoleWish] = []
+        for wish in wishes:
+            if wish.protocol not in ports and len(ports) >= PORTS_MAX:
+                text = f"an application has {PORTS_MAX} protocols at most; use one that it has"
+                place = (wish.address.role, "TOO_MANY_PROTOCOLS", text, wish.address)
+                yield from self._pass_on(Refused(name, *place))
+                continue
+            if wish.protocol not in ports:
+                ports[wish.protocol] = None
+                yield from self._tree(PortOpened(name, wish.protocol))
+            wanted.append(wish)
+        yield from self._tree(RolesAdded(name, wanted))
 
     def _note(self, key: RoleKey, wish: RoleWish) -> Generator[Effect, None, bool]:
         """Keep a wish; return whether it must be fulfilled, for a granted role is here already."""

@@ -14,7 +14,7 @@ Spec: tree_layer 2; DESIGN 4.2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from mesh.model.tree_apps import (
@@ -150,6 +150,11 @@ class TreeNode:
         end_oldest(node)
         make_room(node)
         return node.outputs
+
+    def reach(self, nodes: int) -> None:
+        """Let frames cross as many links as the mesh has nodes: no way is longer."""
+        settings = self._node.settings
+        self._node.settings = replace(settings, hops_max=max(settings.hops_max, nodes))
 
     @property
     def wakes_ms(self) -> int | None:

@@ -17,7 +17,7 @@ from mesh.trees.settings import Settings
 TOO_FAR = "hops beyond the limit"
 """What is counted of frames that have crossed too many links."""
 
-MADE_UP = "sequence numbers that no host has had"
+MADE_UP = "routes that were made up"
 """What is counted of routes that a host's own answer shows to have been made up."""
 
 RESERVED = "words about trees of the mesh itself"

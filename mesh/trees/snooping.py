@@ -34,6 +34,10 @@ OWN = "$"
 
 def watch(node: Node, wanted: SnoopWanted) -> list[Held]:
     """Show an application what passes from now on; return what no longer waits, in order."""
+    if wanted.tree in SILENT:
+        text = "nobody watches the trees of all nodes: every node answers there itself"
+        node.outputs.append(Refused(wanted.app, "snoop", "RESERVED", text))
+        return []
     key = _key(wanted)
     others = sum(app == wanted.app for app, _, _ in node.watchers)
     if key not in node.watchers and others >= WATCHES_MAX:

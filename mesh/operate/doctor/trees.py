@@ -45,7 +45,8 @@ def check_trees(at: Examination) -> Iterator[Check]:
             Category.TREES,
             f"frames for the tree layer of {node} can be read",
             f"{refused} were refused since its leader began" if refused else "",
-            f"see mesh_tree_unread and mesh_tree_dropped of {node}, and trees.refused in its log: "
+            f"see mesh_tree_unread and mesh_tree_dropped of {node}, or trees.refused and "
+            "trees.dropped in its log: "
             "a neighbour of another release, or somebody else, writes to its topics",
             result=Result.WARNING,
             figures={"refused": refused},

@@ -35,6 +35,7 @@ from mesh.trees.applications import (
     SaidWrongly,
 )
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
+from mesh.trees.links import REFUSED
 from mesh.trees.machine import Size, TreeNode
 from mesh.trees.settings import Settings
 
@@ -62,7 +63,13 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Incarnation:
-    """What lives as long as the worker leads."""
+    """What lives as long as the worker leads.
+
+    Attributes:
+        open: Neighbours whose frames are read.
+        resting: Until when a link rests whose frames could not be read.
+        told: Why frames were dropped, as often as the log has said.
+    """
 
     id: tuple[str, int]
     apps: Applications
@@ -71,6 +78,7 @@ class _Incarnation:
     began_ms: int
     open: dict[str, None] = field(default_factory=dict)
     resting: dict[str, int] = field(default_factory=dict)
+    told: Counter[str] = field(default_factory=Counter)
     has_roles: bool = False
     looked_ms: int = 0
     ticked_ms: int = 0
@@ -184,6 +192,7 @@ class TreeService:
         self.topology = relinked.topology
         now_ms = self._awake(now_ms)
         if self._now is not None:
+            self._now.apps.node.reach(len(relinked.topology.nodes))
             self._now.apps.splits.follow(relinked.topology.nodes)
             self._now.feeds.topology = self._now.writer.topology = relinked.topology
             self._close_links(self._now, relinked.gone, now_ms)
@@ -204,13 +213,9 @@ class TreeService:
     def _begin(self, uuid: str, epoch: int, now_ms: int) -> None:
         number = int.from_bytes(sha256(f"{uuid} {epoch}".encode()).digest()[:8], "big")
         realm = self.topology.nodes[self.node].realm or ""
-        settings = replace(
-            self.settings,
-            collected_bytes_max=self.topology.max_message_bytes,
-            # No way is longer than all nodes.
-            hops_max=max(self.settings.hops_max, len(self.topology.nodes)),
-        )
+        settings = replace(self.settings, collected_bytes_max=self.topology.max_message_bytes)
         tree_node = TreeNode(self.node, uuid, epoch, number, realm, settings)
+        tree_node.reach(len(self.topology.nodes))
         self._now = _Incarnation(
             (uuid, epoch),
             Applications(tree_node, uuid, epoch),
@@ -276,6 +281,7 @@ class TreeService:
             now.looked_ms = now_ms
             now.writer.count_lost()
             now.writer.forget(now.apps.names)
+            _tell_dropped(now)
 
     def _awake(self, now_ms: int) -> int:
         """Return the present moment without the time in which this worker stood still."""
@@ -375,6 +381,15 @@ class TreeService:
         now.feeds.close()
         now.writer.close(patience_s)
         self._now = None
+
+
+def _tell_dropped(now: _Incarnation) -> None:
+    """Say in the log which frames meant nothing here since it was last said, in one line."""
+    counts = Counter(now.apps.node.counts)
+    if dropped := counts - now.told:
+        now.told = counts
+        tell = log.warning if dropped.keys() & REFUSED else log.info
+        tell("trees.dropped", frames=dict(dropped))
 
 
 def _check_size(said: AppSaid, limit: int) -> None:

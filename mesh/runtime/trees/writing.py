@@ -30,6 +30,9 @@ RETRY_MS = 1_000
 WAITING_MAX = 1_000
 """Records that wait for the topic of an application; the oldest are left out beyond that."""
 
+WAITING_BYTES_MAX = 64 << 20
+"""Of all that waits so; an application for which more comes goes without its oldest."""
+
 APPS_AT_ONCE = 200
 """Topics made in one go. After a refusal each is made alone: it may be of one name."""
 
@@ -64,6 +67,7 @@ class TreeWriter:
     _admin: Admin = field(init=False)
     _made: dict[str, None] = field(default_factory=dict)
     _waiting: dict[str, list[bytes]] = field(default_factory=dict)
+    _waiting_bytes: int = 0
     _tried_ms: int | None = None
     _at_once: int = APPS_AT_ONCE
 
@@ -107,8 +111,11 @@ class TreeWriter:
             return
         waiting = self._waiting.setdefault(app, [])
         waiting.append(value)
-        if len(waiting) > WAITING_MAX:
-            del waiting[0]
+        self._waiting_bytes += len(value)
+        while waiting and (
+            len(waiting) > WAITING_MAX or self._waiting_bytes > WAITING_BYTES_MAX
+        ):  # fmt: skip
+            self._waiting_bytes -= len(waiting.pop(0))
             self.lost += 1
 
     def see_to(self, now_ms: int) -> None:
@@ -128,12 +135,17 @@ class TreeWriter:
             self._at_once = min(APPS_AT_ONCE, 2 * self._at_once)
         for app in made or ():
             self._made[app] = None
-            for value in self._waiting.pop(app, ()):
+            for value in self._no_longer_waiting(app):
                 self._tell(app, value)
 
     def _make(self, apps: Sequence[str]) -> Sequence[str]:
         self._admin.create([app_topic(self.topology, self.node, app) for app in apps])
         return apps
+
+    def _no_longer_waiting(self, app: str) -> Sequence[bytes]:
+        waited = self._waiting.pop(app, [])
+        self._waiting_bytes -= sum(map(len, waited))
+        return waited
 
     def forget(self, apps: Collection[str]) -> None:
         """Keep nothing of applications that are none of these any more.
@@ -143,7 +155,7 @@ class TreeWriter:
         for app in [app for app in self._made if app not in apps]:
             del self._made[app]
         for app in [app for app in self._waiting if app not in apps][:-GONE_MAX]:
-            self.lost += len(self._waiting.pop(app))
+            self.lost += len(self._no_longer_waiting(app))
 
     def count_lost(self) -> None:
         """Take note of what brokers did not take."""

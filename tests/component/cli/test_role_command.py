@@ -165,6 +165,16 @@ def test_a_trace_says_why_it_ends_so(run: Run, trees: Chain) -> None:
     assert "0 s" not in routes.out
 
 
+@pytest.mark.parametrize("tree", ["$nodes", "$realms"])
+def test_trees_of_all_nodes_have_no_trace(run: Run, trees: Chain, tree: str) -> None:
+    """Nobody is shown what passes there, so the way would look empty."""
+    _, file = trees
+    traced = run("role", "trace", tree, "node", "-n", "a", "x", "-f", file)
+    assert (traced.code, traced.out) == (2, "")
+    assert "`mesh role send` says who answers" in traced.err
+    assert run("role", "send", "$nodes", "node", "-n", "a", "-f", file).code == 0
+
+
 def test_a_trace_says_whom_it_cannot_watch(run: Run, trees: Chain) -> None:
     mesh, file = trees
     hosted(mesh)

@@ -8,7 +8,9 @@ import pytest
 
 from mesh.client.roles import Roles
 from mesh.errors import RoleRefusedError, SubjectError
-from mesh.model.tree_frames import ReplyKind
+from mesh.model.tree_apps import RoutesAsked
+from mesh.model.tree_frames import Cause, ReplyKind
+from mesh.model.trees import Address, tree_id
 from mesh.testing.memory import InMemoryMesh
 from mesh.transport.port import TopicPartition
 
@@ -105,3 +107,43 @@ def test_who_missed_what_it_was_told_lives_anew(mesh: InMemoryMesh, roles: Roles
         assert b"here" in [one.payload for one in call.wait()]
     assert first not in roles.held.values()
     assert len(roles.held) == 1
+
+
+def test_a_call_of_which_the_node_says_nothing_more_ends_with_a_null(
+    mesh: InMemoryMesh, roles: Roles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tells its end was lost: each such call was kept for as long as the application lived."""
+    monkeypatch.setattr("mesh.client.roles.ENDED_MS", 5_000)
+    roles.add("t", "silent")
+    mesh.pass_time(0.5)
+    call = roles.send("t", "silent", b"?", timeout_s=1)
+    with pytest.raises(TimeoutError):
+        call.wait()
+    assert roles._reader is not None
+    roles._reader.unassign([TopicPartition("mesh.a.app.desk", 0)])
+    mesh.pass_time(1)
+    roles.step()
+    assert not call.is_done
+    mesh.pass_time(4)
+    roles.step()
+    assert not roles._calls
+    [last] = call.wait()
+    assert (last.kind, last.cause, last.is_last) == (ReplyKind.NULL, Cause.SWEPT, True)
+
+
+def test_routes_are_told_whole_and_nothing_is_kept_of_those_that_come_too_late(
+    mesh: InMemoryMesh, roles: Roles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mesh.trees.known_routes.ROUTES_MAX", 2)
+    others = [mesh.client("a").roles(f"one-{number}").open() for number in range(4)]
+    for one in (roles, *others):
+        one.add("t", "shared")
+    told = roles.routes("t", "shared")
+    assert (len(told.routes), told.has_more) == (5, False)
+    roles.say(RoutesAsked("desk", "too-late", Address(tree_id("t"), "shared")))
+    mesh.pass_time(1)
+    while roles.step():
+        pass
+    assert not roles._asked_routes
+    for one in others:
+        one.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from mesh.client.role_messages import Call
 from mesh.client.roles import Roles
@@ -12,6 +13,7 @@ from mesh.client.watching import Passing, Verdict
 from mesh.codec.tree_events import encode_event
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import RoleRefusedError, SubjectError
+from mesh.model.effects import Relinked
 from mesh.model.tree_apps import (
     Answered,
     ColourChanged,
@@ -665,3 +667,54 @@ def test_everybody_can_be_asked_and_so_can_a_tree(mesh: Mesh, application: Open)
     assert sender.nodes("desk-8") == []
     with pytest.raises(RoleRefusedError, match="RESERVED"):
         host.add("$nodes", "node")
+
+
+def test_the_log_says_which_frames_meant_nothing(mesh: Mesh, application: Open) -> None:
+    """One line for all of a second, beside the metrics. Spec: tree_layer 12."""
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "pricing")
+    live(mesh, 3, host, sender)
+    topic = next(one for one in mesh.world.kafka.values() if "mesh.b.to.c.t" in one.topics)
+    reader = topic.reader("look")
+    place = TopicPartition("mesh.b.to.c.t", 0)
+    reader.assign({place: topic.admin().ends([place])[place] - 1})
+    [last] = reader.read(0, 10)
+    with capture_logs() as lines:
+        topic.writer("stranger").produce("mesh.b.to.c.t", last.value(), last.key(), 0)
+        live(mesh, 3, host, sender)
+    dropped = [one for one in lines if one["event"] == "trees.dropped"]
+    assert [one["frames"] for one in dropped] == [{"frames read twice": 1}]
+    assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
+
+
+def test_a_mesh_that_grows_has_longer_ways(mesh: Mesh) -> None:
+    """Frames may cross as many links as there are nodes now, not when the node began."""
+    live(mesh, 1)
+    service = mesh.world.workers["a"].tree_service
+    assert service is not None
+    assert service.applications is not None
+    nodes = {f"n{number}": {"kafka": "left"} for number in range(100)}
+    larger = topology_from_mapping({**CHAIN, "nodes": {**CHAIN["nodes"], **nodes}})  # type: ignore[dict-item]
+    service.relink(Relinked(larger, (), ()), mesh.now_ms())
+    assert service.applications.node._node.settings.hops_max == 103
+
+
+def test_what_waits_for_a_topic_that_cannot_be_made_has_an_end(
+    mesh: Mesh, application: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by number alone: a thousand of the largest messages are a gigabyte."""
+    monkeypatch.setattr("mesh.runtime.trees.writing.WAITING_BYTES_MAX", 5_000)
+    sender = application("a")
+    mesh.world.kafka["left"].refused["mesh.a.app.bad"] = "policy"
+    writer = mesh.world.kafka["left"].writer("stranger")
+    writer.produce("mesh.a.roles", b"{}", b"bad desk-7 pricing", 0)
+    live(mesh, 3, sender)
+    for _ in range(20):
+        sender.send("desk-7", "pricing", bytes(1_000), one_way=True)
+    live(mesh, 3, sender)
+    service = mesh.world.workers["a"].tree_service
+    assert service is not None
+    assert service._now is not None
+    written = service._now.writer
+    assert sum(map(len, written._waiting["bad"])) == written._waiting_bytes <= 5_000
+    assert written.lost >= 15

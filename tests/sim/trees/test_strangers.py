@@ -46,7 +46,7 @@ from tests.sim.trees.scenes import (
 from tests.sim.trees.world import World, address
 
 HUGE = (1 << 47) + 5
-"""A sequence number that no host comes to, and that can be read."""
+"""A seq that no host comes to, and that can be read."""
 
 PLACE = address("t", "r")
 

@@ -107,6 +107,7 @@ EVENTS: list[AppTold] = [
                                                                   RouteReason.MOVED, 1_500)),
         ("tk2",), "5-00",
     ),
+    RoutesTold("me", "c1", PLACE, False, (), (), "", has_more=True),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from mesh.codec.tree_events import encode_event
 from mesh.model.tree_apps import (
     Answered,
     AnswerGiven,
@@ -18,6 +19,8 @@ from mesh.model.tree_apps import (
     RoleSaid,
     RoleTaken,
     RoleWish,
+    RoutesAsked,
+    RoutesTold,
     SendWanted,
     Served,
 )
@@ -34,6 +37,7 @@ from mesh.trees.applications import (
     WriteRole,
 )
 from mesh.trees.inputs import Ticked
+from mesh.trees.known_routes import ROUTES_MAX
 from mesh.trees.machine import TreeNode
 from mesh.trees.publishing import AHEAD_MAX
 from mesh.trees.settings import Settings
@@ -380,3 +384,36 @@ def test_what_is_said_before_wishes_are_known_does_not_grow_without_end(
     effects = apps.step(RolesCaughtUp(), 10)
     assert len([one for one in told(effects) if isinstance(one, Answered)]) == 5
     assert not apps._early
+
+
+def test_what_is_known_of_many_routes_is_told_in_records_that_fit() -> None:
+    """Of ten thousand instances one record would have been too large: who asked heard nothing."""
+    apps = served()
+    many = 2 * ROUTES_MAX + 1
+    keys = [RoleKey(f"app-{number}", "desk", "pricing") for number in range(many)]
+    apps.step(RolesRead([RoleSaid(key, WISH) for key in keys]), 0)
+    parts = told(apps.step(RoutesAsked("app-0", "c", PLACE), 1), "app-0")
+    assert all(isinstance(one, RoutesTold) for one in parts)
+    sizes = [(len(one.routes), one.has_more) for one in parts if isinstance(one, RoutesTold)]
+    assert sizes == [(ROUTES_MAX, True), (ROUTES_MAX, True), (1, False)]
+    assert all(len(encode_event(one, 1)) < 100_000 for one in parts)  # type: ignore[arg-type]
+    [nothing] = told(apps.step(RoutesAsked("app-0", "c", PLACE._replace(role="x")), 1), "app-0")
+    assert isinstance(nothing, RoutesTold)
+    assert not nothing.has_more
+
+
+def test_protocols_of_an_application_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stays open for as long as it lives: made-up ones would fill the memory."""
+    monkeypatch.setattr("mesh.trees.applications.PORTS_MAX", 3)
+    apps = served()
+    heard = [
+        one
+        for number in range(10)
+        for one in told(
+            apps.step(RolesRead([RoleSaid(KEY, RoleWish(PLACE, protocol=f"v{number}"))]), number)
+        )
+    ]
+    assert [type(one) for one in heard].count(RoleTaken) == 2  # and "" is open from the start
+    assert {one.code for one in heard if isinstance(one, Refused)} == {"TOO_MANY_PROTOCOLS"}
+    assert len(apps.node._node.ports["app"]) == 3
+    assert kinds(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 20)) == [RoleTaken]
