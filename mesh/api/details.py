@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,10 +16,12 @@ from mesh.api.items import (
 from mesh.api.live import Still
 from mesh.core.reach import tree_from
 from mesh.core.walks import Graph
+from mesh.model.control import Stage
 from mesh.model.queues import Attraction
 from mesh.model.reasons import Reason, sentence
 from mesh.model.subject import overlap
 from mesh.model.topology import Topology
+from mesh.operate.audit_trail import Summed
 from mesh.operate.audit_wall import wall_of
 from mesh.operate.documents.audit import audit_document, proof_document
 from mesh.operate.documents.status import parts_of
@@ -69,8 +71,17 @@ def mesh_document(still: Still, at_ms: int | None) -> dict[str, Any]:
             "crossed_since_ms": trail.crossed.since_ms(seen.at_ms),
             "states_since_ms": still.watch.history.since_ms,
             "audit_since_ms": min(trail.heard) * MINUTE_MS if trail.heard else None,
+            "topology_since_ms": _in_force_since(still),
         },
     }
+
+
+def _in_force_since(still: Still) -> int | None:
+    """Return when the last change of the topology came into force; None if none is on record."""
+    change = still.seen.view.change
+    if change is None or change.stage is not Stage.RUN:
+        return None
+    return still.seen.view.change_ms if change.number == still.seen.in_force.number else None
 
 
 def node_document(still: Still, node: str, at_ms: int | None) -> dict[str, Any]:
@@ -216,8 +227,12 @@ def _sentence(still: Still, reason: str, source: str, target: str) -> str:
 def audit_now(still: Still, at_ms: int | None) -> dict[str, Any]:
     """Return what `mesh audit report` prints but its lists, and how far all is proven."""
     trail = still.watch.trail
-    told = audit_document(trail.audited(at_ms), still.seen.at_ms)
+    told = audit_document(trail.audited(at_ms), still.seen.at_ms if at_ms is None else at_ms)
     del told["findings"], told["certificates"]
+    if at_ms is not None:
+        told |= {"uncertified": None, "waiting": []}  # what waited then nobody wrote
+    else:
+        _add_summed(told["counts"], list(trail.summed.values()))
     return {
         **told,
         "proof": proof_document(proof_of(trail, still.seen.at_ms, at_ms)),
@@ -225,6 +240,15 @@ def audit_now(still: Still, at_ms: int | None) -> dict[str, Any]:
         "batch": trail.status.get("batch"),
         "endpoints": trail.status.get("endpoints", []),
     }
+
+
+def _add_summed(counts: dict[str, Any], summed: Sequence[Summed]) -> None:
+    """Count certificates too that are not kept one by one: all of them are equal."""
+    for one in summed:
+        counts["certificates"] += one.certificates
+        counts["equal"] += one.certificates
+        counts["expected"] += one.expected
+        counts["delivered"] += one.delivered
 
 
 def wall_document(still: Still, minutes: int, at_ms: int | None) -> dict[str, Any]:

@@ -70,9 +70,13 @@ class Feed:
                 position = number
             await news.wait()
 
-    def ping(self) -> ServerSentEvent:
-        """Return what says that the feed lives: an event, for browsers hide comments from pages."""
-        return ServerSentEvent(data="{}", event="ping")
+    def ping(self, idle_s: float) -> ServerSentEvent:
+        """Return what says that the feed lives: an event, for browsers hide comments from pages.
+
+        Args:
+            idle_s: For how long nobody has looked at the mesh: a feed may outlive that.
+        """
+        return ServerSentEvent(data=dumps({"idle_s": round(max(0.0, idle_s), 1)}), event="ping")
 
     def _position(self, last_id: str) -> int | None:
         run, _, number = last_id.partition("-")

@@ -6,14 +6,15 @@ Each function returns (key, item) pairs, sorted by their keys, for `mesh.api.lis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mesh.api.live import Still, rounded
 from mesh.model.queues import Attraction
 from mesh.model.subject import overlap
 from mesh.operate.advice import advice_for, commands_for
-from mesh.operate.audit_trail import Said
+from mesh.operate.audit_trail import Said, Summed
+from mesh.operate.auditing import is_unsure
 from mesh.operate.dead_letters import check_queue, read_letters
 from mesh.operate.documents.interest import interest_document
 from mesh.operate.documents.links import links_document
@@ -46,7 +47,7 @@ def node_items(still: Still, at_ms: int | None) -> Items:
         taken = still.watch.traffic.taken.get(name)
         more: dict[str, Any] = {
             "place": {"x": x, "y": y},
-            "published": _rates(still, taken, at_ms),
+            "published": _rates(still, name, taken, at_ms),
         }
         if at_ms is not None:
             row = {
@@ -73,7 +74,8 @@ def link_items(still: Still, at_ms: int | None) -> Items:
             row = {key: row[key] for key in ("link", "zone", "kind")} | {"state": state}
             more |= crossed_then(still, source, target, at_ms)
         else:
-            more["per_s"] = _rates(still, still.watch.traffic.links.get((source, target)), None)
+            flow = still.watch.traffic.links.get((source, target))
+            more["per_s"] = _rates(still, source, flow, None)
             more["since_ms"] = still.watch.history.began_ms(row["link"])
         found.append((row["link"], {**row, **more}))
     return sorted(found, key=lambda pair: pair[0])
@@ -89,7 +91,7 @@ def crossed_then(still: Still, source: str, target: str, at_ms: int) -> dict[str
     told = still.watch.trail.crossed.at(f"{source}->{target}", home, at_ms)
     if told is None:
         flow = still.watch.traffic.links.get((source, target))
-        rates = _rates(still, flow, at_ms)
+        rates = _rates(still, source, flow, at_ms)
         return {"per_s": rates, "over_s": None if rates is None else 60, "crossed": None}
     counts = asdict(told)
     over_s = counts.pop("over_s")
@@ -125,6 +127,7 @@ def endpoint_items(still: Still, node: str = "", at_ms: int | None = None) -> It
     """
     nodes = [name for name in still.seen.topology.nodes if not node or name == node]
     said = _certificates_by_endpoint(still, at_ms)
+    summed = still.watch.trail.summed if at_ms is None else {}
     ended = {} if at_ms is None else _ended(still, at_ms)
     found: dict[str, dict[str, Any]] = {}
     for name in nodes:
@@ -140,9 +143,9 @@ def endpoint_items(still: Still, node: str = "", at_ms: int | None = None) -> It
                     "class": str(one.subscription.message_class),
                     "subscriptions": [],
                     "delivered": _rates(
-                        still, still.watch.traffic.delivered.get((name, one.endpoint)), at_ms
+                        still, name, still.watch.traffic.delivered.get((name, one.endpoint)), at_ms
                     ),
-                    "certified": _certified(said.get(full, ())),
+                    "certified": _certified(said.get(full, ()), summed.get(full)),
                 },
             )
             item["subscriptions"].append(
@@ -163,11 +166,15 @@ def _certificates_by_endpoint(still: Still, at_ms: int | None) -> Mapping[str, S
     return found
 
 
-def _certified(said: Sequence[Said]) -> dict[str, Any]:
+def _certified(said: Sequence[Said], summed: Summed | None) -> dict[str, Any]:
+    """Return how many certificates there are, and how many of them prove that all came."""
+    before = summed or Summed()
+    equal = [one for one in said if one.entry.get("equal") and not is_unsure(one.entry)]
+    last_ms = max((one.last_ms for one in said), default=before.last_ms)
     return {
-        "certificates": len(said),
-        "equal": sum(bool(one.entry.get("equal")) for one in said),
-        "last_ms": max((one.last_ms for one in said), default=None),
+        "certificates": before.certificates + len(said),
+        "equal": before.certificates + len(equal),
+        "last_ms": last_ms or None,
     }
 
 
@@ -226,12 +233,38 @@ def _ended(still: Still, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]
     return ended_since(topology, kafka, at_ms)
 
 
-def finding_items(still: Still, kind: str, at_ms: int | None) -> Items:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What of the auditor's words is asked for.
+
+    Attributes:
+        endpoint: `node/name`; empty for all.
+        from_ms, to_ms: Only what speaks for any of this time; None has no limit.
+        at_ms: As it stood at this moment; None is now.
+    """
+
+    endpoint: str = ""
+    from_ms: int | None = None
+    to_ms: int | None = None
+    at_ms: int | None = None
+
+    def takes(self, said: Said) -> bool:
+        """Say whether something is asked for."""
+        first_ms, last_ms = said.time
+        return (
+            said.holds_at(self.at_ms)
+            and (not self.endpoint or said.entry.get("endpoint") == self.endpoint)
+            and (self.from_ms is None or last_ms >= self.from_ms)
+            and (self.to_ms is None or first_ms <= self.to_ms)
+        )
+
+
+def finding_items(still: Still, kind: str, wanted: Wanted) -> Items:
     """Return findings, the newest first."""
     found = [
         (f"{(1 << 45) - said.first_ms:015d} {said.key}", _finding(said))
         for said in list(still.watch.trail.findings.values())
-        if said.holds_at(at_ms) and (not kind or said.entry.get("kind") == kind)
+        if wanted.takes(said) and (not kind or said.entry.get("kind") == kind)
     ]
     return sorted(found, key=lambda pair: pair[0])
 
@@ -248,24 +281,24 @@ def _finding(said: Said) -> Mapping[str, Any]:
     }
 
 
-def certificate_items(
-    still: Still, endpoint: str, from_ms: int | None, to_ms: int | None, at_ms: int | None
-) -> Items:
-    """Return certificates, by source, block and endpoint, issued in a time."""
+def certificate_items(still: Still, wanted: Wanted) -> Items:
+    """Return certificates, by source, block and endpoint."""
     found = [
         (said.key, {**said.entry, "issued_ms": said.last_ms})
         for said in list(still.watch.trail.certificates.values())
-        if said.holds_at(at_ms)
-        and (not endpoint or said.entry.get("endpoint") == endpoint)
-        and (from_ms is None or said.last_ms >= from_ms)
-        and (to_ms is None or said.last_ms <= to_ms)
+        if wanted.takes(said)
     ]
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _rates(still: Still, flow: Flow | None, at_ms: int | None) -> dict[str, Any] | None:
-    """Return messages per second by class; None if they are not on record."""
+def _rates(still: Still, node: str, flow: Flow | None, at_ms: int | None) -> dict[str, Any] | None:
+    """Return messages per second by class, as a node counts them.
+
+    None if they are not on record, or its Kafka cluster does not answer now.
+    """
     if at_ms is not None and not still.watch.traffic.is_on_record(at_ms):
+        return None
+    if at_ms is None and still.seen.topology.nodes[node].kafka in still.seen.faults:
         return None
     if flow is None:
         return {"guaranteed": 0.0, "direct": 0.0}

@@ -136,6 +136,8 @@ class Live:
             self.begun.set()
         except MeshError as error:
             log.warning("look.failed", why=" ".join(str(error).split()))
+        except Exception:  # whatever it is, the next look may see more
+            log.exception("look.failed")
         self._looked_s = self._now_s()
 
     def _run(self) -> None:
@@ -159,11 +161,15 @@ class Live:
 def state_of(still: Still) -> dict[str, Any]:
     """Return what viewers follow, small: the rest is asked for when somebody looks at it."""
     seen, traffic, trail = still.seen, still.watch.traffic, still.watch.trail
-    links: dict[str, tuple[str, float, float]] = {}
+    links: dict[str, tuple[str, float | None, float | None, int, str]] = {}
     for one in seen.flows:
         flow = traffic.links.get((one.source, one.target))
-        guaranteed, direct = flow.rates if flow is not None else (0.0, 0.0)
-        links[f"{one.source}->{one.target}"] = (one.state, rounded(guaranteed), rounded(direct))
+        rates: tuple[float | None, float | None] = (0.0, 0.0)
+        if seen.topology.nodes[one.source].kafka in seen.faults:
+            rates = (None, None)
+        elif flow is not None:
+            rates = (rounded(flow.rates[0]), rounded(flow.rates[1]))
+        links[f"{one.source}->{one.target}"] = (one.state, *rates, one.wanted, one.reason)
     return {
         "version": seen.in_force.number,
         "nodes": {one.node: (one.state, one.subscriptions) for one in seen.nodes},
@@ -172,6 +178,7 @@ def state_of(still: Still) -> dict[str, Any]:
         "parts": parts_of(seen.view, seen.nodes),
         "proof": proof_document(proof_of(trail, seen.at_ms)),
         "audit": trail.version,
+        "findings": trail.findings_version,
     }
 
 

@@ -13,7 +13,7 @@ from mesh.api import details, items
 from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
 from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, RoleList, answer, page_of
-from mesh.api.live import Live
+from mesh.api.live import Live, Still
 from mesh.api.problems import RESPONSES, RefusedError
 from mesh.api.questions import check_link, explained, planned, routed, traced
 from mesh.config.nearest import check_node, nearest
@@ -35,6 +35,9 @@ At = Annotated[
 Cursor = Annotated[str, Query(max_length=2_000, description="`next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 NodeName = Annotated[str, Query(max_length=64, description="Only of this node.")]
+EndpointName = Annotated[str, Query(max_length=200, description="Only of `node/name`.")]
+From = Annotated[str, Query(alias="from", max_length=64, description="Only of since then.")]
+To = Annotated[str, Query(max_length=64, description="Only of until then.")]
 
 
 def routes_of(live: Live, feed: Feed) -> APIRouter:
@@ -68,13 +71,14 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
     ) -> Response:
         """Follow changes (server-sent events): `here` at once, then `change`; or `reset`.
 
-        On a mesh at rest `ping` comes every `ping_s` seconds, as `here` and `reset` say.
+        `ping` comes every `ping_s` seconds, as `here` and `reset` say, with how long ago this
+        server looked at the mesh last (`idle_s`).
         """
         last_id = request.headers.get("last-event-id", after)[:64]
         return EventSourceResponse(
             feed.follow(last_id),
             ping=PING_S,
-            ping_message_factory=feed.ping,
+            ping_message_factory=lambda: feed.ping(live.idle_s),
             headers={"Cache-Control": "no-store"},
         )
 
@@ -94,6 +98,15 @@ def only_known_parameters(request: Request) -> None:
         if name not in known:
             shown = name[:80]
             raise wrong_input(shown, f"is no parameter of this path{nearest(shown, known)}")
+
+
+def _wanted(still: Still, endpoint: str, from_: str, to: str, at: str) -> items.Wanted:
+    return items.Wanted(
+        endpoint=endpoint,
+        from_ms=still.moment(from_, "from"),
+        to_ms=still.moment(to, "to"),
+        at_ms=still.moment(at),
+    )
 
 
 def _listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
@@ -190,29 +203,32 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
     def findings(
         request: Request,
         kind: Annotated[str, Query(max_length=64, description="Only of this kind.")] = "",
+        endpoint: EndpointName = "",
+        from_: From = "",
+        to: To = "",
         at: At = "",
         cursor: Cursor = "",
         limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """What the auditor found and did not take back, the newest first."""
         still = live.still
-        return _listed(request, items.finding_items(still, kind, still.moment(at)), cursor, limit)
+        wanted = _wanted(still, endpoint, from_, to, at)
+        return _listed(request, items.finding_items(still, kind, wanted), cursor, limit)
 
     @router.get("/certificates", response_model=ItemList)
     def certificates(
         request: Request,
-        from_: Annotated[str, Query(alias="from", max_length=64)] = "",
-        to: Annotated[str, Query(max_length=64)] = "",
-        endpoint: Annotated[str, Query(max_length=200)] = "",
+        endpoint: EndpointName = "",
+        from_: From = "",
+        to: To = "",
         at: At = "",
         cursor: Cursor = "",
         limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
-        """Certificates issued in a time."""
+        """Certificates that speak for a time; one that names none, for when it was issued."""
         still = live.still
-        begin, end = still.moment(from_, "from"), still.moment(to, "to")
-        found = items.certificate_items(still, endpoint, begin, end, still.moment(at))
-        return _listed(request, found, cursor, limit)
+        wanted = _wanted(still, endpoint, from_, to, at)
+        return _listed(request, items.certificate_items(still, wanted), cursor, limit)
 
     @router.get("/roles", response_model=RoleList)
     def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:

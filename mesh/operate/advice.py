@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from shlex import quote
 
 from mesh.operate.audit_entries import Entry
+
+_MESSAGE = re.compile(r"[^\s/]+/\d+(/\d+)?/\d+(-\d+)?", re.ASCII)
 
 WITHOUT_ADVICE = "See docs/audit.md for what this rests on."
 """For findings of an auditor that gives none."""
@@ -22,7 +25,7 @@ def commands_for(finding: Entry) -> list[str]:
     found: list[str] = []
     if isinstance(finding.get("id"), str):
         found.append(f"mesh audit explain {quote(str(finding['id']))}")
-    if isinstance(ids, list) and ids and "/" in str(ids[0]):
+    if isinstance(ids, list) and ids and _MESSAGE.fullmatch(str(ids[0])):
         found.append(f"mesh trace {quote(first_id(str(ids[0])))}")
     if isinstance(link, str) and link:
         found.append("mesh links")

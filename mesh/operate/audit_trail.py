@@ -7,18 +7,21 @@ sure to be there. `AuditTrail.heard` therefore tells which minutes are on record
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.audit_entries import Entry, entry_of
-from mesh.operate.auditing import Audited
-from mesh.operate.link_record import LinkRecord
-from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT
+from mesh.operate.auditing import FRESH_S, Audited, is_unsure
+from mesh.operate.link_record import HOUR_MS, HOURS_KEPT, LinkRecord
+from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT, Minutes
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+SPARE_MAX = 5_000
+"""What was taken back, or says only that all was well, is kept one by one up to so many."""
 
 TABLES = ("findings", "certificates", "hours", "links", "status", "minutes", "link-hours")
 
@@ -40,6 +43,23 @@ class Said:
     last_ms: int
     ended_ms: int | None = None
 
+    @property
+    def time(self) -> tuple[int, int]:
+        """The first and last moment that it speaks for: its own word, else when it was said."""
+        first, last = self.entry.get("first_ms"), self.entry.get("last_ms")
+        if isinstance(first, (int, float)) and isinstance(last, (int, float)):
+            return int(first), int(last)
+        return self.last_ms, self.last_ms
+
+    def is_spare(self, table: str, now_ms: int) -> bool:
+        """Say whether nothing changes but numbers if it is kept no longer."""
+        if table == "hours":
+            return self.last_ms < now_ms - HOURS_KEPT * HOUR_MS
+        if table == "findings":
+            return self.ended_ms is not None
+        is_well = bool(self.entry.get("equal")) and not is_unsure(self.entry)
+        return self.ended_ms is not None or (is_well and not self.entry.get("partial"))
+
     def holds_at(self, at_ms: int | None) -> bool:
         """Say whether it was said by a moment, and not taken back; None is now."""
         if at_ms is None:
@@ -47,12 +67,44 @@ class Said:
         return self.first_ms <= at_ms and (self.ended_ms is None or self.ended_ms > at_ms)
 
 
+@dataclass(slots=True)
+class Summed:
+    """Equal certificates of closed blocks of one endpoint that are not kept one by one.
+
+    Attributes:
+        certificates, expected, delivered: What they come to.
+        last_ms: When the newest of them was issued.
+        minutes: How many speak for each minute of the last day.
+    """
+
+    certificates: int = 0
+    expected: int = 0
+    delivered: int = 0
+    last_ms: int = 0
+    minutes: Minutes = field(default_factory=Minutes)
+
+    def take(self, said: Said) -> None:
+        """Count one more."""
+        self.certificates += 1
+        self.expected += int(said.entry.get("expected") or 0)
+        self.delivered += int(said.entry.get("delivered") or 0)
+        self.last_ms = max(self.last_ms, said.last_ms)
+        first_ms, last_ms = said.time
+        first = max(first_ms // MINUTE_MS, last_ms // MINUTE_MS - MINUTES_KEPT)
+        for minute in range(first, last_ms // MINUTE_MS + 1):
+            self.minutes.add(minute * MINUTE_MS, 1)
+
+
 class AuditTrail:
     """Follows findings, certificates, status, and what crossed links.
 
+    A mesh may have a certificate a second and more. Those that say no more than that all was well
+    are summed up, but for the newest: whoever looks on for weeks keeps no more than on day one.
+
     Attributes:
-        findings, certificates: By key, oldest first; those taken back too.
-        hours: What certificates of closed blocks come to, by key.
+        findings, certificates: By key, oldest first; the newest of those taken back too.
+        summed: By endpoint, equal certificates that are no longer among these.
+        hours: What certificates of closed blocks come to, by key; of thirty days.
         links: What was counted on each direction of a link (`tk1->ny1`), the newest.
         crossed: What crossed links in the past.
         status: The newest, or empty.
@@ -60,6 +112,7 @@ class AuditTrail:
         has_topics: Whether it ever wrote here.
         fault: Why the last look failed, or empty.
         version: Rises with every change of findings and certificates.
+        findings_version: Rises with every change of findings.
     """
 
     def __init__(
@@ -74,14 +127,16 @@ class AuditTrail:
         """
         self.findings: dict[str, Said] = {}
         self.certificates: dict[str, Said] = {}
+        self.summed: dict[str, Summed] = {}
         self.hours: dict[str, Said] = {}
+        self._room = {"findings": SPARE_MAX, "certificates": SPARE_MAX, "hours": SPARE_MAX}
         self.links: dict[str, Entry] = {}
         self.crossed = LinkRecord()
         self.status: Mapping[str, Any] = {}
         self.heard: dict[int, None] = {}
         self.has_topics = False
         self.fault = ""
-        self.version = 0
+        self.version = self.findings_version = 0
         names = TopicNames(topology.prefix)
         self._tables = {names.audit(table): table for table in TABLES}
         self._follower: Follower | None = None
@@ -105,12 +160,18 @@ class AuditTrail:
             self.fault = "" if asks_brokers else self.fault
 
     def audited(self, at_ms: int | None = None) -> Audited:
-        """Return what the auditor has found: by now, or by a moment gone by."""
+        """Return what the auditor has found: by now, or by a moment gone by.
+
+        How far it was then, and what waited, is not on record.
+        """
+        status = self.status
+        if at_ms is not None and status:
+            status = {"at_ms": at_ms, "endpoints": status.get("endpoints", [])}
         return Audited(
             findings=_held(self.findings, at_ms),
             certificates=_held(self.certificates, at_ms),
             has_topics=self.has_topics,
-            status=self.status,
+            status=status,
             hours=_held(self.hours, at_ms),
         )
 
@@ -129,7 +190,7 @@ class AuditTrail:
         if value is None:
             if key in rows and table in ("findings", "certificates", "hours"):
                 rows[key] = replace(rows[key], ended_ms=at_ms)
-                self.version += 1
+                self._count(table)
             return
         entry = entry_of(table, value)
         if entry is None:
@@ -146,7 +207,27 @@ class AuditTrail:
         before = rows.pop(key, None)
         first_ms = at_ms if before is None or before.ended_ms is not None else before.first_ms
         rows[key] = Said(key=key, entry=entry, first_ms=first_ms, last_ms=at_ms)
+        self._count(table)
+        if len(rows) > self._room[table]:
+            self._forget(table, rows, at_ms)
+
+    def _forget(self, table: str, rows: dict[str, Said], now_ms: int) -> None:
+        """Keep the newest of those that could be spared."""
+        spare = [said for said in rows.values() if said.is_spare(table, now_ms)]
+        for said in spare[: max(0, len(spare) - SPARE_MAX)]:
+            del rows[said.key]
+            if table == "certificates" and said.ended_ms is None:
+                self.summed.setdefault(str(said.entry.get("endpoint")), Summed()).take(said)
+        self._room[table] = len(rows) + SPARE_MAX // 10
+
+    def _count(self, table: str) -> None:
         self.version += 1
+        self.findings_version += table == "findings"
+
+    def was_heard(self, at_ms: int) -> bool:
+        """Say whether the auditor spoke at a moment gone by, or shortly before."""
+        minutes = (at_ms // MINUTE_MS, (at_ms - int(FRESH_S * 1000)) // MINUTE_MS)
+        return any(one in self.heard for one in minutes) or self.crossed.is_any_read(at_ms)
 
     def _hear(self, at_ms: int) -> None:
         minute = at_ms // MINUTE_MS

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mesh.operate.audit_entries import Entry
 from mesh.operate.audit_trail import AuditTrail, Said
 from mesh.operate.auditing import NEWS, is_unsure
 from mesh.operate.minutes import MINUTE_MS
@@ -81,6 +82,10 @@ def wall_of(
             kind = Cell.EQUAL if said.entry.get("equal") else Cell.NOT_EQUAL
             kind = Cell.UNPROVEN if is_unsure(said.entry) else kind
             _mark(found, str(said.entry.get("endpoint")), kind, _span(said), first, last)
+    for name, summed in list(trail.summed.items()):
+        for minute in range(first, last + 1):
+            if summed.minutes.of(minute):
+                _mark(found, name, Cell.EQUAL, (minute, minute), first, last)
     for said in list(trail.findings.values()):
         name, kind_of = said.entry.get("endpoint"), str(said.entry.get("kind"))
         if name and said.holds_at(end_ms) and (kind_of not in NEWS or kind_of == "unproven"):
@@ -88,7 +93,8 @@ def wall_of(
             _mark(found, str(name), kind, _span(said), first, last)
     proven = _proven(trail)
     for name, since in _waiting(trail, last, list(found)):
-        proven[name] = min(proven.get(name, since - 1), since - 1)
+        if name in proven:  # who was never certified gets nothing by waiting
+            proven[name] = min(proven[name], since - 1)
         cells = found.setdefault(name, {})
         for minute in range(max(first, since), last + 1):
             # Nobody knows since when what was never certified waits: not in quiet minutes.
@@ -126,11 +132,9 @@ def _proven(trail: AuditTrail) -> dict[str, int]:
 
 
 def _span(said: Said) -> tuple[int, int]:
-    """Return the minutes that something speaks for: its own word, else when it was said."""
-    first, last = said.entry.get("first_ms"), said.entry.get("last_ms")
-    if isinstance(first, (int, float)) and isinstance(last, (int, float)):
-        return int(first) // MINUTE_MS, int(last) // MINUTE_MS
-    return said.last_ms // MINUTE_MS, said.last_ms // MINUTE_MS
+    """Return the minutes that something speaks for."""
+    first_ms, last_ms = said.time
+    return first_ms // MINUTE_MS, last_ms // MINUTE_MS
 
 
 EVERY = "*"
@@ -145,28 +149,54 @@ def _waiting(trail: AuditTrail, last: int, names: Sequence[str]) -> Iterator[tup
     """
     at_ms = trail.status.get("at_ms")
     now = int(at_ms) // MINUTE_MS if isinstance(at_ms, (int, float)) else last
-    newest = _certified_until(trail)
-    waiting = trail.status.get("waiting")
-    for one in waiting if isinstance(waiting, list) else []:
+    until = _certified_until(trail)
+    told = trail.status.get("waiting")
+    waiting = told if isinstance(told, list) else []
+    for one in waiting:
         source, endpoint = str(one.get("source")), str(one.get("endpoint"))
         for name in names if endpoint == EVERY else [endpoint]:
-            # Blocks of a source are judged for all endpoints in one go.
-            since = newest.get((source, name), newest.get((source, ""), 0))
-            yield name, min(since, now)
+            yield name, min(_since(until.get(source, {}), name, _block(one)), now)
+    if _number(trail.status.get("uncertified")) > len(waiting):
+        for name in names:  # not all that waits is spelled out
+            certified = [moment for of in until.values() for moment in of.get(name, {}).values()]
+            yield name, min(max(certified, default=0), now)
     sources, positions = trail.audited().sources().values(), trail.status.get("positions")
     if any(one.get("unread") for one in sources):
         since = now if positions else 0
         yield from ((name, since) for name in names)
 
 
-def _certified_until(trail: AuditTrail) -> Mapping[tuple[str, str], int]:
-    """Return the minute after the newest certificate, by source and endpoint, "" for any."""
-    found: dict[tuple[str, str], int] = {}
+Until = Mapping[str, Mapping[int, int]]
+"""By endpoint and block, the minute after the certificate was issued, or after its records."""
+
+
+def _since(until: Until, name: str, block: int) -> int:
+    """Return the minute since when a block of a source can wait for an endpoint; 0 if unknown.
+
+    What is certified of it up to there does not, and what lies in the blocks before waits by a
+    word of its own. That other endpoints are certified in the same block says nothing of this one.
+    """
+    own = [moment for number, moment in until.get(name, {}).items() if number <= block]
+    before = [moment for of in until.values() for number, moment in of.items() if number < block]
+    return max([*own, *before], default=0)
+
+
+def _certified_until(trail: AuditTrail) -> Mapping[str, Until]:
+    """Return for each source up to when its blocks are certified."""
+    found: dict[str, dict[str, dict[int, int]]] = {}
     for said in list(trail.certificates.values()):
-        source, after = str(said.entry.get("source")), _span(said)[1] + 1
-        for key in ((source, str(said.entry.get("endpoint"))), (source, "")):
-            found[key] = max(found.get(key, 0), after)
+        of = found.setdefault(str(said.entry.get("source")), {})
+        blocks = of.setdefault(str(said.entry.get("endpoint")), {})
+        blocks[_block(said.entry)] = max(blocks.get(_block(said.entry), 0), _span(said)[1] + 1)
     return found
+
+
+def _block(entry: Entry) -> int:
+    return int(_number(entry.get("block")))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def _mark(

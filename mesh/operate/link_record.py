@@ -75,6 +75,10 @@ class _Grain:
         read = self._read.get(kafka)
         return read.of(at_ms // self.span_ms) if read is not None else 0
 
+    def is_any_read(self, at_ms: int) -> bool:
+        """Say whether any Kafka cluster was read in the span of a moment."""
+        return any(one.of(at_ms // self.span_ms) for one in list(self._read.values()))
+
     def at(self, link: str, kafka: str, at_ms: int) -> Crossed | None:
         """Return what crossed a link in the span of a moment."""
         minutes = self.minutes_read(kafka, at_ms)
@@ -132,6 +136,10 @@ class LinkRecord:
     def is_read(self, kafka: str, at_ms: int) -> bool:
         """Say whether the auditor had read all of a Kafka cluster at a moment."""
         return any(grain.minutes_read(kafka, at_ms) for grain in self._grains.values())
+
+    def is_any_read(self, at_ms: int) -> bool:
+        """Say whether the auditor read any Kafka cluster at a moment."""
+        return any(grain.is_any_read(at_ms) for grain in self._grains.values())
 
     def since_ms(self, now_ms: int) -> int | None:
         """Return from when on anything is on record, or None."""

@@ -55,7 +55,7 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     """
     audited = trail.audited(at_ms)
     faults = [one for one in audited.findings if str(one.get("kind")) not in NEWS]
-    doubts = tuple(audited.doubts(wall_ms if at_ms is None else _heard_ms(trail.status) or 0))
+    doubts = tuple(audited.doubts(wall_ms if at_ms is None else at_ms))
     heard_ms = _heard_ms(trail.status)
     until_ms = _until_ms(trail) if at_ms is None else None
     unequal = max(
@@ -70,7 +70,9 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
         state, text = ProofState.BLIND, "Audit blind: the auditor is not heard"
     elif faults or unequal or is_split:
         state, text = ProofState.FINDINGS, _wrong(len(faults), unequal, is_split=is_split)
-    elif doubts:
+    elif at_ms is not None and not trail.was_heard(at_ms):
+        state, text = ProofState.BLIND, "Not on record: the auditor was not heard then"
+    elif doubts or (at_ms is None and until_ms is None):
         state, text = ProofState.PARTIAL, "Not all is proven yet"
     else:
         state, text = ProofState.PROVEN, "Proven, no findings"

@@ -7,7 +7,7 @@ export const VIEWS = ["Map", "Interest", "Trace", "Audit", "Findings", "Plan", "
 export function here() {
   const path = location.pathname.slice(root.length).replace(/^\//, "");
   const view = VIEWS.map((name) => name.toLowerCase()).includes(path) ? path : "map";
-  return { view, ...Object.fromEntries(new URLSearchParams(location.search)) };
+  return { ...Object.fromEntries(new URLSearchParams(location.search)), view };
 }
 
 const KEPT = ["at", "embed"]; // from view to view

@@ -1,9 +1,9 @@
 // What is proven, minute by minute, and what was found.
 
 import { adjust, go } from "./address.js";
-import { h, shown } from "./dom.js";
+import { h, setText, shown } from "./dom.js";
 import { clock, count, moment } from "./format.js";
-import { asking } from "./lists.js";
+import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
 
@@ -36,27 +36,40 @@ const CERTIFICATES = [
   { name: "offsets", of: (row) => `${row.from} to ${row.to}`, short: true },
   { name: "expected", of: (row) => count(row.expected), number: true },
   { name: "delivered", of: (row) => count(row.delivered), number: true },
-  { name: "verdict", of: (row) => h("span", { class: `pill ${row.equal ? "ok" : "bad"}` }, verdict(row)), text: verdict },
+  { name: "verdict", of: (row) => h("span", { class: `pill ${{ equal: "ok", "no proof": "warn" }[verdict(row)] ?? "bad"}` }, verdict(row)), text: verdict },
   { name: "said", of: (row) => moment(row.issued_ms, now()), short: true },
 ];
 
+const MINUTES = 60;
+const FEW = 50;
+
 export function audit(state) {
-  const minutes = 60;
-  let timer = 0;
+  const chosen = cellOf(state);
+  const at = store.at;
   const read = asking(async () => {
-    const [wall, standing, found] = await Promise.all([
-      ask("audit/wall", { minutes, at: store.at }), ask("audit", { at: store.at }), askAll("findings", { at: store.at }),
+    const [wall, standing, found, certificates] = await Promise.all([
+      ask("audit/wall", { minutes: MINUTES, at }), ask("audit", { at }),
+      chosen ? askAll("findings", { at, ...chosen }) : ask("findings", { at, limit: FEW }),
+      chosen ? askAll("certificates", { at, ...chosen }) : [],
     ]);
-    return { wall, standing, found };
-  }, (data) => auditParts(state, data));
-  if (!store.at) {
-    timer = setInterval(read.again, 10_000);
-  }
-  return { element: read.element, ready: read.ready, close: () => { clearInterval(timer); read.close(); } };
+    return { wall, standing, found, certificates };
+  }, (data) => auditParts(state, chosen, data), { everyMs: 2 * OFTEN_MS });
+  return { element: read.element, ready: read.ready, close: read.close };
 }
 
-function auditParts(state, { wall, standing, found }) {
+// The endpoint and the minute of a cell, as the API is asked for them; null if none is chosen.
+function cellOf({ cell = "" }) {
+  const cut = cell.lastIndexOf(" ");
+  const [endpoint, ms] = [cell.slice(0, cut), Number(cell.slice(cut + 1))];
+  if (cut < 1 || !(ms > 0 && ms < now())) return null;
+  // A minute that is not over yet has no end that the server would not call the future.
+  const to = ms + MINUTE < now() - 5_000 ? new Date(ms + MINUTE - 1).toISOString() : "";
+  return { endpoint, from: new Date(ms).toISOString(), to };
+}
+
+function auditParts(state, chosen, { wall, standing, found, certificates }) {
   const counts = standing.counts;
+  const proven = counts.equal - counts.unsure;
   const isTable = state.table === "1";
   const rows = wall.rows.map((row) => Object.fromEntries([["endpoint", row.endpoint], ...kinds.map((kind) => [kind, row.cells.filter((cell) => cell === kind).length])]));
   const columns = [
@@ -65,15 +78,16 @@ function auditParts(state, { wall, standing, found }) {
   ];
   return [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Audit"), isTable ? exporting("audit", columns, () => rows) : null,
-      h("button", { type: "button", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "" : "1" }) }, "Table")),
+      h("button", { type: "button", id: "as-table", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "" : "1" }) }, "Table")),
     h("p", null,
-      h("span", { class: counts.equal ? "pill ok" : "pill" }, `equal ${count(counts.equal)} certificates, ${count(counts.delivered)} of ${count(counts.expected)} deliveries`), " ",
+      h("span", { class: proven ? "pill ok" : "pill" }, `equal ${count(proven)} certificates, ${count(counts.delivered)} of ${count(counts.expected)} deliveries`), " ",
+      counts.unsure ? h("span", { class: "pill warn" }, `no proof ${count(counts.unsure)}`) : null, " ",
       counts.certificates - counts.equal ? h("span", { class: "pill bad" }, `not equal ${count(counts.certificates - counts.equal)}`) : null, " ",
       standing.uncertified ? h("span", { class: "pill" }, `waiting ${count(standing.uncertified)} ranges`) : null),
     standing.doubts.length ? h("ul", null, standing.doubts.map((doubt) => h("li", null, shown(doubt)))) : null,
     h("p", { class: "legend" }, kinds.map((kind) => h("span", { class: "key" }, h("span", { class: classOf(kind), "aria-hidden": "true" }, MARK[kind]), MEANING[kind]))),
     isTable ? table(columns, rows, { caption: "The last hour", empty: "No endpoint is to be certified." }) : wallTable(state, wall),
-    ...cellParts(state, wall, found),
+    ...(chosen ? cellParts(chosen, wall, found, certificates) : newest(found)),
     commands(["mesh audit report"]),
   ];
 }
@@ -122,45 +136,58 @@ function walkCells(event) {
   next.focus();
 }
 
-function cellParts(state, wall, found) {
-  if (!state.cell) {
-    return found.length
-      ? [h("h2", null, "Findings"), table(FINDINGS, found.slice(0, 50), { caption: `${count(found.length)} open` })]
-      : [h("p", { class: "empty" }, nothingFound())];
-  }
-  const cut = state.cell.lastIndexOf(" ");
-  const [endpoint, ms] = [state.cell.slice(0, cut), Number(state.cell.slice(cut + 1))];
-  const here = found.filter((one) => one.endpoint === endpoint && one.first_said_ms < ms + MINUTE && one.last_said_ms >= ms);
-  const listed = asking(() => askAll("certificates", { endpoint, from: new Date(ms).toISOString(), to: new Date(Math.min(ms + MINUTE - 1, now() - 1)).toISOString() }),
-    (items) => [table(CERTIFICATES, items, { caption: "Certificates of that minute", empty: "No certificate that still stands was written in that minute; a later one may speak for it." })]);
+function newest({ items, next }) {
+  if (!items.length) return [h("p", { class: "empty" }, nothingFound())];
+  const caption = next ? `The newest ${FEW}; Findings has all of them` : `${count(items.length)} open`;
+  return [h("h2", null, "Findings"), table(FINDINGS, items, { caption })];
+}
+
+// What coloured a cell: findings of that minute, and certificates that speak for it.
+function cellParts({ endpoint, from }, wall, found, certificates) {
+  const ms = Date.parse(from);
+  const row = wall.rows.find((one) => one.endpoint === endpoint);
+  const cell = row?.cells[(ms - wall.first_ms) / MINUTE];
   return [
-    h("h2", null, `${clock(ms, { seconds: false })}, ${shown(endpoint)}: ${here.length} finding${here.length === 1 ? "" : "s"}`),
-    table(FINDINGS, here, { empty: "No findings." }),
-    listed.element,
+    h("h2", null, `${clock(ms, { seconds: false })}, ${shown(endpoint)}: ${cell ? MEANING[cell] : "not within this hour"}`),
+    table(FINDINGS, found, { caption: "Findings of that minute", empty: "No findings of that minute." }),
+    table(CERTIFICATES, certificates, { caption: "Certificates that speak for it", empty: "No certificate names that minute; one that was written later may speak for it." }),
   ];
 }
 
 export function findings(state) {
-  let timer = 0;
   const limit = 200;
+  let isNew = false;
+  let readMs = Date.now();
+  let none = null; // the sentence where there are none
   const read = asking(() => askAll("findings", { at: store.at }), (all) => {
     const kinds = [...new Set(all.map((one) => one.kind))].sort();
     const found = state.kind ? all.filter((one) => one.kind === state.kind) : all;
-    const choice = h("select", { id: "kind", onchange: () => adjust({ kind: choice.value }) }, h("option", { value: "" }, "all kinds"), kinds.map((kind) => h("option", { value: kind, selected: kind === state.kind }, kind)));
+    const choice = h("select", { id: "kind", onchange: () => adjust({ kind: choice.value }) }, h("option", { value: "" }, "all kinds"), kinds.map((kind) => h("option", { value: kind, selected: kind === state.kind }, shown(kind))));
     return [
       h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(found.length)} finding${found.length === 1 ? "" : "s"}`),
         h("div", null, h("label", { for: "kind" }, "Kind"), choice), exporting("findings", FINDINGS, () => found)),
-      found.length ? null : h("p", { class: "empty" }, nothingFound()),
+      none = found.length ? null : h("p", { class: "empty" }, nothingFound()),
       found.length ? table(FINDINGS, found.slice(0, limit), { caption: found.length > limit ? `The newest ${limit}; the rest is in the CSV` : "The newest first" }) : null,
       commands(["mesh audit report", "mesh audit follow"]),
     ];
   });
-  if (!store.at) timer = setInterval(read.again, 5_000);
-  return { element: read.element, ready: read.ready, close: () => { clearInterval(timer); read.close(); } };
+  // Thousands may be open: they are read when there is something new, and not at every one.
+  const again = () => { isNew = false; readMs = Date.now(); read.again(); };
+  const timer = setInterval(() => { if (isNew) again(); }, OFTEN_MS);
+  return {
+    element: read.element, ready: read.ready,
+    update: (data) => {
+      isNew ||= data?.findings !== undefined;
+      if (isNew && Date.now() - readMs > OFTEN_MS) again();
+      if (none && data?.proof) setText(none, nothingFound());
+    },
+    close: () => { clearInterval(timer); read.close(); },
+  };
 }
 
 function nothingFound() {
   const proof = store.mesh.proof;
+  if (store.at && (proof.state === "none" || proof.state === "blind")) return "No findings on record of then; the auditor was not heard.";
   if (proof.state === "none") return "No findings, for no auditor has looked: nothing is proven.";
   if (proof.state === "blind") return `No findings, but the auditor was last heard at ${clock(proof.heard_ms)}.`;
   if (proof.state === "partial") return "No findings so far; not all is proven yet.";

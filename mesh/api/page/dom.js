@@ -31,9 +31,9 @@ export function setAttribute(element, name, value) {
   if (element.getAttribute(name) !== text) element.setAttribute(name, text);
 }
 
-// Marks that turn text round are shown, so that no name looks like another.
+// Marks that turn text round, or that nobody sees, are shown, so that no name looks like another.
 export const shown = (text) =>
-  String(text ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g,
+  String(text ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
     (mark) => `\\u${mark.codePointAt(0).toString(16).padStart(4, "0")}`);
 
 const FOCUSABLE = "a[href], button, input, select, textarea, [tabindex]";

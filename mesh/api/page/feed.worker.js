@@ -22,7 +22,7 @@ function open() {
   source.onopen = () => { isOpen = true; tell({ kind: "open" }); };
   source.onerror = lose;
   for (const kind of ["here", "reset", "change"]) source.addEventListener(kind, (event) => take(kind, event));
-  source.addEventListener("ping", listen);
+  source.addEventListener("ping", ({ data }) => { listen(); tell({ kind: "ping", data: JSON.parse(data) }); });
   listen();
 }
 
@@ -49,12 +49,16 @@ function lose() {
   setTimeout(open, RETRY_MS + Math.random() * RETRY_SPREAD_MS);
 }
 
-onconnect = (event) => {
-  const port = event.ports[0];
+function join(port) {
   port.onmessage = ({ data }) => {
     if (data.kind === "bye") { ports.delete(port); return; }
     ports.add(port);
     if (!source) { address = data.address; open(); }
-    else port.postMessage({ kind: isOpen ? "open" : "lost" });
+    else if (isOpen) port.postMessage({ kind: "open" });
+    else if (wasLost) port.postMessage({ kind: "lost" });
   };
-};
+}
+
+if ("onconnect" in self) self.onconnect = (event) => join(event.ports[0]);
+else join(self); // the worker of one tab
+

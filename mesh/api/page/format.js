@@ -1,4 +1,6 @@
-// Numbers, times and states as people read them.
+// Numbers, times, names and states as people read them.
+
+import { store } from "./store.js";
 
 let isLocal = false;
 try { isLocal = localStorage.getItem("times") === "local"; } catch { /* storage may be closed */ }
@@ -43,12 +45,17 @@ export const count = (number) =>
     : String(number).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
 
 export function rate(perSecond) {
-  if (perSecond === null || perSecond === undefined) return "not on record";
+  if (perSecond === null || perSecond === undefined) return store.at ? "not on record" : "not known";
   const rounded = perSecond >= 10 ? Math.round(perSecond) : Math.round(perSecond * 10) / 10;
   return `${count(rounded)}/s`;
 }
 
 export const total = (perS) => (perS ? perS.guaranteed + perS.direct : null);
+
+export const INSIDE_MAX = 5; // letters that stand within a circle
+
+// A long name by its two ends: names of one mesh often begin alike.
+export const brief = (name) => (name.length > 12 ? `${name.slice(0, 5)}…${name.slice(-6)}` : name);
 
 // How a link looks: colour, dash and a word say the same.
 export function linkLook(link) {

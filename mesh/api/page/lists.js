@@ -1,41 +1,62 @@
 // Views that are lists: nodes and endpoints, queues and dead letters, roles.
 
 import { adjust, here } from "./address.js";
-import { h, renew, shown } from "./dom.js";
+import { h, renew, setAttribute, setText, shown } from "./dom.js";
 import { count, moment, nodeLook, quoted, rate } from "./format.js";
 import { certified } from "./panel.js";
 import { ask, askAll, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
 
 // Asks something, shows it when it has come, and a line of text meanwhile; `ready` when it is shown.
-export function asking(call, draw) {
-  const element = h("div", { "aria-busy": "true" });
-  const waiting = setTimeout(() => element.replaceChildren(h("p", { class: "soft" }, "Reading …")), 300);
+// Of now it is asked again every `everyMs`, while anybody looks; if that fails, what was read stays,
+// with a line that says from when it is.
+export function asking(call, draw, { everyMs = 0 } = {}) {
+  const body = h("div");
+  const fault = h("p", { class: "fault" });
+  const element = h("div", { "aria-busy": "true" }, fault, body);
+  const waiting = setTimeout(() => body.replaceChildren(h("p", { class: "soft" }, "Reading …")), 300);
+  const isPast = Boolean(store.at);
   let isOver = false;
   let isAsking = false;
+  let isDue = false; // asked for once more meanwhile
   let told = "";
+  let readMs = 0;
   const run = async () => {
-    if (isAsking) return;
+    if (isAsking) { isDue = true; return; }
     isAsking = true;
-    let parts = null;
+    isDue = false;
     try {
       const data = await call();
       const text = JSON.stringify(data);
-      if (text !== told) parts = draw(data);
+      clearTimeout(waiting);
+      if (isOver) return;
+      if (text !== told) renew(body, draw(data));
       told = text;
+      readMs = now();
+      setText(fault, "");
     } catch (error) {
-      told = "";
-      parts = [h("p", { class: "lead" }, shown(error.message))];
+      clearTimeout(waiting);
+      if (isOver) return;
+      if (readMs && !(error.status >= 400 && error.status < 500)) {
+        setText(fault, `${shown(error.message)} What stands here was read at ${moment(readMs, now())}.`);
+      } else {
+        readMs = 0;
+        told = "";
+        renew(body, h("p", { class: "lead" }, shown(error.message)));
+      }
+    } finally {
+      isAsking = false;
     }
-    isAsking = false;
-    clearTimeout(waiting);
-    if (isOver || !parts) return;
-    renew(element, parts);
-    element.setAttribute("aria-busy", "false");
+    setAttribute(element, "aria-busy", "false");
+    if (isDue) await run();
   };
   const ready = run();
-  return { element, ready, again: run, close: () => { isOver = true; clearTimeout(waiting); } };
+  const timer = everyMs && !isPast ? setInterval(() => { if (!document.hidden) run(); }, everyMs) : 0;
+  return { element, ready, again: run, close: () => { isOver = true; clearTimeout(waiting); clearInterval(timer); } };
 }
+
+export const OFTEN_MS = 5_000;
+export const SELDOM_MS = 15_000; // what brokers are asked for
 
 const nodeButton = (name) => h("button", { type: "button", onclick: () => adjust({ node: name, link: "" }) }, name);
 
@@ -61,25 +82,20 @@ const ENDPOINTS = [
 ];
 
 export function nodes() {
-  const rows = () => [...store.nodes.values()];
-  const drawNodes = () => table(NODES, rows(), { caption: "Nodes" });
-  let drawn = drawNodes();
+  const above = asking(() => askAll("nodes", { at: store.at }), (items) => [
+    h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(items.length)} node${items.length === 1 ? "" : "s"}`), exporting("nodes", NODES, () => items)),
+    table(NODES, items, { caption: "Nodes" }),
+  ], { everyMs: OFTEN_MS });
   const below = asking(() => askAll("endpoints", { at: store.at }), (items) => [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
     ended(),
     table(ENDPOINTS, items, { caption: "Endpoints", empty: "Nobody subscribes." }),
-  ]);
-  const element = h("div", null,
-    h("div", { class: "bar" }, h("h2", { class: "title" }, `${store.nodes.size} nodes`), exporting("nodes", NODES, rows)),
-    drawn, below.element, commands(["mesh status", "mesh interest"]));
+  ], { everyMs: OFTEN_MS });
   return {
-    element, ready: below.ready, close: below.close,
-    update: (data) => {
-      if ((data && !data.nodes) || drawn.contains(document.activeElement)) return;
-      const fresh = drawNodes();
-      drawn.replaceWith(fresh);
-      drawn = fresh;
-    },
+    element: h("div", null, above.element, below.element, commands(["mesh status", "mesh interest"])),
+    ready: Promise.all([above.ready, below.ready]),
+    close: () => { above.close(); below.close(); },
+    update: (data) => { if (data?.nodes) { above.again(); below.again(); } },
   };
 }
 
@@ -132,15 +148,15 @@ export function queues(state) {
       table(QUEUES, rows, { caption: "Queues, member by member", empty: "No queue is subscribed anywhere." }),
       alone.length ? h("p", { class: "soft" }, `Declared, and nowhere subscribed: ${alone.map(shown).join(", ")}`) : null,
     ];
-  });
+  }, { everyMs: SELDOM_MS });
   const choice = h("select", { id: "letters-of", onchange: () => adjust({ letters: choice.value }) },
     h("option", { value: "" }, "choose a node"),
     [...store.nodes.keys()].map((name) => h("option", { value: name, selected: name === state.letters }, name)));
   const letters = state.letters
     ? asking(() => askAll("dead-letters", { node: state.letters }), (items) => [
-      table(LETTERS, items, { caption: `Dead letters of ${state.letters}`, empty: `No dead letters at ${state.letters}.` }),
+      table(LETTERS, items, { caption: `Dead letters of ${shown(state.letters)}`, empty: `No dead letters at ${shown(state.letters)}.` }),
       items.length ? h("p", null, exporting("dead-letters", LETTERS, () => items)) : null,
-    ]) : null;
+    ], { everyMs: SELDOM_MS }) : null;
   return {
     element: h("div", null,
       list.element,
@@ -177,7 +193,7 @@ export function roles() {
       table(ROLES, rows, { caption: "Who has which role", empty: "No application has taken a role." }),
       commands(["mesh role list", rows.length ? `mesh role show ${quoted(rows[0].tree)} ${quoted(rows[0].role)}` : "mesh role show TREE ROLE"]),
     ];
-  });
+  }, { everyMs: OFTEN_MS });
   return { element: list.element, ready: list.ready, close: list.close };
 }
 

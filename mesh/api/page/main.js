@@ -51,11 +51,16 @@ function drawRail() {
 function drawProof() {
   if (!store.mesh || store.refusal) return;
   const proof = store.mesh.proof;
-  setText($("proof"), proof.text);
-  setAttribute($("proof"), "class", `pill ${proofLook[proof.state] ?? ""}`);
+  // What was proven is no proof of now where nothing is heard.
+  const isHeard = store.at || !(store.isLost || standsStill());
+  setText($("proof"), isHeard ? proof.text : `Not known now; last: ${proof.text}`);
+  setAttribute($("proof"), "class", `pill ${isHeard ? proofLook[proof.state] ?? "" : "warn"}`);
   if (openFindings !== proof.open) { openFindings = proof.open; drawRail(); }
   drawAge();
 }
+
+const STILL_S = 30;
+const standsStill = () => store.idleS > STILL_S;
 
 function drawAge() {
   if (!store.mesh) return;
@@ -63,7 +68,7 @@ function drawAge() {
   let text = "";
   if (store.at) text = `as of ${moment(store.mesh.at_ms, now())}`;
   else if (state === "blind") text = `since ${clock(heard)}, ${age(heard, now())} ago`;
-  else if (until) text = `until ${clock(until)}, ${age(until, now())} ago`;
+  else if (until) text = `${state === "proven" ? "" : "certified "}until ${clock(until)}, ${age(until, now())} ago`;
   else if (heard) text = "nothing certified yet";
   setText($("proof-age"), text);
 }
@@ -77,11 +82,10 @@ function drawTime() {
   const slider = $("time");
   setAttribute(slider, "max", steps);
   const at = store.at ? store.mesh.at_ms : null;
-  if (document.activeElement !== slider || !at) {
+  if (!sliding && (document.activeElement !== slider || !at)) {
     slider.value = at ? Math.max(0, steps - Math.round(stepsBack(now() - at))) : steps;
   }
-  setText($("time-shown"), at ? moment(at, now()) : "now");
-  setAttribute(slider, "aria-valuetext", at ? moment(at, now()) : "now");
+  if (!sliding) showTime(at);
   setAttribute($("live"), "aria-pressed", String(!at));
   setText($("zone"), timesAreLocal() ? "Local" : "UTC");
 }
@@ -90,14 +94,21 @@ function drawTime() {
 const stepsBack = (ms) => (ms <= DAY_MINUTES * MINUTE ? ms / MINUTE : DAY_MINUTES + (ms / MINUTE - DAY_MINUTES) / 60);
 const msBack = (steps) => (Math.min(steps, DAY_MINUTES) + Math.max(0, steps - DAY_MINUTES) * 60) * MINUTE;
 
-let sliding = 0;
+let sliding = 0; // while somebody is at it
+
+function showTime(at) {
+  const text = at ? moment(at, now()) : "now";
+  setText($("time-shown"), text);
+  setAttribute($("time"), "aria-valuetext", text);
+}
 
 function slide() {
   const slider = $("time");
   const back = msBack(Number(slider.max) - Number(slider.value));
-  setText($("time-shown"), back ? moment(now() - back, now()) : "now");
+  showTime(back && now() - back);
   clearTimeout(sliding);
   sliding = setTimeout(() => {
+    sliding = 0;
     const at = back ? new Date(Math.floor((now() - back) / 1000) * 1000).toISOString().replace(".000", "") : "";
     adjust({ at });
   }, 200);
@@ -106,6 +117,7 @@ function slide() {
 function drawTrouble() {
   const told = [];
   if (store.isLost) told.push("The feed of changes is lost: what is shown may be old. It is tried again by itself.");
+  else if (standsStill()) told.push(`The server has not looked at the mesh for ${Math.round(store.idleS)} s: what is shown may be old.`);
   if (store.trouble) told.push(store.trouble);
   for (const kafka of store.mesh?.kafka ?? []) {
     if (!kafka.answers) told.push(`Kafka cluster ${kafka.name} does not answer: its part of the mesh is not shown as it is now.`);
@@ -122,7 +134,9 @@ function pastNote() {
   const unknown = [...store.links.values()].filter((link) => !link.per_s).length;
   if (unknown) lacks.push(unknown < store.links.size ? "the rates of some links" : "rates");
   if (!record.audit_since_ms || at < record.audit_since_ms) lacks.push("the audit");
-  return lacks.length ? `Of ${moment(at, now())} these are not on record: ${lacks.join(", ")}.` : "";
+  const changed = record.topology_since_ms;
+  const drawn = changed && at < changed ? ` The nodes and links are those of the topology in force since ${moment(changed, now())}; what it took away is not shown.` : "";
+  return (lacks.length ? `Of ${moment(at, now())} these are not on record: ${lacks.join(", ")}.` : "") + drawn;
 }
 
 const named = (view) => VIEWS.find((name) => name.toLowerCase() === view);
@@ -134,7 +148,9 @@ let draws = 0;
 async function draw() {
   const mine = ++draws;
   const state = here();
-  if ((state.at ?? null) !== store.at && (store.mesh || store.refusal)) { await load(state.at); return; }
+  if (store.wanted !== undefined && (state.at ?? null) !== store.wanted) {
+    if (await load(state.at) || mine !== draws) return; // what it told has been drawn
+  }
   document.body.classList.toggle("embed", "embed" in state);
   document.title = `${named(state.view)} · ${store.mesh?.mesh ?? "Trellis"}`;
   drawRail();
@@ -179,15 +195,20 @@ const refused = () => ({ element: h("p", { class: "lead" }, shown(store.refusal)
 
 let panelPlace = "";
 let panel = null;
+let opener = null; // what was in focus when the panel came
 
 function drawPanel(state) {
   const wanted = store.refusal ? "" : JSON.stringify([state.node, state.link, store.at]);
   if (wanted === panelPlace) return;
   panelPlace = wanted;
+  const isHeld = $("panel").contains(document.activeElement);
+  if (!panel) opener = document.activeElement;
   panel?.close();
   panel = store.refusal ? null : panelOf(state);
   $("panel").hidden = !panel;
   $("panel").replaceChildren(...(panel ? [panel.element] : []));
+  if (isHeld && panel) $("panel").focus();
+  if (isHeld && !panel) (opener?.isConnected && opener !== document.body ? opener : $("main")).focus();
 }
 
 function renewAll() {
@@ -200,11 +221,18 @@ function findText(text) {
   const wanted = text.trim();
   if (!wanted || !store.mesh) return;
   const name = [...store.nodes.keys()].find((one) => one.toLowerCase() === wanted.toLowerCase());
-  const ends = wanted.split(/\s*(?:->|→|–>| to |-)\s*/);
+  const link = linkCalled(wanted.toLowerCase());
   if (name) go("map", { node: name });
-  else if (ends.length === 2 && store.links.has(`${ends[0]}->${ends[1]}`)) go("map", { link: `${ends[0]}->${ends[1]}` });
-  else if (/^[^\s]+\/\d+\/(\d+\/)?\d+$/.test(wanted)) go("trace", { id: wanted });
+  else if (link) go("map", { link });
+  else if (/^([\da-f]{32}|\S+\.in\.[gd])\/\d+\/(\d+\/)?\d+$/i.test(wanted)) go("trace", { id: wanted });
   else go("interest", { subject: wanted, from: here().from ?? "" });
+}
+
+// Names of nodes may have a - in them.
+function linkCalled(text) {
+  const plain = text.replace(/\s*(?:->|→|–>)\s*|\s+to\s+|\s+-\s+/, "->");
+  return [...store.links.values()].find(({ link, source, target }) =>
+    link.toLowerCase() === plain || `${source}-${target}`.toLowerCase() === text)?.link;
 }
 
 function keys(event) {
@@ -212,7 +240,7 @@ function keys(event) {
   if (event.target.closest("input:not([type=range]), textarea, select")) return;
   if (event.key === "t") {
     event.preventDefault();
-    adjust({ table: here().table ? "" : "1" });
+    $("as-table")?.click();
   } else if (event.key === "/") {
     event.preventDefault();
     $("find").focus();
@@ -252,7 +280,7 @@ onChange((what) => {
   if (what.kind === "change") {
     view?.update?.(what.data);
     if (what.data.faults) renewAll(); // which Kafka clusters answer stands in many places
-    if (what.data.audit !== undefined || what.data.parts) readSplit();
+    if (what.data.findings !== undefined || what.data.parts) readSplit();
   }
   drawProof();
   drawTrouble();

@@ -3,9 +3,9 @@
 
 import { adjust, here } from "./address.js";
 import { h, s, setAttribute, setText, shown } from "./dom.js";
-import { linkLook, moment, nodeLook, rate, total } from "./format.js";
+import { INSIDE_MAX, brief, linkLook, moment, nodeLook, rate, total } from "./format.js";
 import { now, store } from "./store.js";
-import { exporting, table } from "./table.js";
+import { exporting, retable, table } from "./table.js";
 
 const NODES_MAX = 60; // more are not drawn at once
 const RADIUS = 21;
@@ -29,9 +29,8 @@ export function map(state) {
   const links = [...store.links.values()].filter((link) => shownNodes.has(link.source) && shownNodes.has(link.target));
   const bar = barOf(state, shownNodes.size, isTable, () => links);
   if (isTable) {
-    let drawn = tableOf(links);
-    const element = h("div", null, bar, splitNote(), drawn);
-    return { element, update: () => { const fresh = tableOf(links); if (!drawn.contains(document.activeElement)) { drawn.replaceWith(fresh); drawn = fresh; } } };
+    const drawn = table(...tableOf(links));
+    return { element: h("div", null, bar, splitNote(), drawn), update: () => retable(drawn, ...tableOf(links)) };
   }
   if (shownNodes.size > NODES_MAX && !state.q && !state.kafka) return overview(bar);
   const drawing = new Drawing(shownNodes, links);
@@ -53,7 +52,8 @@ function chosen(state) {
   }
   if (state.kafka) {
     for (const link of store.links.values()) {
-      if (found.get(link.source)?.kafka === state.kafka) found.set(link.target, store.nodes.get(link.target));
+      const other = store.nodes.get(link.target);
+      if (other && found.get(link.source)?.kafka === state.kafka) found.set(link.target, other);
     }
   }
   return found;
@@ -72,36 +72,51 @@ function barOf(state, shownCount, isTable, rows) {
     form,
     state.q || state.kafka ? h("button", { type: "button", onclick: () => adjust({ q: "", kafka: "" }) }, "Show all") : null,
     isTable ? exporting("links", COLUMNS, rows) : null,
-    h("button", { type: "button", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "0" : "1" }) }, "Table"));
+    h("button", { type: "button", id: "as-table", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "0" : "1" }) }, "Table"));
 }
 
 const byKafka = (one, other) =>
   (store.nodes.get(one.source)?.kafka ?? "").localeCompare(store.nodes.get(other.source)?.kafka ?? "") || one.link.localeCompare(other.link);
 
-const tableOf = (links) => table(COLUMNS, [...links].sort(byKafka), { caption: "Links, both directions", empty: "No links." });
+const tableOf = (links) => [COLUMNS, [...links].sort(byKafka), { caption: "Links, both directions", empty: "No links." }];
+
+const OVERVIEW = [
+  { name: "Kafka cluster", of: (row) => h("button", { type: "button", onclick: () => adjust({ kafka: row.kafka.name }) }, row.kafka.name) },
+  { name: "answers", of: (row) => (row.kafka.answers ? "yes" : "no"), short: true },
+  { name: "nodes", of: (row) => row.nodes.length, number: true },
+  { name: "not up", of: (row) => row.unusual, number: true },
+  { name: "links not up", of: (row) => row.links, number: true },
+  { name: "inside", of: (row) => rate(row.inside), number: true },
+  { name: "to others", of: (row) => rate(row.outside), number: true },
+];
 
 function overview(bar) {
+  const drawn = table(...overviewOf());
+  return {
+    element: h("div", null, bar, h("p", { class: "lead" }, `${store.nodes.size} nodes are too many to read at once: choose a Kafka cluster, or filter.`), splitNote(), drawn),
+    update: () => retable(drawn, ...overviewOf()),
+  };
+}
+
+function overviewOf() {
   const rows = store.mesh.kafka.map((kafka) => {
     const nodes = kafka.nodes.map((name) => store.nodes.get(name)).filter(Boolean);
     const links = [...store.links.values()].filter((link) => kafka.nodes.includes(link.source));
     return {
       kafka, nodes,
-      unusual: nodes.filter((node) => node.state !== "up").length,
-      links: links.filter((link) => !["up", "idle"].includes(linkLook(link)[0])).length,
-      inside: links.filter((link) => kafka.nodes.includes(link.target)).reduce((sum, link) => sum + (total(link.per_s) ?? 0), 0),
-      outside: links.filter((link) => !kafka.nodes.includes(link.target)).reduce((sum, link) => sum + (total(link.per_s) ?? 0), 0),
+      unusual: counted(nodes, (node) => node.state !== "up"),
+      links: counted(links, (link) => !["up", "idle"].includes(linkLook(link)[0])),
+      inside: summed(links.filter((link) => kafka.nodes.includes(link.target))),
+      outside: summed(links.filter((link) => !kafka.nodes.includes(link.target))),
     };
   });
-  const columns = [
-    { name: "Kafka cluster", of: (row) => h("button", { type: "button", onclick: () => adjust({ kafka: row.kafka.name }) }, row.kafka.name) },
-    { name: "nodes", of: (row) => row.nodes.length, number: true },
-    { name: "not up", of: (row) => row.unusual, number: true },
-    { name: "links not up", of: (row) => row.links, number: true },
-    { name: "inside", of: (row) => rate(row.inside), number: true },
-    { name: "to others", of: (row) => rate(row.outside), number: true },
-  ];
-  return { element: h("div", null, bar, h("p", { class: "lead" }, `${store.nodes.size} nodes are too many to read at once: choose a Kafka cluster, or filter.`), table(columns, rows, { caption: "Kafka clusters" })) };
+  return [OVERVIEW, rows, { caption: "Kafka clusters" }];
 }
+
+const counted = (all, holds) => (all.some((one) => one.state === null) ? "not on record" : all.filter(holds).length);
+
+// Null where the rate of one is not known.
+const summed = (links) => (links.some((link) => !link.per_s) ? null : links.reduce((sum, link) => sum + total(link.per_s), 0));
 
 function legend() {
   const line = (look) => s("svg", { "aria-hidden": "true", viewBox: "0 0 26 10" }, s("g", { class: `link ${look}` }, s("line", { class: "line", x1: 1, y1: 5, x2: 25, y2: 5, "stroke-width": 3 })));
@@ -119,30 +134,33 @@ class Drawing {
     this.labels = s("g");
     const regions = s("g");
     const lines = s("g");
+    const names = s("g", { class: "region" });
     const circles = s("g");
     const kept = store.mesh.kafka.filter((kafka) => kafka.region && kafka.nodes.some((name) => nodes.has(name)));
-    for (const kafka of kept) regions.append(this.region(kafka));
+    for (const kafka of kept) {
+      regions.append(this.region(kafka));
+      names.append(nameOf(kafka)); // above the links that cross it
+    }
     for (const link of links) lines.append(this.link(link));
     for (const node of nodes.values()) circles.append(this.node(node));
-    this.svg = s("svg", { class: "map", role: "group", "aria-label": "Map of the mesh", viewBox: boxOf(kept), preserveAspectRatio: "xMidYMid meet" }, regions, lines, circles, this.labels);
+    this.svg = s("svg", { class: "map", role: "group", "aria-label": "Map of the mesh", viewBox: boxOf(kept), preserveAspectRatio: "xMidYMid meet" }, regions, lines, names, circles, this.labels);
     this.parts = partsOf();
     this.restyle(null);
   }
 
   region(kafka) {
     const { x, y, width, height } = kafka.region;
-    return s("g", { class: kafka.answers ? "region" : "region dead" },
-      s("rect", { x, y, width, height, rx: 12 }),
-      s("text", { x: x + 14, y: y + height - 12 }, `Kafka cluster ${kafka.name}${kafka.answers ? "" : ": does not answer"}`));
+    return s("g", { class: kafka.answers ? "region" : "region dead" }, s("rect", { x, y, width, height, rx: 12 }));
   }
 
   node({ node: name, place }) {
     const choose = () => adjust({ node: name, link: "" });
-    const word = s("text", { class: "word", x: place.x, y: place.y + RADIUS + 11 });
+    const isLong = name.length > INSIDE_MAX; // then it stands below
+    const word = s("text", { class: "word", x: place.x, y: place.y + RADIUS + (isLong ? 25 : 11) });
     const element = s("g", { class: "node", tabindex: "0", role: "button", "aria-label": `node ${name}`, onclick: choose, onkeydown: pressed(choose) },
       s("circle", { cx: place.x, cy: place.y, r: RADIUS }),
-      s("text", { x: place.x, y: place.y }, name.length > 5 ? `${name.slice(0, 4)}…` : name), word,
-      name.length > 5 ? s("title", null, name) : null);
+      isLong ? s("text", { class: "name", x: place.x, y: place.y + RADIUS + 11 }, brief(name)) : s("text", { x: place.x, y: place.y }, name), word,
+      s("title", null, name));
     this.nodes.set(name, { element, word });
     return element;
   }
@@ -251,10 +269,14 @@ class Drawing {
   }
 }
 
+const nameOf = ({ name, answers, region: { x, y, height } }) =>
+  s("text", { x: x + 14, y: y + height - 12 }, `Kafka cluster ${name}${answers ? "" : ": does not answer"}`);
+
 const pressed = (call) => (event) => {
   if (event.key !== "Enter" && event.key !== " ") return;
   event.preventDefault();
   call();
+  document.getElementById("panel").focus(); // what was asked for stands there
 };
 
 function boxOf(kafkas) {

@@ -2,11 +2,13 @@
 
 import { adjust, here } from "./address.js";
 import { h, shown } from "./dom.js";
-import { clock, count, moment, quoted, rate, total } from "./format.js";
-import { asking } from "./lists.js";
+import { count, moment, quoted, rate, total } from "./format.js";
+import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
 import { drawTree } from "./tree.js";
+
+const asTable = (state) => h("button", { type: "button", id: "as-table", "aria-pressed": String(state.table === "1"), onclick: () => adjust({ table: state.table === "1" ? "" : "1" }) }, "Table");
 
 const arrow = (link) => link.replace("->", " → ");
 
@@ -26,7 +28,7 @@ export function interest(state) {
     h("datalist", { id: "all-nodes" }, [...store.nodes.keys()].map((name) => h("option", { value: name }))),
     h("button", { type: "submit" }, "Explain"));
   if (state.subject && state.from) {
-    const found = asking(() => explained(state), (data) => explanation(state, data));
+    const found = asking(() => explained(state), (data) => explanation(state, data), { everyMs: OFTEN_MS });
     return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
   }
   if (state.subject) {
@@ -34,14 +36,14 @@ export function interest(state) {
       h("h2", { class: "title" }, "Who wants ", h("code", null, shown(state.subject)), "?"),
       h("p", { class: "lead" }, "Choose the node where it is published to see its way. Who wants it, and since when:"),
       wanted(rows),
-    ]);
+    ], { everyMs: OFTEN_MS });
     return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
   }
   const all = asking(() => askAll("interest", { at: store.at }), (rows) => [
     h("h2", { class: "title" }, "Interest"),
     h("p", { class: "lead" }, "Who gets a message, over which links, and why nobody else? Give its subject and the node where it is published."),
     wanted(rows),
-  ]);
+  ], { everyMs: OFTEN_MS });
   return { element: h("div", null, form, all.element), ready: all.ready, close: all.close };
 }
 
@@ -68,10 +70,12 @@ async function explained({ subject, from }) {
   const [told, asked] = await Promise.all([
     ask("explain", { subject, from }), askAll("interest", { filter: subject }),
   ]);
-  return { told, asked };
+  const links = told.links.map((one) => store.links.get(one.link)).filter(Boolean);
+  return { told, asked, links: links.map(({ link, state, per_s, reason }) => ({ link, state, per_s, reason })) };
 }
 
-function explanation(state, { told, asked, past }) {
+function explanation(state, { told, asked, links, past }) {
+  const known = new Map((links ?? []).map((one) => [one.link, one]));
   const command = commands([`mesh explain ${quoted(state.subject)} --from ${quoted(state.from)}`, `mesh interest`]);
   if (past) {
     return [h("h2", { class: "title" }, "Who wanted it then"), h("p", null, "Ways of a moment gone by are not on record; what was wanted is:"), wanted(past), command];
@@ -79,20 +83,24 @@ function explanation(state, { told, asked, past }) {
   const endpoints = told.reached.flatMap((one) => one.endpoints.map((name) => `${one.node}/${name}`));
   const nodesWith = new Set(told.reached.filter((one) => one.endpoints.length).map((one) => one.node));
   const notes = new Map(told.reached.filter((one) => one.endpoints.length).map((one) => [one.path.join(">"), `=> ${one.endpoints.join(", ")}`]));
-  const waits = new Set(told.reached.filter((one) => one.waits).map((one) => one.path.join(">")));
   const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const carried = told.links.map((one) => {
     const [source, target] = one.link.split("->");
     const filters = asked.filter((row) => row.by === "link" && row.node === source && row.who === target).map((row) => row.filter);
     const behind = told.reached.filter(({ path }) => path.some((node, place) => node === source && path[place + 1] === target));
     const ends = behind.flatMap((reached) => reached.endpoints.map((name) => `${reached.node}/${name}`));
-    return { ...one, source, target, filters, ends, per_s: store.links.get(one.link)?.per_s ?? null };
+    const { per_s = null, reason = "", state: word = "unknown" } = known.get(one.link) ?? {};
+    return { ...one, source, target, filters, ends, per_s, word, reason };
   });
+  const stand = carried.filter((one) => one.word !== "up");
+  const isBefore = ({ source, target }, path) => path.some((node, place) => node === source && path[place + 1] === target);
+  const waits = new Set(told.reached.filter((one) => one.waits || stand.some((link) => isBefore(link, one.path))).map((one) => one.path.join(">")));
   const CARRIED = [
     { name: "link", of: (row) => h("button", { type: "button", onclick: () => adjust({ link: row.link, node: "" }) }, arrow(row.link)), text: (row) => row.link },
     { name: "zone", of: (row) => row.zone, short: true },
     { name: "because", of: (row) => (row.filters.length ? [`${row.target} asks for `, row.filters.slice(0, 3).map((one) => [h("code", null, shown(one)), " "]), row.filters.length > 3 ? `and ${row.filters.length - 3} more` : ""] : "the link carries it unasked"), text: (row) => `${row.target} asks for ${row.filters.join(" ")}` },
     { name: "for", of: (row) => row.ends.map(shown).join(", ") },
+    { name: "now", of: (row) => (row.reason ? `${row.word}: ${shown(row.reason)}` : row.word) },
     { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
   ];
   const refused = [
@@ -109,16 +117,17 @@ function explanation(state, { told, asked, past }) {
     h("div", { class: "bar" },
       h("h2", { class: "title" }, "Who gets ", h("code", null, shown(told.subject)), ` published at ${told.source}?`),
       exporting("carried", CARRIED, () => carried),
-      h("button", { type: "button", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "" : "1" }) }, "Table")),
+      asTable(state)),
     h("p", { class: "lead" }, endpoints.length
       ? `${plural(endpoints.length, "endpoint")} on ${plural(nodesWith.size, "node")}, ${plural(told.links.length, "link")} crossed, 1 copy each · as of now`
       : `Nobody gets it: ${plural(told.links.length, "link")} crossed · as of now`),
+    stand.length ? h("p", null, h("span", { class: "pill warn" }, "not through at once"), ` Not every link on the way is up: ${stand.map((one) => `${arrow(one.link)} is ${one.word}`).join(", ")}.`) : null,
     told.unknown.length ? h("p", null, `Not known, for their Kafka cluster does not answer: ${told.unknown.join(", ")}`) : null,
     isTable ? null : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The tree of links" }, drawTree(told.reached.map((one) => one.path), { notes, waits })),
     ...told.queues.map((line) => h("p", null, shown(line))),
     h("h2", null, "Carried, because"),
     table(CARRIED, carried, { empty: "No link carries it." }),
-    h("h2", null, "Not carried, one reason each"),
+    h("div", { class: "bar" }, h("h2", null, "Not carried, one reason each"), refused.length ? exporting("not-carried", REFUSED, () => refused) : null),
     table(REFUSED, refused, { empty: "Every link carries it." }),
     command,
   ];
@@ -134,7 +143,8 @@ export function trace(state) {
     return { element: h("div", null, form, h("h2", { class: "title" }, "Trace"), h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
   }
   const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`, { last: state.last }), (data) => traced(state, data));
-  return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
+  const note = store.at ? h("p", { class: "soft" }, "A trace is made of what topics hold now, not of what they held then.") : null;
+  return { element: h("div", null, form, note, found.element), ready: found.ready, close: found.close };
 }
 
 const HOPS = [
@@ -161,7 +171,7 @@ function traced(state, data) {
   ];
   const isFound = ingress.there || data.frames.length || data.deliveries.length || data.refused;
   return [
-    h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows)),
+    h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows), asTable(state)),
     h("p", { class: "lead" }, !isFound ? "Nothing is left of such a message, if there ever was one."
       : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,

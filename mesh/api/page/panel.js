@@ -52,7 +52,7 @@ function linkParts(link) {
   const since = link.since_ms ? ` since ${moment(link.since_ms, now())}` : "";
   return [
     h("h2", { class: "title" }, `${link.source} → ${link.target}`),
-    h("p", { class: "soft" }, `zone ${link.zone}, ${link.kind} · `, pill(tint, word), since),
+    h("p", { class: "soft" }, `zone ${link.zone}${titled(link.zone)}, ${link.kind} · `, pill(tint, word), since),
     link.reason ? h("p", null, shown(link.reason)) : null,
     h("h2", null, "Messages per second"),
     link.last_minute?.length ? spark(link.last_minute) : link.minutes.length ? spark(link.minutes.map((one) => one.per_s)) : h("p", { class: "soft" }, "not on record"),
@@ -83,6 +83,12 @@ function linkParts(link) {
       : h("p", null, "No findings on this link."),
     commands(link.commands),
   ].filter(Boolean);
+}
+
+// What people call a zone, where that is not its name.
+function titled(zone) {
+  const title = store.mesh.zones.find((one) => one.zone === zone)?.title;
+  return title && title !== zone ? ` “${shown(title)}”` : "";
 }
 
 // What the auditor wrote of the minute, or of the hour, beside the rates.

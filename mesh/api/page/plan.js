@@ -4,9 +4,10 @@ import { here } from "./address.js";
 import { h, setText, shown } from "./dom.js";
 import { count } from "./format.js";
 import { ask, store } from "./store.js";
-import { commands, table } from "./table.js";
+import { commands, exporting, table } from "./table.js";
 
 const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+const BYTES_MAX = 1_048_576; // as of every file of this kind
 let kept = ""; // what was sent last, for whoever goes away and comes back
 
 export function plan() {
@@ -14,18 +15,28 @@ export function plan() {
   text.value = kept;
   const file = h("input", { type: "file", id: "topology-file", accept: ".yaml,.yml,.json" });
   const result = h("div", { "aria-live": "polite" });
+  let sent = 0;
   const send = async () => {
+    const mine = ++sent;
     kept = text.value;
     if (!kept.trim()) { result.replaceChildren(h("p", null, "Give a topology file first.")); return; }
     result.replaceChildren(h("p", { class: "soft" }, "Planning …"));
     try {
       const made = await ask("plan", { allow_delete: allow.checked }, { method: "POST", body: kept, headers: { "Content-Type": "application/yaml" } });
-      result.replaceChildren(...planned(made).filter(Boolean));
+      if (mine === sent) result.replaceChildren(...planned(made).filter(Boolean));
     } catch (error) {
-      result.replaceChildren(...refused(error));
+      if (mine === sent) result.replaceChildren(...refused(error));
     }
   };
-  const take = async (one) => { if (one) { text.value = await one.text(); send(); } };
+  const take = async (one) => {
+    if (!one) return;
+    if (one.size > BYTES_MAX) {
+      result.replaceChildren(h("p", null, `${shown(one.name)} has ${count(one.size)} bytes, and a topology file at most ${count(BYTES_MAX)}.`));
+      return;
+    }
+    text.value = await one.text();
+    send();
+  };
   file.addEventListener("change", () => take(file.files[0]));
   const allow = h("input", { type: "checkbox", id: "allow-delete" });
   const drop = h("div", {
@@ -68,6 +79,21 @@ function refused(error) {
 
 const value = (one) => (one === null || one === undefined ? "none" : typeof one === "object" ? JSON.stringify(one) : String(one));
 
+const CHANGES = [
+  { name: "do", of: (row) => row.deed, short: true },
+  { name: "what", of: (row) => row.what, short: true },
+  { name: "name", of: (row) => shown(row.name), short: true },
+  { name: "before and after", of: (row) => attributesOf(row).map((one) => h("div", null, shown(one))), text: (row) => attributesOf(row).join("; ") },
+];
+
+const attributesOf = (row) => row.attributes.map((one) => `${one.name}: ${value(one.before)} → ${value(one.after)}`);
+
+const MOVES = [
+  { name: "before", of: (row) => row.old.nodes.join(" → ") },
+  { name: "after", of: (row) => row.new.nodes.join(" → ") },
+  { name: "walks", of: (row) => count(row.walks), number: true },
+];
+
 function planned(made) {
   const changes = made.changes;
   const moves = made.reach.moves;
@@ -76,17 +102,10 @@ function planned(made) {
   return [
     h("h2", null, "Plan"),
     h("p", { class: "lead" }, `${plural(changes.length, "change")}, ${plural(moves.reduce((sum, one) => sum + one.walks, 0), "walk")} that move, ${plural(made.topics.created.length, "topic")} to create, ${count(made.topics.deleted.length)} to delete.`),
-    table([
-      { name: "do", of: (row) => row.deed, short: true },
-      { name: "what", of: (row) => row.what, short: true },
-      { name: "name", of: (row) => shown(row.name), short: true },
-      { name: "before and after", of: (row) => row.attributes.map((one) => h("div", null, shown(`${one.name}: ${value(one.before)} → ${value(one.after)}`))) },
-    ], changes, { caption: "What changes" }),
-    table([
-      { name: "before", of: (row) => row.old.nodes.join(" → ") },
-      { name: "after", of: (row) => row.new.nodes.join(" → ") },
-      { name: "walks", of: (row) => count(row.walks), number: true },
-    ], moves, { caption: "Walks that move, each a cut-over", empty: "No walk moves." }),
+    h("p", null, exporting("changes", CHANGES, () => changes)),
+    table(CHANGES, changes, { caption: "What changes" }),
+    moves.length ? h("p", null, exporting("walks", MOVES, () => moves)) : null,
+    table(MOVES, moves, { caption: "Walks that move, each a cut-over", empty: "No walk moves." }),
     table([
       { name: "published at", of: (row) => row.source, short: true },
       { name: "newly reaches", of: (row) => row.gained.join(", ") },

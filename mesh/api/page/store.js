@@ -22,10 +22,13 @@ export async function ask(path, parameters = {}, options = {}) {
     if (value !== null && value !== undefined && value !== "") query.append(name, value);
   }
   const text = query.toString();
-  const answer = await fetch(`${root}/api/v1/${path}${text ? `?${text}` : ""}`, options);
+  const answer = await fetch(`${root}/api/v1/${path}${text ? `?${text}` : ""}`, options).catch(() => {
+    throw new Problem({ detail: "The server does not answer." });
+  });
   if (answer.status === 401) logIn();
-  const body = await answer.json().catch(() => ({}));
+  const body = await answer.json().catch(() => null);
   if (!answer.ok) throw new Problem({ status: answer.status, ...body });
+  if (!body) throw new Problem({ detail: "The answer of the server was cut short." });
   return body;
 }
 
@@ -45,32 +48,37 @@ export const store = {
   nodes: new Map(),
   links: new Map(),
   at: null, // a moment gone by, or null for now
+  wanted: undefined, // the moment that is read, or was tried to be
   isLost: false,
   trouble: "", // why what is shown may be old
   refusal: "", // why nothing can be shown of the moment that was asked for
-  skew: 0, // the server's clock less ours
+  skew: null, // the server's clock less ours; null while nobody knows
+  idleS: 0, // for how long the server itself has not looked at the mesh
 };
 
 const listeners = new Set();
 export const onChange = (listener) => { listeners.add(listener); };
 const tell = (what) => { for (const listener of listeners) listener(what); };
 
-export const now = () => Date.now() + store.skew;
+export const now = () => Date.now() + (store.skew ?? 0);
 
 const RETRY_MS = 2000;
 let asked = 0;
 let isFollowing = false;
-let first; // the moment that the page was opened with
+let first = null; // the moment that the page was opened with
 let meanwhile = null; // changes that come while all is read
 
+// Reads all of a moment. False: nothing new is known, and it is tried again.
 export async function load(at) {
   const mine = ++asked;
   meanwhile = [];
+  store.wanted = at ?? null;
+  let isTold = true;
   try {
     const [mesh, nodes, links] = await Promise.all([
       ask("mesh", { at }), askAll("nodes", { at }), askAll("links", { at }),
     ]);
-    if (mine !== asked) return;
+    if (mine !== asked) return true;
     if (!at) store.skew = mesh.at_ms - Date.now();
     store.at = at ?? null;
     store.mesh = mesh;
@@ -78,58 +86,63 @@ export async function load(at) {
     store.links = new Map(links.map((link) => [link.link, link]));
     store.trouble = store.refusal = "";
   } catch (error) {
-    if (mine !== asked) return;
+    if (mine !== asked) return true;
     if (error.status >= 400 && error.status < 500) {
       store.at = at ?? null;
       store.refusal = error.message;
     } else {
-      store.trouble = error.status ? error.message : "The server does not answer.";
+      store.trouble = error.message;
+      isTold = false;
       setTimeout(() => { if (mine === asked) load(at); }, RETRY_MS);
     }
   }
   const came = meanwhile;
   meanwhile = null;
   came.forEach(change); // before anything is drawn: a view would show what was read before them
-  tell({ kind: "all" });
+  tell({ kind: isTold ? "all" : "trouble" });
+  return isTold;
 }
+
+const reload = () => load(store.wanted === undefined ? first : store.wanted);
 
 function change(data) {
   if (meanwhile) { meanwhile.push(data); return; }
   if (!store.mesh) return;
-  if (data.version !== undefined && data.version !== store.mesh.version) {
-    load(store.at);
-    return;
-  }
-  store.skew = data.at_ms - Date.now();
-  if (data.proof) store.mesh.proof_now = data.proof;
-  if (store.at) { tell({ kind: "proof" }); return; }
-  if (data.proof) store.mesh.proof = data.proof;
-  if (data.parts) store.mesh.parts = data.parts;
-  for (const [name, [state, subscriptions]] of Object.entries(data.nodes ?? {})) {
-    const node = store.nodes.get(name);
-    if (node) Object.assign(node, { state, subscriptions });
-  }
-  for (const [name, [state, guaranteed, direct]] of Object.entries(data.links ?? {})) {
-    const link = store.links.get(name);
-    if (link) Object.assign(link, { state, per_s: { guaranteed, direct } });
-  }
+  // What was read of the former topology may lie beside what was read of this one.
+  if (data.version !== undefined) { reload(); return; }
+  // A change that comes late, as after a cut, tells a time gone by.
+  store.skew = Math.max(store.skew ?? -Infinity, data.at_ms - Date.now());
   if (data.faults) {
     for (const kafka of store.mesh.kafka) {
       kafka.answers = !(kafka.name in data.faults);
       kafka.fault = data.faults[kafka.name] ?? null;
     }
   }
+  if (store.at) { tell({ kind: "feed" }); return; }
+  if (data.proof) store.mesh.proof = data.proof;
+  if (data.parts) store.mesh.parts = data.parts;
+  for (const [name, [state, subscriptions]] of Object.entries(data.nodes ?? {})) {
+    const node = store.nodes.get(name);
+    if (node) Object.assign(node, { state, subscriptions });
+  }
+  for (const [name, [state, guaranteed, direct, wanted, reason]] of Object.entries(data.links ?? {})) {
+    const link = store.links.get(name);
+    const per_s = guaranteed === null ? null : { guaranteed, direct };
+    if (link) Object.assign(link, { state, per_s, wanted, reason });
+  }
   tell({ kind: "change", data });
 }
 
 function take(message) {
   if (message.kind === "change") change(message.data);
-  else if (message.kind === "reset") load(store.at);
+  else if (message.kind === "reset") reload();
+  else if (message.kind === "ping") { store.idleS = message.data.idle_s; tell({ kind: "feed" }); }
   else if (message.kind === "lost" && !store.isLost) { store.isLost = true; tell({ kind: "feed" }); }
   else if (message.kind === "open" && store.isLost) { store.isLost = false; tell({ kind: "feed" }); }
+  if (message.kind === "change") store.idleS = 0;
   if (!isFollowing && (message.kind === "open" || message.kind === "here")) {
     isFollowing = true;
-    load(store.mesh || store.refusal ? store.at : first);
+    reload();
   }
 }
 
@@ -138,18 +151,21 @@ function take(message) {
 export function begin(at) {
   first = at;
   follow();
-  setTimeout(() => { if (!isFollowing) load(at); }, 1000);
+  setTimeout(() => { if (!isFollowing) reload(); }, 1000);
 }
 
-// Changes come from a worker that all tabs share. What was missed comes when it asks again, or
-// `reset`; a tab that slept in the browser's memory heard nothing, and reads all.
+// Changes come from a worker that all tabs share; a browser that has no such workers, as on some
+// phones, gives each tab its own. What was missed comes when it asks again, or `reset`; a tab that
+// slept in the browser's memory heard nothing, and reads all.
 function follow() {
   const address = new URL(`${root}/api/v1/events`, location.href).href;
-  const worker = new SharedWorker(`${root}/static/feed.worker.js`);
+  const script = `${root}/static/feed.worker.js`;
+  const worker = globalThis.SharedWorker ? new SharedWorker(script) : new Worker(script);
+  const port = worker.port ?? worker;
   worker.onerror = () => { take({ kind: "lost" }); setTimeout(follow, RETRY_MS); };
-  worker.port.onmessage = ({ data }) => take(data);
-  const listen = () => worker.port.postMessage({ kind: "follow", address });
+  port.onmessage = ({ data }) => take(data);
+  const listen = () => port.postMessage({ kind: "follow", address });
   listen();
-  addEventListener("pagehide", () => worker.port.postMessage({ kind: "bye" }));
-  addEventListener("pageshow", (event) => { if (event.persisted) { listen(); load(store.at); } });
+  addEventListener("pagehide", () => port.postMessage({ kind: "bye" }));
+  addEventListener("pageshow", (event) => { if (event.persisted) { listen(); reload(); } });
 }

@@ -1,6 +1,6 @@
 // Every view as a table, with its rows as text for a spreadsheet.
 
-import { h, shown } from "./dom.js";
+import { h, renew, shown } from "./dom.js";
 
 // A column is { name, of: row => text or element, text: row => plain, number, short }.
 export function table(columns, rows, { caption = "", empty = "Nothing." } = {}) {
@@ -14,6 +14,21 @@ export function table(columns, rows, { caption = "", empty = "Nothing." } = {}) 
         h("th", { scope: "col", class: kind(one) }, one.name || h("span", { class: "unseen" }, "Actions"))))),
       h("tbody", null, rows.map((row) =>
         h("tr", null, columns.map((one) => h("td", { class: kind(one) }, text(one.of(row)))))))));
+}
+
+// Puts newer rows where rows are: only cells that differ change, so that focus, what is selected and
+// what was scrolled to stay, however often it is done.
+export function retable(drawn, ...told) {
+  const fresh = table(...told);
+  const [old, now] = [drawn, fresh].map((one) => [...one.querySelectorAll("tbody tr")]);
+  if (!old.length || old.length !== now.length) {
+    renew(drawn, ...fresh.childNodes);
+    return;
+  }
+  old.forEach((row, place) => [...row.cells].forEach((one, column) => {
+    const other = now[place].cells[column];
+    if (one.textContent !== other.textContent) one.replaceChildren(...other.childNodes);
+  }));
 }
 
 function cell(column, row) {

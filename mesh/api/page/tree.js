@@ -1,6 +1,7 @@
 // A way through the mesh drawn from left to right: a node for each step, its children behind it.
 
 import { s, shown } from "./dom.js";
+import { INSIDE_MAX, brief } from "./format.js";
 
 const STEP = 150;
 const ROW = 78;
@@ -27,16 +28,16 @@ export function drawTree(paths, { notes = new Map(), waits = new Set() } = {}) {
   [...nodes.values()].filter((one) => one.depth === 0).forEach(place);
   const all = [...nodes.values()];
   const width = Math.max(0, ...all.map((one) => one.x)) + 2 * RADIUS + 130;
-  const height = Math.max(0, ...all.map((one) => one.y)) + 2 * RADIUS + 44;
+  const height = Math.max(0, ...all.map((one) => one.y)) + 2 * RADIUS + 56;
   const described = paths.map((path) => path.join(" to ")).join("; ");
-  return s("svg", { class: "tree", width, height, viewBox: `${-RADIUS - 50} ${-RADIUS - 10} ${width} ${height}`, role: "img", "aria-label": `ways: ${described}` },
+  return s("svg", { class: "tree", width, height, viewBox: `${-RADIUS - 50} ${-RADIUS - 22} ${width} ${height}`, role: "img", "aria-label": `ways: ${described}` },
     all.filter((one) => one.parent).map((one) => {
       const from = nodes.get(one.parent);
       return s("path", { class: waits.has(one.key) ? "edge waits" : "edge", d: `M${from.x + RADIUS},${from.y} C${from.x + STEP / 2},${from.y} ${from.x + STEP / 2},${one.y} ${one.x - RADIUS},${one.y}` });
     }),
     all.map((one) => s("g", { class: "node" },
       s("circle", { cx: one.x, cy: one.y, r: RADIUS }),
-      s("text", { x: one.x, y: one.y }, one.node.length > 6 ? `${one.node.slice(0, 5)}…` : one.node, one.node.length > 6 ? s("title", null, one.node) : null),
+      s("text", one.node.length > INSIDE_MAX ? { class: "name", x: one.x, y: one.y - RADIUS - 10 } : { x: one.x, y: one.y }, brief(one.node), s("title", null, one.node)),
       s("text", { class: "what", x: one.x, y: one.y + RADIUS + 13 }, short(notes.get(one.key) ?? "")))));
 }
 

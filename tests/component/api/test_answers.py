@@ -312,6 +312,10 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(api: Api) -
     assert kafka["right"]["fault"]
     states = {one["node"]: one["state"] for one in api.get("nodes")["items"]}
     assert states == {"a": "up", "b": "unreachable", "c": "unreachable"}
+    rates = {one["link"]: one["per_s"] for one in api.get("links")["items"]}
+    assert rates["b->c"] is None
+    assert rates["a->b"] is not None
+    assert [one["published"] is None for one in api.get("nodes")["items"]] == [False, True, True]
     assert api.get("explain?subject=x&from=a")["unknown"] == ["b", "c"]
     assert api.get("roles")["unknown"] == ["b", "c"]
     assert api.refused("/api/v1/dead-letters?node=b", 503)
@@ -328,6 +332,20 @@ def test_a_fault_of_the_server_is_a_problem_too(api: Api, monkeypatch: pytest.Mo
     monkeypatch.setattr("mesh.api.details.mesh_document", fails)
     assert "a fault of this server (KeyError)" in api.refused("/api/v1/mesh", 500)
     api.get("nodes")
+
+
+def test_a_look_that_fails_is_not_the_last(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it was: the next one sees the mesh as it is then."""
+
+    def fails() -> None:
+        raise KeyError("b->c")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(api.live.watch, "look", fails)
+        api.live.look()
+    api.mesh.subscribe("c", "all", ">")
+    api.lives(1)
+    assert [one["name"] for one in api.get("endpoints")["items"]] == ["all"]
 
 
 def test_hostile_names_are_only_data(api: Api) -> None:

@@ -56,7 +56,7 @@ def test_a_new_viewer_is_told_where_the_feed_stands_then_changes(api: Api) -> No
     kind, change = next(events)
     assert kind == "change"
     assert change["nodes"] == {"c": ["up", 1]}
-    assert "links" not in change
+    assert "proof" not in change
     viewer.close()
 
 
@@ -99,7 +99,7 @@ def test_a_feed_of_a_mesh_at_rest_says_that_it_lives(
     viewer = Viewer(api)
     events = viewer.events()
     next(events)
-    assert next(events) == ("ping", {})
+    assert next(events) == ("ping", {"idle_s": 0.0})
     viewer.close()
 
 

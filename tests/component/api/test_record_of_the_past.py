@@ -17,7 +17,7 @@ from mesh.transport.port import TopicSpec
 from tests.component.api.conftest import Api, MakeApi
 from tests.component.in_memory_mesh import CHAIN
 
-TABLES = ("status", "minutes", "link-hours", "subscriptions")
+TABLES = ("status", "minutes", "link-hours", "subscriptions", "findings", "certificates")
 BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
 
 
@@ -131,3 +131,25 @@ def test_an_endpoint_that_ended_is_shown_as_it_was(past: Past) -> None:
     for moment in (begin - 1, end):
         assert past.get("endpoints", moment)["items"] == []
     assert past.api.get("endpoints")["items"] == []
+
+
+def test_the_auditors_words_are_asked_for_by_endpoint_and_time(past: Past) -> None:
+    """Of a certificate that names no time the one counts when it was issued."""
+    begin = past.minute_ms
+    said = {"source": "mesh.a.in.g/0", "block": 0, "equal": True}
+    past.says("certificates", endpoint="c/x", first_ms=begin, last_ms=begin + 10, **said)
+    past.says("findings", kind="duplicate", endpoint="c/x", text="twice", ids=[])
+    past.api.lives(1)
+
+    def found(path: str, from_ms: int, to_ms: int) -> int:
+        times = [datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (from_ms, to_ms)]
+        from_, to = (one.replace("+00:00", "Z") for one in times)
+        return len(past.api.get(f"{path}&from={from_}&to={to}")["items"])
+
+    now = past.api.live.still.seen.at_ms
+    assert found("certificates?endpoint=c/x", begin + 5, begin + MINUTE_MS) == 1
+    assert found("certificates?endpoint=c/x", begin + 11, now) == 0
+    assert found("certificates?endpoint=c/y", begin, now) == 0
+    assert found("findings?endpoint=c/x", begin, begin + MINUTE_MS) == 0
+    assert found("findings?endpoint=c/x", now - MINUTE_MS, now) == 1
+    assert found("findings?endpoint=c/y", begin, now) == 0

@@ -119,6 +119,73 @@ def test_what_waits_for_every_endpoint_makes_none_equal(auditor: Auditor) -> Non
     assert auditor.row(3, 2, 1) == [Cell.EQUAL, Cell.EQUAL, Cell.EQUAL]
 
 
+def test_that_others_are_certified_proves_nothing_of_an_endpoint(auditor: Auditor) -> None:
+    """The same block of the same source may wait for one endpoint and be certified for others."""
+    auditor.says("certificates", "o", {**EQUAL, "endpoint": "a/other"})
+    auditor.ms += 2 * MINUTE_MS
+    wait = {"source": "mesh.a.in.g[0]", "block": 0, "endpoint": "a/s", "to": 9, "reason": "r"}
+    auditor.status(uncertified=1, waiting=[wait], endpoints=["a/other", "a/s"])
+    assert Cell.EQUAL not in auditor.row(4, 3, 2, 1, 0)
+    assert auditor.row(4, 0)[-1] is Cell.WAITING
+
+
+def test_a_block_that_waits_does_so_since_the_one_before_it(auditor: Auditor) -> None:
+    """What lies in earlier blocks, and what a certificate of the open one names, waits no more."""
+    auditor.says("certificates", "o", {**EQUAL, "endpoint": "a/other"})
+    auditor.ms += MINUTE_MS
+    auditor.says("certificates", "c", {**EQUAL, "source": "mesh.b.in.g[0]"})
+    auditor.ms += MINUTE_MS
+    wait = {"source": "mesh.a.in.g[0]", "block": 1, "endpoint": "a/s", "to": 9, "reason": "r"}
+    auditor.status(uncertified=1, waiting=[wait])
+    assert auditor.row(3, 2, 1) == [Cell.EQUAL, Cell.WAITING, Cell.WAITING]
+
+
+def test_what_waits_without_a_name_makes_nobody_equal(auditor: Auditor) -> None:
+    """The auditor spells out so many only."""
+    auditor.says("certificates", "c", EQUAL)
+    auditor.ms += MINUTE_MS
+    auditor.status(uncertified=7, waiting=[])
+    assert auditor.row(2, 1, 0) == [Cell.EQUAL, Cell.WAITING]
+
+
+def test_thousands_of_certificates_are_summed_up(
+    auditor: Auditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wall stays as it was; what differs, and what speaks for an open block, is kept."""
+    monkeypatch.setattr("mesh.operate.audit_trail.SPARE_MAX", 20)
+    auditor.trail._room = dict.fromkeys(auditor.trail._room, 20)
+    auditor.says("certificates", "open", {**EQUAL, "partial": True})
+    auditor.says("certificates", "bad", {**EQUAL, "block": 1, "equal": False})
+    for number in range(100):
+        said = {**EQUAL, "endpoint": "a/t", "block": number, "expected": 5, "delivered": 5}
+        auditor.says("certificates", f"c{number}", said)
+        auditor.says("findings", f"f{number}", DUPLICATE)
+        auditor.says("findings", f"f{number}", None)
+    auditor.ms += MINUTE_MS
+    auditor.status(endpoints=["a/s", "a/t"])
+    trail = auditor.trail
+    assert len(trail.certificates) <= 25
+    assert {"open", "bad", "c99"} <= set(trail.certificates)
+    assert len(trail.findings) <= 25
+    assert trail.summed["a/t"].certificates + len(trail.certificates) == 102
+    trail.certificates.clear()
+    wall = wall_of(trail, ["a/t"], auditor.ms, 2)
+    assert wall.rows["a/t"] == [Cell.EQUAL, Cell.QUIET]
+
+
+def test_of_a_moment_when_nobody_heard_the_auditor_nothing_is_proven(auditor: Auditor) -> None:
+    """What was certified before and after it does not speak for it."""
+    auditor.says("certificates", "c", EQUAL)
+    auditor.status()
+    heard = auditor.ms
+    auditor.ms += 10 * MINUTE_MS
+    auditor.status()
+    states = [
+        proof_of(auditor.trail, auditor.ms, heard + at * MINUTE_MS).state for at in (0, 5, 10)
+    ]
+    assert states == [ProofState.PROVEN, ProofState.BLIND, ProofState.PROVEN]
+
+
 def test_nothing_is_equal_while_a_kafka_cluster_was_never_read(auditor: Auditor) -> None:
     """What another source sent to the same endpoint is not known there."""
     auditor.says("certificates", "c", EQUAL)
@@ -173,7 +240,8 @@ def test_nothing_is_proven_further_than_what_waits(auditor: Auditor) -> None:
     auditor.status(uncertified=1, waiting=[wait])
     assert proof_of(auditor.trail, auditor.ms).until_ms == certified
     auditor.status(uncertified=1, waiting=[{**wait, "endpoint": "a/other"}])
-    assert proof_of(auditor.trail, auditor.ms).until_ms is None
+    unknown = proof_of(auditor.trail, auditor.ms)
+    assert (unknown.until_ms, unknown.state) == (None, ProofState.PARTIAL)
 
 
 def test_findings_of_a_moment_gone_by(auditor: Auditor) -> None:
