@@ -259,14 +259,32 @@ class Wanted:
         )
 
 
-def finding_items(still: Still, kind: str, wanted: Wanted) -> Items:
-    """Return findings, the newest first."""
+def finding_items(still: Still, wanted: Wanted, *, kind: str = "", message: str = "") -> Items:
+    """Return findings, the newest first.
+
+    Args:
+        still: The mesh.
+        wanted: Which.
+        kind: Only of this kind.
+        message: Only those that name this message, as `mesh trace` prints its id.
+    """
     found = [
         (f"{(1 << 45) - said.first_ms:015d} {said.key}", _finding(said))
         for said in list(still.watch.trail.findings.values())
-        if wanted.takes(said) and (not kind or said.entry.get("kind") == kind)
+        if wanted.takes(said)
+        and (not kind or said.entry.get("kind") == kind)
+        and (not message or any(is_among(message, one) for one in said.entry.get("ids") or ()))
     ]
     return sorted(found, key=lambda pair: pair[0])
+
+
+def is_among(message: str, ids: str) -> bool:
+    """Say whether a message is one of those that a text names, as in `t/0/0/5` or `t/0/0/5-9`."""
+    (stem, _, offset), (topic, _, offsets) = message.rpartition("/"), ids.rpartition("/")
+    first, _, last = offsets.partition("-")
+    numbers = (first, offset, last or first)
+    are_numbers = all(one.isascii() and one.isdecimal() and len(one) < 20 for one in numbers)
+    return stem == topic and are_numbers and int(first) <= int(offset) <= int(last or first)
 
 
 def _finding(said: Said) -> Mapping[str, Any]:

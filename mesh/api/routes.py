@@ -203,6 +203,9 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
     def findings(
         request: Request,
         kind: Annotated[str, Query(max_length=64, description="Only of this kind.")] = "",
+        message: Annotated[
+            str, Query(max_length=1_000, description="Only those that name this message.")
+        ] = "",
         endpoint: EndpointName = "",
         from_: From = "",
         to: To = "",
@@ -213,7 +216,9 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
         """What the auditor found and did not take back, the newest first."""
         still = live.still
         wanted = _wanted(still, endpoint, from_, to, at)
-        return _listed(request, items.finding_items(still, kind, wanted), cursor, limit)
+        return _listed(
+            request, items.finding_items(still, wanted, kind=kind, message=message), cursor, limit
+        )
 
     @router.get("/certificates", response_model=ItemList)
     def certificates(

@@ -82,10 +82,10 @@ def wall_of(
             kind = Cell.EQUAL if said.entry.get("equal") else Cell.NOT_EQUAL
             kind = Cell.UNPROVEN if is_unsure(said.entry) else kind
             _mark(found, str(said.entry.get("endpoint")), kind, _span(said), first, last)
-    for name, summed in list(trail.summed.items()):
+    for endpoint, summed in list(trail.summed.items()):
         for minute in range(first, last + 1):
             if summed.minutes.of(minute):
-                _mark(found, name, Cell.EQUAL, (minute, minute), first, last)
+                _mark(found, endpoint, Cell.EQUAL, (minute, minute), first, last)
     for said in list(trail.findings.values()):
         name, kind_of = said.entry.get("endpoint"), str(said.entry.get("kind"))
         if name and said.holds_at(end_ms) and (kind_of not in NEWS or kind_of == "unproven"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import Auditor, Open
 from tests.component.api.conftest import Api
@@ -30,6 +30,7 @@ def test_a_page_comes_back_with_its_server(api: Api, open_page: Open, away_s: in
     page = open_page("/map")
     api.stop()
     expect(page.locator("#trouble")).to_contain_text(LOST)
+    expect(page.get_by_role("status")).to_contain_text("Not known now; last: No audit")
     page.evaluate("window.lost = performance.now()")
     page.wait_for_function(
         "seconds => performance.now() - window.lost >= seconds * 1000",
@@ -41,6 +42,7 @@ def test_a_page_comes_back_with_its_server(api: Api, open_page: Open, away_s: in
     expect(page.locator("#trouble")).to_contain_text(LOST)
     api.lives(1)
     expect(page.locator("#trouble")).to_be_empty(timeout=BACK_MS)
+    expect(page.get_by_role("status")).not_to_contain_text("Not known now")
     with api.turn:
         api.mesh.world.kill("ny2")
     api.lives(15)
@@ -177,3 +179,117 @@ def test_a_login_that_has_run_out_leads_back_to_what_was_on_screen(open_page: Op
     page.route("**/api/v1/**", lambda route: route.fulfill(status=401, json={}))
     page.get_by_role("link", name="Queues").click()
     page.wait_for_url("**/login?to=%2Fqueues", timeout=BACK_MS)
+
+
+def test_a_server_that_is_away_is_asked_now_and_then(api: Api, open_page: Open) -> None:
+    """Who goes back to now meanwhile sees then until now is known, and asks for it every 2 s."""
+    api.lives(70)
+    page = open_page("/map?at=65s")
+    api.stop()
+    expect(page.locator("#trouble")).to_contain_text(LOST)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_role("button", name="Live").click()
+    expect(page.locator("#trouble")).to_contain_text("The server does not answer")
+    page.evaluate("window.told = performance.now()")
+    page.wait_for_function("() => performance.now() - window.told > 1000")
+    assert 1 <= sum(one.endswith("/api/v1/mesh") for one in asked) <= 5
+    expect(page.locator("#proof-age")).to_contain_text("as of")
+    api.serve(port=api.port)
+    api.lives(1)
+    expect(page.locator("#proof-age")).not_to_contain_text("as of", timeout=BACK_MS)
+    link = page.get_by_label("link tk1 to ny1", exact=True)
+    expect(link).to_have_attribute("aria-description", "up", timeout=BACK_MS)
+
+
+def test_what_was_read_stays_while_it_cannot_be_read_again(api: Api, open_page: Open) -> None:
+    """With a line that says from when it is."""
+    page = open_page("/nodes")
+    main = page.locator("main")
+    expect(main).to_contain_text("ny2/billing")
+    api.stop()
+    expect(main).to_contain_text("What stands here was read at", timeout=BACK_MS)
+    expect(main).to_contain_text("The server does not answer.")
+    expect(main).to_contain_text("ny2/billing")
+    api.serve(port=api.port)
+    api.lives(1)
+    expect(main).not_to_contain_text("What stands here was read at", timeout=BACK_MS)
+
+
+def test_lists_that_are_left_open_follow_the_mesh(api: Api, open_page: Open) -> None:
+    """Rates, and endpoints that come, without anybody who asks for them."""
+    page = open_page("/nodes")
+    row = page.get_by_role("row").filter(has_text="tk3").first
+    expect(row).to_contain_text("0/s")
+    for _ in range(30):
+        api.mesh.publish("tk3", "acme/a")
+    api.mesh.subscribe("tk2", "late", "late/>")
+    api.lives(2)
+    expect(page.locator("main")).to_contain_text("tk2/late", timeout=BACK_MS)
+    expect(row).not_to_contain_text(" 0/s", timeout=BACK_MS)
+    expect(row.get_by_role("cell").nth(3)).not_to_have_text("0/s", timeout=BACK_MS)
+
+
+def test_a_table_of_links_stays_where_it_was_scrolled_to(api: Api, open_page: Open) -> None:
+    """On a phone the map is one, and rates change each second; focus stays too."""
+    page = open_page("/map", width=360)
+    region = page.get_by_role("region", name="Links, both directions")
+    button = region.get_by_role("button", name="tk3 → tk1")
+    button.focus()
+    region.evaluate("one => { one.scrollLeft = 60; }")
+    rate = page.get_by_role("row").filter(has_text="tk3 → tk1").get_by_role("cell").nth(2)
+    expect(rate).to_have_text("0/s")
+    for _ in range(30):
+        api.mesh.publish("tk3", "acme/a")
+    api.lives(2)
+    expect(rate).not_to_have_text("0/s")
+    expect(button).to_be_focused()
+    assert region.evaluate("one => one.scrollLeft") == 60
+
+
+def test_a_browser_without_shared_workers_follows_too(chromium: Browser, api: Api) -> None:
+    """As those of some phones."""
+    page = chromium.new_page()
+    page.add_init_script("delete window.SharedWorker")
+    page.goto(f"{api.url}/map")
+    ny2 = page.get_by_label("node ny2", exact=True)
+    expect(ny2).to_have_attribute("aria-description", "up")
+    with api.turn:
+        api.mesh.world.kill("ny2")
+    api.lives(15)
+    expect(ny2).to_have_attribute("aria-description", "down", timeout=BACK_MS)
+    page.close()
+
+
+def test_a_change_that_comes_late_turns_no_clock_back(
+    api: Api, auditor: Auditor, open_page: Open
+) -> None:
+    """After a cut the changes of ten minutes come at once: what was proven then is no younger."""
+    auditor.certifies("ny2/billing")
+    api.lives(8)
+    page = open_page("/map")
+    age = page.locator("#proof-age")
+    expect(age).to_contain_text("until")
+    late = {"at_ms": api.mesh.now_ms() - 60_000, "nodes": {"ny2": ("down", 1)}}
+    api._publish(late)
+    ny2 = page.get_by_label("node ny2", exact=True)
+    expect(ny2).to_have_attribute("aria-description", "down", timeout=BACK_MS)
+    assert int(age.inner_text().split(", ")[1].split()[0]) >= 6
+
+
+def test_a_server_that_looks_no_more_is_told(
+    api: Api, auditor: Auditor, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its feed lives on; what it says is of long ago, and no proof of now."""
+    monkeypatch.setattr("mesh.api.routes.PING_S", 1)
+    auditor.certifies("ny2/billing")
+    api.lives(2)
+    page = open_page("/map")
+    status = page.get_by_role("status")
+    expect(status).to_have_text("Proven, no findings")
+    api.live._looked_s -= 45
+    told = "The server has not looked at the mesh for 45 s"
+    expect(page.locator("#trouble")).to_contain_text(told, timeout=BACK_MS)
+    expect(status).to_contain_text("Not known now; last: Proven")
+    api.lives(1)
+    expect(page.locator("#trouble")).to_be_empty(timeout=BACK_MS)

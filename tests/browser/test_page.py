@@ -121,6 +121,11 @@ def test_the_map_shows_links_as_they_become(api: Api, open_page: Open) -> None:
     expect(page.get_by_label("link ny1 to tk1", exact=True)).to_have_attribute(
         "aria-description", "idle"
     )
+    api.mesh.subscribe("tk2", "late", "late/>")
+    api.lives(3)
+    expect(page.get_by_label("link ny1 to tk1", exact=True)).to_have_attribute(
+        "aria-description", "up"
+    )
     place = node.locator("circle").get_attribute("cx")
     with api.turn:
         api.mesh.world.kill("ny1")
@@ -140,9 +145,11 @@ def test_a_link_tells_what_it_carries_and_why_not(
     api.mesh.publish("tk1", "other")
     api.lives(2)
     page = open_page("/map")
-    page.get_by_label("link tk1 to ny1", exact=True).focus()
+    link = page.get_by_label("link tk1 to ny1", exact=True)
+    link.focus()
     page.keyboard.press("Enter")
     panel = page.get_by_role("complementary", name="Details")
+    expect(panel).to_be_focused()
     expect(panel).to_contain_text("tk1 → ny1")
     expect(panel).to_contain_text("acme/>")
     expect(panel).to_contain_text("ny2/billing")
@@ -152,6 +159,7 @@ def test_a_link_tells_what_it_carries_and_why_not(
     expect(panel).to_contain_text("mesh link pause tk1 ny1")
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
+    expect(link).to_be_focused()
 
 
 def test_a_node_tells_its_endpoints_and_what_waits_in_them(api: Api, open_page: Open) -> None:
@@ -179,6 +187,13 @@ def test_three_links_refuse_for_three_reasons_that_read_differently(
     assert "one-hop zone does not go on" in told["tk1 → tk2"]
     assert "came over this link" in told["tk1 → tk3"]
     assert len({told[name] for name in ("tk3 → tk2", "tk1 → tk2", "tk1 → tk3")}) == 3
+    topology, kafka = api.mesh.topology, api.mesh.world.kafka
+    pause = pause_key(PauseKey("ny1", "tk1", None))
+    with api.turn:
+        write_operator_record(topology, kafka, "ny1", pause, encode_pause(Pause("stocktaking")))
+    api.lives(3)
+    expect(page.locator("main")).to_contain_text("tk1 → ny1 is paused")
+    expect(page.get_by_role("row").filter(has_text="tk1 → ny1")).to_contain_text("stocktaking")
     expect(page.locator("main")).to_contain_text("ny1 asks for acme/>")
     carried = page.get_by_role("row").filter(has_text="tk1 → ny1")
     expect(carried).to_contain_text("ny2/billing")
@@ -193,6 +208,7 @@ def test_what_is_looked_for_is_found(api: Api, open_page: Open) -> None:
         ("tk1 -> ny1", "/map?link=tk1-%3Eny1"),
         ("mesh.tk3.in.g/0/0", "/trace?id=mesh.tk3.in.g%2F0%2F0"),
         ("acme/a", "/interest?subject=acme%2Fa"),
+        ("acme/2027/11", "/interest?subject=acme%2F2027%2F11"),
     ):
         find.fill(text)
         find.press("Enter")
@@ -208,7 +224,7 @@ def test_a_trace_looks_at_older_records_only_when_asked(api: Api, open_page: Ope
     expect(page.locator("main")).to_contain_text("there may be more in records that were not")
     expect(page.locator("main")).to_contain_text("There may be more in mesh.tk3.to.tk1.g/0")
     page.goto(f"{api.url}/trace?id=mesh.tk3.in.g/0/0")
-    expect(page.locator("main")).to_contain_text("1 delivery, 3 frames.")
+    expect(page.locator("main")).to_contain_text("1 delivery, 3 frames on its way.")
     expect(page.locator("main")).not_to_contain_text("not looked at")
 
 
@@ -237,9 +253,26 @@ def test_rows_are_safe_in_a_spreadsheet(open_page: Open) -> None:
     assert text == 'a\r\n\'=1+1\r\n-5\r\n\'-x\r\n"say ""hi"""\r\n"b,c"\r\n'
 
 
+def test_a_trace_shows_what_was_found_of_the_message(
+    api: Api, auditor: Auditor, open_page: Open
+) -> None:
+    """A forged record lies where no way of the message leads: the finding tells where."""
+    api.mesh.publish("tk3", "acme/a")
+    at = {"endpoint": "tk2/other", "evidence": ["mesh.tk2.ep.other/0@7-8"]}
+    auditor.finds("duplicate", "came twice", ids=["mesh.tk3.in.g/0/0/0-3"], **at)
+    auditor.finds("duplicate", "of another", ids=["mesh.tk3.in.g/0/0/4-9"], **at)
+    api.lives(2)
+    page = open_page("/findings")
+    page.get_by_role("button", name="mesh.tk3.in.g/0/0/0-3").click()
+    main = page.locator("main")
+    expect(main).to_contain_text("1 finding names it, with the records")
+    expect(main).to_contain_text("mesh.tk2.ep.other/0@7-8")
+    expect(main).not_to_contain_text("of another")
+
+
 def test_an_address_shows_a_colleague_the_same(api: Api, open_page: Open) -> None:
     """View, subject, node and panel stand in it."""
-    page = open_page("/interest?subject=acme/a&from=tk3&node=tk1")
+    page = open_page("/interest?subject=acme/a&from=tk3&node=tk1&view=constructor")
     expect(page.get_by_label("Subject", exact=True)).to_have_value("acme/a")
     expect(page.get_by_role("complementary", name="Details")).to_contain_text("tk1")
     page.get_by_role("link", name="Map").click()
@@ -338,6 +371,7 @@ def test_the_wall_is_walked_by_keys_and_opens_below(
     _is_read(page)
     cells = page.locator(".wall tbody tr").first.get_by_role("button")
     assert cells.count() == 60
+    expect(page.locator("main")).to_contain_text("not equal 1")
     cells.first.focus()
     for _ in range(59):
         page.keyboard.press("ArrowRight")
@@ -346,6 +380,8 @@ def test_the_wall_is_walked_by_keys_and_opens_below(
     expect(page.locator("main")).to_contain_text("2 messages twice")
     expect(page.locator("main")).to_contain_text("mesh trace mesh.tk3.in.g/0/0/0")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    spoken = page.get_by_role("table").filter(has_text="Certificates that speak for it")
+    expect(spoken).to_contain_text("not equal")
 
 
 @pytest.mark.parametrize("width", [360, 768, 1440, 2560])

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, expect
 
 from mesh.api.guard import Access
 from mesh.config.topology_file import topology_from_mapping
+from mesh.model.control import Change, Stage
 from tests.browser.conftest import MARKUP, SPEC, Auditor, Open
 from tests.browser.test_page import _is_read
 from tests.component.api.conftest import Api, MakeApi
@@ -32,6 +33,7 @@ LONG_AGO = "at=2h"
         ("/roles", "Who had which role then is not on record"),
         ("/interest?subject=acme/a&from=tk3", "Ways of a moment gone by are not on record"),
         ("/plan", "a plan is made of now, not of then"),
+        ("/trace?id=mesh.tk3.in.g/0/0", "A trace is made of what topics hold now"),
         ("/audit", "blind"),
     ],
 )
@@ -292,6 +294,10 @@ def test_a_large_mesh_asks_for_a_filter_first(chromium: Browser, api_of: MakeApi
     page.goto(f"{api.url}/map")
     expect(page.locator("main")).to_contain_text("64 nodes are too many to read at once")
     assert page.locator("svg.map").count() == 0
+    row = page.get_by_role("row").filter(has_text="left")
+    expect(row).to_contain_text("32")
+    api._publish({"at_ms": 1, "nodes": {f"n{number}": ("up", 0) for number in range(31)}})
+    expect(row.get_by_role("cell").nth(3)).to_have_text("1")  # not up
     page.get_by_role("button", name="left", exact=True).click()
     expect(page.get_by_label("node n1", exact=True)).to_be_visible()
     page.get_by_label("Filter", exact=True).fill("n63")
@@ -299,3 +305,49 @@ def test_a_large_mesh_asks_for_a_filter_first(chromium: Browser, api_of: MakeApi
     expect(page.get_by_label("node n63", exact=True)).to_be_visible()
     assert page.locator(".node").count() == 1
     page.close()
+
+
+def test_nodes_are_found_and_told_apart_by_long_names(chromium: Browser, api_of: MakeApi) -> None:
+    """Names that begin alike and have a `-` in them: on the map, and as ends of a link."""
+    spec = {
+        "kafka": {"left": None},
+        "nodes": {"production-eu-1": {"kafka": "left"}, "production-eu-2": {"kafka": "left"}},
+        "zones": {"Z": {"kind": "multi-hop", "links": [["production-eu-1", "production-eu-2"]]}},
+    }
+    api = api_of(topology_from_mapping(spec, name="long"), runs=False)
+    page = chromium.new_page()
+    page.goto(f"{api.url}/map")
+    for name in ("produ…n-eu-1", "produ…n-eu-2"):
+        expect(page.locator("svg.map .name").filter(has_text=name)).to_have_count(1)
+    find = page.get_by_label("Find", exact=True)
+    for text in ("production-eu-1 -> production-eu-2", "PRODUCTION-EU-1 to production-eu-2"):
+        page.goto(f"{api.url}/audit")
+        find.fill(text)
+        find.press("Enter")
+        expect(page).to_have_url(re.compile(r"/map\?link=production-eu-1-%3Eproduction-eu-2$"))
+    page.close()
+
+
+def test_a_file_that_is_no_topology_by_its_size_is_not_read(
+    open_page: Open, tmp_path: Path
+) -> None:
+    """A hundred megabytes in a field of text would stop the browser."""
+    (tmp_path / "large.yaml").write_bytes(b"#" * 2_000_000)
+    page = open_page("/plan")
+    page.get_by_label("Topology file").set_input_files(tmp_path / "large.yaml")
+    expect(page.locator("main")).to_contain_text("large.yaml has 2\u2009000\u2009000 bytes")
+    assert page.get_by_label("Topology", exact=True).input_value() == ""
+
+
+def test_a_topology_that_came_later_is_not_drawn_as_that_of_then(api: Api, open_page: Open) -> None:
+    """Of a moment before the last change it is said so."""
+    change = Change(number=0, stage=Stage.RUN, topology="")
+    api.lives(5)
+    with api.turn:
+        api.live.watch._view.change, api.live.watch._view.change_ms = change, api.mesh.now_ms()
+    api.lives(3)
+    page = open_page("/map?at=6s")
+    expect(page.locator("#trouble")).to_contain_text("those of the topology in force since")
+    page.goto(f"{api.url}/map?at=1s")
+    expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "false")
+    expect(page.locator("#trouble")).not_to_contain_text("topology in force since")

@@ -69,7 +69,7 @@ function drawAge() {
   if (store.at) text = `as of ${moment(store.mesh.at_ms, now())}`;
   else if (state === "blind") text = `since ${clock(heard)}, ${age(heard, now())} ago`;
   else if (until) text = `${state === "proven" ? "" : "certified "}until ${clock(until)}, ${age(until, now())} ago`;
-  else if (heard) text = "nothing certified yet";
+  else if (heard) text = "not everything certified yet";
   setText($("proof-age"), text);
 }
 

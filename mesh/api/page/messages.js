@@ -3,6 +3,7 @@
 import { adjust, here } from "./address.js";
 import { h, shown } from "./dom.js";
 import { count, moment, quoted, rate, total } from "./format.js";
+import { FINDINGS } from "./audit.js";
 import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
@@ -142,9 +143,16 @@ export function trace(state) {
   if (!state.id) {
     return { element: h("div", null, form, h("h2", { class: "title" }, "Trace"), h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
   }
-  const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`, { last: state.last }), (data) => traced(state, data));
+  const found = asking(() => followed(state), (data) => traced(state, data));
   const note = store.at ? h("p", { class: "soft" }, "A trace is made of what topics hold now, not of what they held then.") : null;
   return { element: h("div", null, form, note, found.element), ready: found.ready, close: found.close };
+}
+
+// What topics hold of a message, and what the auditor found of it: a record that no hop wrote lies
+// where no way leads.
+async function followed({ id, last }) {
+  const told = await ask(`trace/${id.split("/").map(encodeURIComponent).join("/")}`, { last });
+  return { told, findings: await askAll("findings", { message: told.id, at: store.at }) };
 }
 
 const HOPS = [
@@ -155,7 +163,7 @@ const HOPS = [
   { name: "how", of: (row) => row.how },
 ];
 
-function traced(state, data) {
+function traced(state, { told: data, findings }) {
   const { ingress } = data;
   const ways = [...data.frames.map((one) => [...one.path, one.link.split("->")[1]]), ...data.deliveries.map((one) => one.path)];
   const notes = new Map();
@@ -173,8 +181,9 @@ function traced(state, data) {
   return [
     h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows), asTable(state)),
     h("p", { class: "lead" }, !isFound ? "Nothing is left of such a message, if there ever was one."
-      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
+      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frame${data.frames.length === 1 ? "" : "s"} on its way${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,
+    findings.length ? table(FINDINGS, findings, { caption: `${count(findings.length)} finding${findings.length === 1 ? " names" : "s name"} it, with the records` }) : null,
     twice.length ? h("p", null, h("span", { class: "pill bad" }, "twice"), ` delivered more than once to ${[...new Set(twice)].map(shown).join(", ")}`) : null,
     data.unknown.length ? h("p", null, `It came to ${data.unknown.join(", ")}, whose Kafka cluster does not answer: what became of it there is not known.`) : null,
     ways.length && state.table !== "1" ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
