@@ -153,6 +153,10 @@ class PoisonError(MeshError):
     """A record breaks the routing itself: nothing of it is committed, and it is tried alone."""
 
 
+class ClosedError(MeshError):
+    """A client is used after it was closed, or in a process that was forked since it was made."""
+
+
 class TransportError(MeshError):
     """Kafka did not do what was asked.
 

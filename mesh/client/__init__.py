@@ -28,6 +28,7 @@ from mesh.client.watching import Passing, Verdict
 from mesh.config.topology_file import load_topology
 from mesh.errors import (
     BackpressureError,
+    ClosedError,
     LaggardsError,
     MeshError,
     NotPublishedError,
@@ -60,6 +61,7 @@ __all__ = [
     "Address",
     "BackpressureError",
     "ChannelReader",
+    "ClosedError",
     "ColourChanged",
     "Deliveries",
     "EndpointKind",

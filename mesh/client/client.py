@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -26,6 +27,7 @@ from mesh.config.nearest import check_node
 from mesh.config.published import published_topology
 from mesh.core.direct_only import direct_only_zone_of
 from mesh.errors import (
+    ClosedError,
     ConfigError,
     LaggardsError,
     NotPublishedError,
@@ -122,6 +124,8 @@ class MeshClient:
         self._pressure = Pressure(topology, node, self._kafka, now_ms)
         self._operators = OperatorsWord(topology, node, self._kafka, now_ms)
         self._followed = ""
+        self._process = os.getpid()
+        self._is_closed = False
         self._leases = Leases(self._write_again, now_ms)
         self._subscriptions = Subscriptions(self._kafka, self._names.clients(node))
         self._lease_writer: Writer | None = None
@@ -133,7 +137,7 @@ class MeshClient:
         self._handed_over = 0
         self._in_flight_bytes = 0
         self._failed = 0
-        self._unsettled: list[Published] = []
+        self._pending: list[Published] = []
         self._refused: list[tuple[str, str]] = []
 
     @property
@@ -144,6 +148,7 @@ class MeshClient:
 
     def _follow(self) -> None:
         """Go by the topology in force, if it is another than before."""
+        self._check_usable()
         self._operators.look()
         text = self._operators.in_force
         if text in ("", self._followed):
@@ -164,6 +169,17 @@ class MeshClient:
         if self._view is not None:
             self._view.close()
             self._view = None
+
+    def _check_usable(self) -> None:
+        """Refuse what a client that was closed or forked could only lose.
+
+        Raises:
+            ClosedError: It was.
+        """
+        if self._is_closed:
+            raise ClosedError("this client is closed; connect again")
+        if os.getpid() != self._process:
+            raise ClosedError("this client was made before this process was forked; connect in it")
 
     # -- publishing -----------------------------------------------------------------------
 
@@ -199,11 +215,13 @@ class MeshClient:
             BackpressureError: The node takes no guaranteed messages just now; nothing was sent.
             PausedError: It takes nothing of this subject just now; nothing was sent.
             TransportError: Kafka does not answer, or the node's topics do not exist.
+            ClosedError: This client was closed, or made before a fork; so with all it can do.
 
         Spec: K6, K7, R14.
         """
         self._follow()
         message_class = word_of(MessageClass, "message_class", message_class)
+        headers = list(headers)  # which may come one by one
         size = checked_size(self._topology, subject, payload, key, headers)
         if message_class is MessageClass.GUARANTEED:
             self._pressure.check()
@@ -215,7 +233,7 @@ class MeshClient:
         sent = [*headers, (SUBJECT_HEADER, subject.encode())]
         published = Published(subject, message_class, topic, topic_id)
         self._open_writer().produce(topic, payload, key, headers=sent, on_delivery=published.settle)
-        self._unsettled.append(published)
+        self._pending.append(published)
         self._in_flight_bytes += size + 100
         self._handed_over += 1
         return published
@@ -226,6 +244,7 @@ class MeshClient:
         Raises:
             NotPublishedError: Some were not; `refused` of it names them, and says why.
         """
+        self._check_usable()
         self._drain()
         total, self._handed_over = self._handed_over, 0
         failed, self._failed = self._failed, 0
@@ -244,11 +263,12 @@ class MeshClient:
 
     def _drain(self) -> None:
         if self._writer is not None:
-            self._failed += self._writer.flush()
+            self._writer.flush()
         self._in_flight_bytes = 0
-        settled, self._unsettled = self._unsettled, []
-        for one in settled:
+        pending, self._pending = self._pending, []
+        for one in pending:
             if not one.is_accepted:
+                self._failed += 1
                 one.error = one.error or "no broker has acknowledged it in time"
                 if len(self._refused) < REFUSED_MAX:
                     self._refused.append((one.subject, one.error))
@@ -260,6 +280,7 @@ class MeshClient:
 
     def _require(self, topic: str) -> str:
         """Return the id of a topic; refuse to write to one that is not: records would be lost."""
+        self._check_usable()
         if topic in self._checked:
             return self._checked[topic]
         known = self._kafka.admin().describe([topic])
@@ -335,6 +356,7 @@ class MeshClient:
 
     def renew_leases(self) -> None:
         """Renew the leases of which a third has passed; for who lets no thread do that."""
+        self._check_usable()
         self._leases.renew()
 
     def _write_again(self, key: bytes, value: bytes) -> None:
@@ -358,6 +380,7 @@ class MeshClient:
 
     def subscribed(self) -> Mapping[tuple[str, str], Subscription]:
         """Return every subscription at the node by (endpoint, filter), in the order written."""
+        self._check_usable()
         return dict(self._subscriptions.refresh())
 
     def _tell(self, key: bytes, value: bytes | None) -> int:
@@ -405,8 +428,8 @@ class MeshClient:
         self._follow()
         deadline = deadline_of(self._now_ms(), timeout_s)
         view, topic = self._open_view(), self._names.clients(self._node)
-        told = self._kafka.admin().describe([topic]).get(topic)
-        topic_id = None if told is None else told.topic_id
+        described = self._kafka.admin().describe([topic]).get(topic)
+        topic_id = None if described is None else described.topic_id
         while True:
             view.refresh()
             late, excused = open_links(view, self._node, version, topic_id)
@@ -427,6 +450,7 @@ class MeshClient:
 
     def refusal(self, endpoint: str, timeout_s: float = 10.0) -> str | None:
         """Return why the node refuses what a queue asked for, once `wait` has returned, or None."""
+        self._check_usable()
         until_ms = deadline_of(self._now_ms(), timeout_s)
         view, pause = self._open_view(), self._pause
         return refusal(
@@ -450,6 +474,7 @@ class MeshClient:
         Raises:
             SubjectError: The name is not allowed.
         """
+        self._check_usable()
         if (fault := name_fault(endpoint)) is not None:
             raise SubjectError(f"endpoint {fault}")
         stream = Deliveries(
@@ -502,7 +527,7 @@ class MeshClient:
         """
         consumer = QueueConsumer(
             self._kafka,
-            self._topology,
+            self.topology,
             self._node,
             queue,
             deliveries_max=deliveries_max,
@@ -527,6 +552,7 @@ class MeshClient:
         Raises:
             SubjectError: The name or the lease is none.
         """
+        self._check_usable()
         roles = Roles(
             self._kafka,
             self._topology,
@@ -541,7 +567,15 @@ class MeshClient:
         return roles
 
     def close(self) -> None:
-        """Release everything; messages that were not flushed may be lost."""
+        """Release everything; messages that were not flushed may be lost.
+
+        After a fork it is the other process that has what is to be released.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if os.getpid() != self._process:
+            return
         with ExitStack() as closing:  # the last first, and each of them whatever another raises
             for kafka in self._all.values():
                 closing.callback(kafka.close)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,7 +15,9 @@ import pytest
 
 import mesh.client as mesh_client
 from mesh.client import (
+    ClosedError,
     EndpointKind,
+    MeshClient,
     MessageClass,
     NotPublishedError,
     OtherKindError,
@@ -309,3 +313,78 @@ def test_one_may_wait_without_end_but_not_for_no_number(mesh: Mesh) -> None:
     assert client.wait(client.subscribe("orders", "acme/>"), float("inf")) == ()
     with pytest.raises(ValueError, match="a timeout of nan"):
         client.wait(0, float("nan"))
+
+
+def uses() -> dict[str, Callable[[MeshClient], object]]:
+    """What an application does with a client, by name."""
+    return {
+        "publish": lambda client: client.publish("x", b"1"),
+        "flush": lambda client: client.flush(),
+        "subscribe": lambda client: client.subscribe("e", "x"),
+        "unsubscribe": lambda client: client.unsubscribe("e", "x"),
+        "subscribed": lambda client: client.subscribed(),
+        "wait": lambda client: client.wait(0),
+        "refusal": lambda client: client.refusal("e"),
+        "deliveries": lambda client: client.deliveries("e"),
+        "channel": lambda client: client.channel("e", "g"),
+        "consume": lambda client: client.consume("q"),
+        "roles": lambda client: client.roles("app"),
+        "renew_leases": lambda client: client.renew_leases(),
+        "topology": lambda client: client.topology,
+        "direct_only_zone": lambda client: client.direct_only_zone,
+    }
+
+
+@pytest.mark.parametrize("use", uses())
+def test_a_closed_client_says_so(use: str, mesh: Mesh) -> None:
+    """Whoever flushes too late would hear that everything was accepted; nothing is opened again."""
+    client = mesh.client("a")
+    client.subscribe("e", "x")
+    client.publish("x", b"1")
+    client.close()
+    client.close()
+    with pytest.raises(ClosedError, match="connect again"):
+        uses()[use](client)
+
+
+@pytest.mark.parametrize("use", uses())
+def test_a_forked_client_says_so(use: str, mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads that would send stay behind in the other process; so does what is to be closed."""
+    client = mesh.client("a")
+    published = client.publish("x", b"1")
+    with monkeypatch.context() as forked:
+        forked.setattr("mesh.client.client.os.getpid", lambda: -1)
+        with pytest.raises(ClosedError, match="forked"):
+            uses()[use](client)
+    assert client.flush() == 1
+    assert published.is_accepted
+
+
+def test_a_fork_that_closes_takes_nothing_from_the_other_process(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = mesh.client("a")
+    with monkeypatch.context() as forked:
+        forked.setattr("mesh.client.client.os.getpid", lambda: -1)
+        copied = copy(client)
+        copied.close()
+    client.publish("x", b"1")
+    assert client.flush() == 1
+
+
+def test_headers_may_come_one_by_one(mesh: Mesh) -> None:
+    client = mesh.client("a")
+    client.wait(client.subscribe("e", "x"))
+    client.publish("x", b"1", headers=((name, b"v") for name in "ab"))  # type: ignore[arg-type]
+    client.flush()
+    [message] = client.deliveries("e").read(5.0)
+    assert message.headers == (("a", b"v"), ("b", b"v"))
+
+
+def test_a_consumer_goes_by_what_is_in_force(mesh: Mesh) -> None:
+    """How often a message is handed out is what the queue is declared with now. Spec: K27."""
+    client = mesh.client("a")
+    queues = {"jobs": {"maxDeliveries": 3}}
+    put_in_force(2, topology_from_mapping({**CHAIN, "queues": queues}), mesh.world.kafka)
+    mesh.pause(1.0)
+    assert client.consume("jobs")._most == 3
