@@ -24,22 +24,22 @@ class Letter:
     Attributes:
         place, offset: Where it lies.
         subject: Of the record, as far as it had exactly one; else empty.
-        told: What its header says, or None if nobody can read that.
+        header: What its header says, or None if nobody can read that.
         kept: Bytes of key, value and headers that are kept.
     """
 
     place: TopicPartition
     offset: int
     subject: str
-    told: DeadLetter | None
+    header: DeadLetter | None
     kept: int
 
     @property
     def size(self) -> int:
         """Bytes of key, value and headers of the record when it was refused."""
-        if self.told is None:
+        if self.header is None:
             return self.kept
-        return self.told.key_size + self.told.value_size + self.told.headers_size
+        return self.header.key_size + self.header.value_size + self.header.headers_size
 
 
 def read_letters(
@@ -86,14 +86,14 @@ def _letter(record: Record) -> Letter:
         place=TopicPartition(record.topic(), record.partition()),
         offset=record.offset(),
         subject=subjects[0].decode(errors="replace") if len(subjects) == 1 else "",
-        told=told_by(record),
+        header=header_of(record),
         kept=len(record.key() or b"")
         + len(record.value() or b"")
         + sum(len(name) + len(value or b"") for name, value in others),
     )
 
 
-def told_by(record: Record) -> DeadLetter | None:
+def header_of(record: Record) -> DeadLetter | None:
     """Return what the last header of a dead letter says, or None if nobody can read that."""
     *_, (name, content) = headers_of(record) or [("", None)]
     try:

@@ -17,7 +17,7 @@ from mesh.model.names import name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.dead_letters import told_by
+from mesh.operate.dead_letters import header_of
 from mesh.operate.search import Search
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
@@ -337,7 +337,7 @@ class Tracer:
         wanted = (ingress.place.topic, ingress.place.partition, ingress.identity.offset)
         for partition in range(2 * lanes):
             place = TopicPartition(topic, partition)
-            for letter in map(told_by, read_logs(kafka, [place], most=count, name="trace")):
+            for letter in map(header_of, read_logs(kafka, [place], most=count, name="trace")):
                 if letter and (letter.topic, letter.partition, letter.offset) == wanted:
                     trace.letter = letter
 

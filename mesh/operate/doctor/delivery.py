@@ -10,7 +10,7 @@ from mesh.errors import TransportError
 from mesh.model.control import FULL, HELD, LOSSY, REFUSED, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.operate.dead_letters import told_by
+from mesh.operate.dead_letters import header_of
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.transport.port import TopicInfo, TopicPartition
@@ -105,8 +105,8 @@ def _positions(at: Examination, node: str) -> Check:
     infos = _infos(at)
     faults = [
         (fault, place.topic not in direct)
-        for place, told in sorted(at.reports().of(node).sources.items())
-        for fault in _misplaced(at, place, told.next, told.topic_id, infos.get(place.topic))
+        for place, position in sorted(at.reports().of(node).sources.items())
+        for fault in _misplaced(at, place, position.next, position.topic_id, infos.get(place.topic))
     ]
     is_guaranteed = any(counts for _, counts in faults)
     return judged(
@@ -156,7 +156,7 @@ def _stops(at: Examination, node: str) -> Check:
 def _paused(at: Examination, node: str) -> Check:
     """Does an operator have it read nothing of a link?"""
     pauses = at.view.nodes[node].pauses
-    told = [
+    paused = [
         f"the link from {key.neighbour}"
         + ("" if key.partition is None else f", partition {key.partition}")
         + (f" ({pause.why})" if pause.why else "")
@@ -166,7 +166,7 @@ def _paused(at: Examination, node: str) -> Check:
     return judged(
         Category.DELIVERY,
         f"{node} reads all its links",
-        f"paused: {first_of(told)}" if told else "",
+        f"paused: {first_of(paused)}" if paused else "",
         f"messages wait there; {' and '.join(commands)} ends it",
         result=Result.WARNING,
     )
@@ -174,14 +174,14 @@ def _paused(at: Examination, node: str) -> Check:
 
 def _subjects(at: Examination, node: str) -> Check:
     """Does an operator have it take nothing of some subjects?"""
-    told, commands = [], []
+    paused, commands = [], []
     for filter_, pause in sorted(at.view.nodes[node].subject_pauses.items()):
-        told.append(filter_ + (f" ({pause.why})" if pause.why else ""))
+        paused.append(filter_ + (f" ({pause.why})" if pause.why else ""))
         commands.append(f"mesh subject resume {shlex.quote(filter_)} --node {node}")
     return judged(
         Category.DELIVERY,
         f"{node} takes all subjects",
-        f"paused: {first_of(told)}" if told else "",
+        f"paused: {first_of(paused)}" if paused else "",
         f"clients are refused, and what others write waits in the ingress; "
         f"{' and '.join(commands)} ends it",
         result=Result.WARNING,
@@ -192,11 +192,11 @@ def _full(at: Examination, node: str) -> Check:
     """Does as much wait for a neighbour, or in an endpoint, as may? Spec: R14."""
     beat = at.view.nodes[node].heartbeat
     links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
-    told = [f"for {link.neighbour}: {link.reason}" for link in links]
-    told_here = beat.endpoints if beat is not None else ()
+    full = [f"for {link.neighbour}: {link.reason}" for link in links]
+    here = beat.endpoints if beat is not None else ()
     elsewhere = (HELD, REFUSED)  # see `_held` and `_queues`
-    endpoints = [one for one in told_here if one.state not in elsewhere]
-    told += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
+    endpoints = [one for one in here if one.state not in elsewhere]
+    full += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
     hints = ["see why the neighbour does not read: is it down, paused or slow?"] if links else []
     if endpoints:
         hints.append("see why the endpoint's slowest group does not read")
@@ -205,7 +205,7 @@ def _full(at: Examination, node: str) -> Check:
     return judged(
         Category.DELIVERY,
         f"less waits at {node} than may",
-        first_of(told),
+        first_of(full),
         " ".join([*hints, "Or raise the limit"]),
         result=Result.WARNING,
     )
@@ -214,11 +214,11 @@ def _full(at: Examination, node: str) -> Check:
 def _queues(at: Examination, node: str) -> Check:
     """Are there queues whose subscriptions contradict each other or the topology? Spec: K13."""
     beat = at.view.nodes[node].heartbeat
-    told = [one.reason for one in (beat.endpoints if beat else ()) if one.state == REFUSED]
+    refused = [one.reason for one in (beat.endpoints if beat else ()) if one.state == REFUSED]
     return judged(
         Category.DELIVERY,
         f"{node} takes all subscriptions to queues",
-        first_of(told),
+        first_of(refused),
         "subscribe as the queue is declared, or declare it otherwise; until then it gets nothing",
     )
 
@@ -258,7 +258,7 @@ def _misplaced(
     where = f"{place.topic}[{place.partition}]"
     if topic_id and topic_id != info.topic_id:
         yield (
-            f"{where} was made anew: the position belongs to topic id {topic_id.hex()}, "
+            f"{where} was made again: the position belongs to topic id {topic_id.hex()}, "
             f"it is {info.topic_id.hex()} now"
         )
     elif offset > moment.ends[place]:
@@ -280,7 +280,7 @@ def _letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
     ]
     found: dict[str, Counter[str]] = {node: Counter() for node in nodes.values()}
     for record in read_logs(at.answering(kafka), places, most=LETTERS_MAX, name="letters"):
-        letter = told_by(record)
+        letter = header_of(record)
         found[nodes[record.topic()]][UNREADABLE if letter is None else letter.reason] += 1
     return found
 

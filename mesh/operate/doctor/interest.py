@@ -8,6 +8,7 @@ from mesh.codec.keys import parse_subscription_key
 from mesh.codec.subscriptions import decode_subscription
 from mesh.core.digest import MODULUS, entry_digest
 from mesh.errors import ProtocolError, TransportError
+from mesh.model.names import fold
 from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
@@ -19,7 +20,7 @@ from mesh.view.disabling import is_to_be_disabled
 
 
 def check_interest(at: Examination) -> Iterator[Check]:
-    """Yield two checks per node: its interest is known, and its subscriptions can be read."""
+    """Yield three checks per node: of its interest, its endpoints, and its subscriptions."""
     for node in at.topology.nodes:
         if at.view.is_unreachable(node):
             continue  # told by the checks of nodes
@@ -40,8 +41,25 @@ def check_interest(at: Examination) -> Iterator[Check]:
             first_of(faults),
             "wait a moment; if it stays, restart the node at the other end of the open link",
         )
+        yield judged(
+            Category.INTEREST,
+            f"endpoints of {node} differ by more than case",
+            first_of(_alike(at, node)),
+            "unsubscribe all but one of them: commands and clients take them for one endpoint",
+            result=Result.WARNING,
+        )
     for kafka in at.kafka:
         yield from _readable(at, kafka)
+
+
+def _alike(at: Examination, node: str) -> Iterator[str]:
+    """Yield names that are one name to clients, and two to the node. Spec: DESIGN 3."""
+    names: dict[str, dict[str, None]] = {}
+    for endpoint, _ in at.view.nodes[node].subscriptions:
+        names.setdefault(fold(endpoint), {})[endpoint] = None
+    for alike in names.values():
+        if len(alike) > 1:
+            yield " and ".join(sorted(alike))
 
 
 def _unproven(at: Examination, node: str) -> Iterator[str]:

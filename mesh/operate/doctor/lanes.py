@@ -53,7 +53,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
                 Category.LANES,
                 _description(node),
                 first_of(faults),
-                f"two workers believed in one lane, or the progress of {node} was made anew: stop "
+                f"two workers believed in one lane, or the progress of {node} was made again: stop "
                 f"all workers of {node}, start one (mesh node run {node}); see mesh audit report",
             )
             yield from _standbys(at, kafka, node)
@@ -80,8 +80,8 @@ def _standbys(at: Examination, kafka: str, node: str) -> Iterator[Check]:
     ]
     faults = [
         f"{worker} has not heard all of {source}"
-        for worker, (told, at_ms) in sorted(alive.items())
-        for source in _unheard(at.reports().of(node).in_force, told, at_ms)
+        for worker, (standby, at_ms) in sorted(alive.items())
+        for source in _unheard(at.reports().of(node).in_force, standby, at_ms)
         if source in (CLIENTS, *heard_of)
     ]
     yield judged(
@@ -95,9 +95,11 @@ def _standbys(at: Examination, kafka: str, node: str) -> Iterator[Check]:
     )
 
 
-def _unheard(in_force: Sequence[tuple[int, InForce]], told: Standby, at_ms: int) -> Sequence[str]:
+def _unheard(
+    in_force: Sequence[tuple[int, InForce]], standby: Standby, at_ms: int
+) -> Sequence[str]:
     """Return the neighbours of whom lanes knew more well before a standby's last word."""
-    heard = {one.scope: (one.epoch, one.number) for one in told.in_force}
+    heard = {one.scope: (one.epoch, one.number) for one in standby.in_force}
     late = {
         one.scope.partition(" ")[0]: None
         for since_ms, one in in_force
@@ -110,10 +112,10 @@ def _description(node: str) -> str:
     return f"each lane of {node} has one owner"
 
 
-def _backwards(topic: str, told: Sequence[tuple[int, int, int]]) -> Iterator[str]:
+def _backwards(topic: str, epochs: Sequence[tuple[int, int, int]]) -> Iterator[str]:
     """Yield where an epoch follows a higher one of the same partition."""
     highest: dict[int, tuple[int, int]] = {}
-    for partition, offset, epoch in told:
+    for partition, offset, epoch in epochs:
         above, at = highest.get(partition, (0, 0))
         if epoch < above:
             yield f"{topic}[{partition}] has epoch {epoch} at offset {offset} after {above} at {at}"

@@ -56,15 +56,16 @@ def trace_document(found: Trace) -> dict[str, Any]:
 
 def letter_document(letter: Letter) -> dict[str, Any]:
     """Return one dead letter."""
-    told = letter.told
+    header = letter.header
+    source = "" if header is None else f"{header.topic}[{header.partition}]@{header.offset}"
     return {
-        "identity": told.identity if told is not None else "",
+        "identity": header.identity if header is not None else "",
         "subject": letter.subject,
-        "reason": told.reason if told is not None else "UNREADABLE",
+        "reason": header.reason if header is not None else "UNREADABLE",
         "size": letter.size,
         "is_whole": letter.size == letter.kept,
-        "target": told.target if told is not None else "",
-        "source": f"{told.topic}[{told.partition}]@{told.offset}" if told is not None else "",
+        "target": header.target if header is not None else "",
+        "source": source,
         "place": f"{letter.place.topic}[{letter.place.partition}]@{letter.offset}",
-        "detail": told.detail if told is not None else "",
+        "detail": header.detail if header is not None else "",
     }

@@ -121,10 +121,10 @@ def test_who_dies_over_a_message_leaves_the_count_behind(client: MeshClient, mes
     assert last.given_up == 2
     letters = list(read_letters(mesh.topology, mesh.world.kafka["left"], "a", 100, queue="orders"))
     assert [letter.subject for letter in letters] == ["acme/eu", "acme/eu"]
-    told = letters[0].told
-    assert told is not None
-    assert (told.reason, told.target) == ("MAX_DELIVERIES", TOPIC)
-    assert told.identity == str(poison.message.identity)
+    header = letters[0].header
+    assert header is not None
+    assert (header.reason, header.target) == ("MAX_DELIVERIES", TOPIC)
+    assert header.identity == str(poison.message.identity)
 
 
 def _expel(mesh: Mesh) -> None:

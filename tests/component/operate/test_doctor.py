@@ -9,7 +9,8 @@ import pytest
 
 from mesh.codec.keys import fact_key
 from mesh.codec.state import encode_fact, encode_ledger
-from mesh.model.control import Interest
+from mesh.codec.subscriptions import encode_subscription
+from mesh.model.control import Interest, Subscription
 from mesh.model.facts import EpochRaised, SourceAt
 from mesh.model.state import Ledger
 from mesh.operate.doctor import Category, Check, Result, examine
@@ -167,7 +168,7 @@ def test_a_topic_made_anew_is_told_by_its_id(busy: Mesh) -> None:
         Result.FAILED,
     )
     assert re.sub(r"\[\d\]", "[N]", found.error) == (
-        f"mesh.a.to.b.g[N] was made anew: the position belongs to topic id {old}, it is {new} now"
+        f"mesh.a.to.b.g[N] was made again: the position belongs to topic id {old}, it is {new} now"
     )
 
 
@@ -244,6 +245,18 @@ def test_a_subscription_that_nobody_can_read_is_told(busy: Mesh) -> None:
     writer.produce("mesh.a.clients", None, b"e acme/>", 0)
     busy.pause(2.0)
     assert failed(busy) == {}
+
+
+def test_two_endpoints_that_differ_by_case_are_told(busy: Mesh) -> None:
+    """The client library refuses the second; a plain Kafka client asks nobody. Spec: DESIGN 3."""
+    writer = busy.world.kafka["right"].writer("client")
+    writer.produce("mesh.c.clients", encode_subscription(Subscription()), b"E x", 0)
+    writer.flush()
+    busy.pause(3.0)
+    found = only(busy)
+    assert (found.category, found.result) == (Category.INTEREST, Result.WARNING)
+    assert found.description == "endpoints of c differ by more than case"
+    assert found.error == "E and e"
 
 
 def test_an_epoch_that_goes_back_in_the_progress_is_two_owners(busy: Mesh) -> None:
