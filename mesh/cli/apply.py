@@ -32,24 +32,28 @@ WAIT_S = 60.0
 MOVED_ON = "MOVED_ON"
 """Code of the problem that another topology is in force than the plan was made against."""
 
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DeleteOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-delete",
+        help="Delete topics that nobody needs any more, with unread messages in them.",
+    ),
+]
+WaitOption = Annotated[
+    float | None,
+    typer.Option(min=0, help="Seconds it may take, 60 if left out; waits for nodes too."),
+]
+
 
 def apply(
     proposed: Annotated[
         Path | None,
         typer.Argument(metavar="FILE", help="A topology file, or what `mesh plan --out` kept."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    allow_delete: Annotated[
-        bool,
-        typer.Option(
-            "--allow-delete",
-            help="Delete topics that nobody needs any more, with unread messages in them.",
-        ),
-    ] = False,
-    wait: Annotated[
-        float | None,
-        typer.Option(min=0, help="Seconds it may take, 60 if left out; waits for nodes too."),
-    ] = None,
+    yes: YesOption = False,
+    allow_delete: DeleteOption = False,
+    wait: WaitOption = None,
     abort: Annotated[
         bool, typer.Option("--abort", help="Go back: no node works by the new topology yet.")
     ] = False,
@@ -124,7 +128,7 @@ def put_in_force(
         how: What was asked for.
 
     Raises:
-        ConfigError: A living mesh cannot follow it, messages would be lost, another change is
+        ConfigError: A running mesh cannot follow it, messages would be lost, another change is
             under way, or another topology came into force meanwhile; nothing was changed.
         NotBegunError: Nodes that must take part do not; nothing was changed.
         NotInTimeError: The change was begun and is not done.
@@ -147,8 +151,8 @@ def put_in_force(
         if _ask(yes=how.yes):
             seen = seen.observed_again()  # who is up may have changed while somebody thought
         begun = _still_so(found, seen)
-        with _means(seen, after, reports) as means:
-            outcome = _carry_out(found, after, begun, seen, means, how)
+        with _change_context(seen, after, reports) as context:
+            outcome = _carry_out(found, after, begun, seen, context, how)
         deleted = _delete(made.topics.deleted, seen.kafka) if how.allow_delete else ()
         _tell(outcome, made, deleted, how.output)
 
@@ -185,14 +189,14 @@ def _carry_out(
     after: Topology,
     begun: PendingChange | None,
     seen: Session,
-    means: ChangeContext,
+    context: ChangeContext,
     how: ApplyOptions,
 ) -> Outcome:
     from mesh.operate.apply import begin_change
 
     down = [node for node in found.topology.nodes if not seen.beats[node]]
     given_up = [node for node in down if node not in after.nodes] if how.allow_delete else []
-    change = begin_change(found, after, begun, means, given_up=given_up)
+    change = begin_change(found, after, begun, context, given_up=given_up)
     return change.run(WAIT_S if how.wait is None else how.wait, how.wait or 0.0)
 
 
@@ -203,15 +207,17 @@ def _abort(found: InForce, seen: Session, wait: float | None, output: Output) ->
     begun = read_begun_last(found, seen)
     with (
         FollowedLaneReports.begun(found.topology, seen.kafka, clock.now_ms) as reports,
-        _means(seen, found.topology, reports) as means,
+        _change_context(seen, found.topology, reports) as context,
     ):
-        outcome = abort_change(found, begun, means).run(WAIT_S if wait is None else wait)
+        outcome = abort_change(found, begun, context).run(WAIT_S if wait is None else wait)
     text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
     render(_as_mapping(outcome), lambda: text, output)
 
 
 @contextmanager
-def _means(seen: Session, after: Topology, reports: FollowedLaneReports) -> Iterator[ChangeContext]:
+def _change_context(
+    seen: Session, after: Topology, reports: FollowedLaneReports
+) -> Iterator[ChangeContext]:
     """Open the Kafka clusters that the mesh has afterwards, too."""
     from mesh.operate.apply import ChangeContext
     from mesh.view.connection import open_kafka

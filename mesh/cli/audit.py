@@ -119,7 +119,7 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
             one["messages"],
             one["certificates"],
             one["differing"] or "",
-            clock.told(one["at_ms"]) if one["at_ms"] else "never",
+            clock.in_utc(one["at_ms"]) if one["at_ms"] else "never",
         )
         for endpoint, one in data["coverage"].items()
     ]
@@ -187,7 +187,7 @@ def _hours(data: Mapping[str, Any]) -> str:
     """Return of which time there are sums, for people."""
     first = min(one.get("from_ms", 0) for one in data["hours"])
     last = max(one.get("to_ms", 0) for one in data["hours"])
-    return f"the hours from {clock.told(first)} to {clock.told(last)}"
+    return f"the hours from {clock.in_utc(first)} to {clock.in_utc(last)}"
 
 
 def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:
@@ -200,6 +200,6 @@ def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:
         where,
         "" if first is None else first,
         "" if last is None else last,
-        clock.told(seen) if isinstance(seen, int) else "",
+        clock.in_utc(seen) if isinstance(seen, int) else "",
         one.get("text", ""),
     )

@@ -62,10 +62,10 @@ def _lines(one: Mapping[str, Any]) -> list[RenderableType]:
     lines = [f"{one.get('kind')} at {where}: {one.get('text')}"]
     first, last = one.get("first_seen_ms"), one.get("last_seen_ms")
     if isinstance(first, int) and isinstance(last, int):
-        again = "" if first == last else f", grew until {clock.told(last)}"
-        lines.append(f"found {clock.told(first)}{again}, by run {one.get('run')}")
+        again = "" if first == last else f", grew until {clock.in_utc(last)}"
+        lines.append(f"found {clock.in_utc(first)}{again}, by run {one.get('run')}")
     ids = [str(id_) for id_ in one.get("ids") or []]
-    told = [
+    fields = [
         ("rule", one.get("rule")),
         ("node", one.get("node")),
         ("path", one.get("path")),
@@ -73,7 +73,7 @@ def _lines(one: Mapping[str, Any]) -> list[RenderableType]:
         ("records", ", ".join(one.get("evidence") or [])),
         ("what to do", one.get("what_to_do")),
     ]
-    return [*lines, *(f"{name}: {value}" for name, value in told if value)]
+    return [*lines, *(f"{name}: {value}" for name, value in fields if value)]
 
 
 def _certified(data: Mapping[str, Any]) -> list[RenderableType]:

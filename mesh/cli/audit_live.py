@@ -157,7 +157,7 @@ def _told(key: bytes | None, value: bytes | None, *, as_json: bool) -> tuple[str
 
 def _line(id_: str, entry: Mapping[str, Any]) -> str:
     at_ms = entry.get("last_seen_ms", entry.get("at_ms"))
-    at = clock.told(at_ms) if isinstance(at_ms, int) else ""
+    at = clock.in_utc(at_ms) if isinstance(at_ms, int) else ""
     if "kind" in entry:
         return f"{at} {entry['kind']} {id_}: {entry.get('text')}"
     verdict = "equal" if entry.get("equal") else "DIFFERS"

@@ -21,7 +21,7 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def told(ms: float, timespec: str = "seconds") -> str:
+def in_utc(ms: float, timespec: str = "seconds") -> str:
     """Return a moment for people, in UTC; one that is in no calendar as what a record says."""
     try:
         return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec=timespec)

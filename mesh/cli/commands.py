@@ -68,9 +68,9 @@ COMMANDS: Sections = {
             {
                 "list": Command("role:list_roles", "All roles, and who wants them"),
                 "show": Command("role:show_role", "One role, and what each node knows of it"),
-                "send": Command("role:send_to_role", "Send to a role, and print the replies"),
+                "send": Command("role_send:send_to_role", "Send to a role, and print the replies"),
                 "route": Command("role:route_role", "All routes to a role, node by node"),
-                "trace": Command("role:trace_role", "The way of one message to a role"),
+                "trace": Command("role_send:trace_role", "The way of one message to a role"),
             },
         ),
         "doctor": Command("doctor:doctor", "What is wrong, and what to do about it"),
@@ -118,8 +118,8 @@ COMMANDS: Sections = {
                 "add": Command("zone:add", "Add nodes or links to a zone"),
                 "remove": Command("zone:remove", "Take nodes or links out of a zone"),
                 "rename": Command("zone:rename", "Give a zone another title"),
-                "list": Command("zone:list_zones", "All zones"),
-                "show": Command("zone:show", "One zone and its links"),
+                "list": Command("zone_view:list_zones", "All zones"),
+                "show": Command("zone_view:show", "One zone and its links"),
             },
         ),
         "link": CommandGroup(
@@ -165,7 +165,7 @@ COMMANDS: Sections = {
             "Which mesh commands speak to",
             {
                 "add": Command("context:add", "Save a context"),
-                "ls": Command("context:list_all", "All contexts"),
+                "list": Command("context:list_all", "All contexts"),
                 "use": Command("context:use", "Select a context"),
                 "previous": Command("context:previous", "Select the one before"),
                 "show": Command("context:show", "The context in force"),

@@ -1,4 +1,4 @@
-"""`mesh context add|ls|use|previous|show|rm`: which mesh the other commands speak to."""
+"""`mesh context add|list|use|previous|show|rm`: which mesh the other commands speak to."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from mesh.cli import clock
 from mesh.cli.doctor_formats import DoctorOutput, nagios_lines, prometheus_lines
 from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, grid, render
+from mesh.cli.render import Output, grid, render, standard_output
 from mesh.cli.session import open_clusters, open_session
 from mesh.cli.target import HERE, Target, topology_of
 from mesh.errors import wrong_input
@@ -159,11 +159,14 @@ def _checks(at: Examination, chosen: Sequence[Category]) -> Sequence[Check]:
 
 def _print(data: Mapping[str, Any], output: DoctorOutput, *, every: bool) -> None:
     if output is DoctorOutput.NAGIOS:
-        typer.echo("\n".join(nagios_lines(data["categories"])))
+        lines = nagios_lines(data["categories"])
     elif output is DoctorOutput.PROMETHEUS:
-        typer.echo("\n".join(prometheus_lines(data["categories"])))
+        lines = prometheus_lines(data["categories"])
     else:
         render(data, lambda: _tables(data, every=every), Output(str(output)))
+        return
+    with standard_output():
+        typer.echo("\n".join(lines))
 
 
 def _tables(data: Mapping[str, Any], *, every: bool) -> RenderableType:

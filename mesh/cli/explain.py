@@ -74,9 +74,9 @@ def explain(
             known = suppose(topology, {node: one.subscriptions for node, one in known.items()})
     check_node(topology, source, "--from")
     headers = {name: raw.decode(errors="ignore") for name, raw in reversed(given)}
-    told = explain_message(topology, known, subject, source, message_class, headers)
-    data = explanation_document(told, unknown)
-    render(data, lambda: _table(told, data), output)
+    explanation = explain_message(topology, known, subject, source, message_class, headers)
+    data = explanation_document(explanation, unknown)
+    render(data, lambda: _table(explanation, data), output)
 
 
 def subscriptions_of(
@@ -106,13 +106,13 @@ def subscriptions_of(
     return found
 
 
-def _table(told: Explanation, data: Mapping[str, Any]) -> RenderableType:
-    refused = [(one.node, one.neighbour, one.text) for one in told.refused]
+def _table(explanation: Explanation, data: Mapping[str, Any]) -> RenderableType:
+    refused = [(one.node, one.neighbour, one.text) for one in explanation.refused]
     missed = [
         (one["node"], "yes" if one["wants"] else "no", one["link"] or "", one["text"])
         for one in data["not_reached"]
     ]
-    parts: list[RenderableType] = [_tree(told), *told.queues]
+    parts: list[RenderableType] = [_tree(explanation), *explanation.queues]
     if refused:
         parts += ["", "links that it does not cross", grid(("AT", "TO", "WHY"), refused)]
     if missed:
@@ -123,13 +123,13 @@ def _table(told: Explanation, data: Mapping[str, Any]) -> RenderableType:
     return Group(*parts)
 
 
-def _tree(told: Explanation) -> Tree:
+def _tree(explanation: Explanation) -> Tree:
     from rich.tree import Tree
 
-    zones = {(one.source, one.target): one.zone for one in told.crossed}
-    root = Tree(f"{told.subject} ({told.message_class})")
+    zones = {(one.source, one.target): one.zone for one in explanation.crossed}
+    root = Tree(f"{explanation.subject} ({explanation.message_class})")
     branches: dict[tuple[str, ...], Tree] = {(): root}
-    for one in told.reached:
+    for one in explanation.reached:
         label = one.node
         if len(one.path) > 1:
             label += f"  over {zones[one.path[-2], one.node]}"

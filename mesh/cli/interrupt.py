@@ -11,14 +11,14 @@ from types import FrameType
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
     """Yield what says whether Ctrl-C came; a second one ends the program at once."""
-    came: list[int] = []
+    signals: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
+        signals.append(number)
         signal.signal(number, signal.SIG_DFL)
 
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: bool(came)
+        yield lambda: bool(signals)
     finally:
         signal.signal(signal.SIGINT, before)

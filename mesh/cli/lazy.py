@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
-from math import isfinite
 from typing import Any, cast
 
 import typer
@@ -48,6 +47,10 @@ class LazyGroup(TyperGroup):
         entries = {name: one for part in sections.values() for name, one in part.items()}
         self.commands = LazyCommands(entries)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; `ls` is short for `list`, wherever there is one."""
+        return super().get_command(ctx, "list" if cmd_name == "ls" else cmd_name)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as the library calls it
         """Write the list of commands; the library's own would build each to ask what it does."""
         width = max(len(name) for part in self._sections.values() for name in part)
@@ -56,21 +59,28 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(name.ljust(width), one.summary) for name, one in part.items()])
 
 
-class FiniteCommand(TyperCommand):
-    """A command of which no option is `inf` or `nan`: no clock could be compared with either."""
+NUMBER_MAX: Mapping[type, float] = {float: 1e9, int: 10**18}
+"""Thirty years in seconds, and more than Kafka can count: beyond them clocks and client libraries
+overflow."""
+
+
+class CountedCommand(TyperCommand):
+    """A command whose numbers can be counted with: none is `nan`, or larger than any clock."""
 
     def invoke(self, ctx: Any) -> Any:
         """Check what was given, then do it.
 
         Raises:
-            ConfigError: One is.
+            ConfigError: A number is none of these.
         """
         for one in self.params:
             value = ctx.params.get(one.name or "")
-            if isinstance(value, float) and not isfinite(value):
+            most = NUMBER_MAX.get(type(value))
+            if most is not None and not abs(value) <= most:  # so of nan, which is below nothing
                 from mesh.errors import wrong_input
 
-                raise wrong_input(one.opts[0], f"{value} cannot be counted; write a number")
+                text = f"{str(value)[:40]} cannot be counted; write a number up to {most:,.0f}"
+                raise wrong_input(one.opts[0], text)
         return super().invoke(ctx)
 
 
@@ -85,12 +95,12 @@ def _built(name: str, entry: Entry) -> TyperCommand | TyperGroup:
                 rich_markup_mode=None,
             )
         case Command(place):
-            from mesh.cli.target import with_target_options
+            from mesh.cli.target import with_bundled_options
 
             module, function = place.split(":")
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command(name, cls=FiniteCommand)(
-                with_target_options(getattr(import_module(f"mesh.cli.{module}"), function))
+            alone.command(name, cls=CountedCommand)(
+                with_bundled_options(getattr(import_module(f"mesh.cli.{module}"), function))
             )
             command: TyperCommand = cast("TyperCommand", typer.main.get_command(alone))
             return command

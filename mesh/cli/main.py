@@ -10,7 +10,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from mesh.cli.lazy import LazyGroup
-from mesh.cli.problems import asked_output, report
+from mesh.cli.problems import asked_output, refused_by_system, report
+from mesh.cli.render import standard_output
 from mesh.errors import InvariantError, MeshError
 
 app = typer.Typer(
@@ -27,7 +28,8 @@ def _tell_version(*, wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"mesh {version('trellis-mesh')}")
+        with standard_output():
+            typer.echo(f"mesh {version('trellis-mesh')}")
         raise typer.Exit
 
 
@@ -60,6 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         raise
     except MeshError as exc:
         sys.exit(report(exc, asked_output(given)))
+    except OSError as exc:  # a folder that cannot be written, a disk that is full
+        if exc.filename is None:
+            sys.stdout = None  # or what it holds back comes once more when the program ends
+        sys.exit(report(refused_by_system(exc), asked_output(given)))
     sys.exit(0)
 
 

@@ -57,7 +57,7 @@ def plan(
 ) -> None:
     """Tell what a topology file would change in the running mesh. Nothing is changed.
 
-    Exit codes: 0 no change, 3 changes, 2 the file is illegal or a living mesh cannot follow it.
+    Exit codes: 0 no change, 3 changes, 2 the file is illegal or a running mesh cannot follow it.
     """
     from mesh.config.legal import load_legal_topology
     from mesh.operate.plan import refuse_loss
@@ -120,7 +120,7 @@ def against_mesh(found: InForce, seen: Session, topology: Topology, locate: Loca
     """Return what a topology would change on the mesh that is seen.
 
     Raises:
-        ConfigError: A living mesh cannot follow it.
+        ConfigError: A running mesh cannot follow it.
     """
     from mesh.core.live_change_limits import refuse_unchangeable
     from mesh.operate.proposal import plan_on_mesh

@@ -43,8 +43,8 @@ def plan_table(plan: Plan, proposed: str, base: str) -> RenderableType:
             if rows[ROWS_MAX:]:
                 parts.append(f"and {len(rows) - ROWS_MAX} rows more; -o json has them all\n")
     if plan.queues:
-        told = "other members of these queues get messages, so all sources pause"
-        parts.append(f"{told}: {_names(plan.queues)}")
+        reason = "other members of these queues get messages, so all sources pause"
+        parts.append(f"{reason}: {_names(plan.queues)}")
     if plan.to_restart:
         parts.append(restart_hint(plan))
     parts.append(_summary(plan))
@@ -241,6 +241,6 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> Mapping[_K
 
 def _summary(plan: Plan) -> str:
     counts = {action: sum(one.action is action for one in plan.changes) for action in Action}
-    told = ", ".join(f"{count} to {action}" for action, count in counts.items() if count)
+    numbers = ", ".join(f"{count} to {action}" for action, count in counts.items() if count)
     moving = sum(move.walks for move in plan.reach.moves)
-    return f"{told}; walks that move: {moving}"
+    return f"{numbers}; walks that move: {moving}"

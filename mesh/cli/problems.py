@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from mesh.cli.render import Output, render
-from mesh.errors import ConfigError, MeshError, NotBegunError, NotInTimeError, OutputError, Problem
+from mesh.errors import (
+    ConfigError,
+    MeshError,
+    NotBegunError,
+    NotInTimeError,
+    OutputError,
+    Problem,
+    StartError,
+)
 
 EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
@@ -23,8 +32,17 @@ def print_lines(problems: Sequence[Problem]) -> None:
     """Print problems for people, on standard error."""
     if sys.stderr is None:  # closed: there is nobody to tell
         return
-    for problem in problems:
-        sys.stderr.write(printable(problem.line()) + "\n")
+    with suppress(BrokenPipeError):  # nobody reads it any more
+        for problem in problems:
+            sys.stderr.write(printable(problem.line()) + "\n")
+
+
+def refused_by_system(error: OSError) -> MeshError:
+    """Return the error that tells what the operating system did not let a command do."""
+    what = error.strerror or str(error) or type(error).__name__
+    if error.filename is None:
+        return OutputError(what)
+    return StartError(f"{error.filename}: {what}; check the path and its rights")
 
 
 def report(error: MeshError, output: Output) -> int:
@@ -37,9 +55,14 @@ def report(error: MeshError, output: Output) -> int:
         code = _EXITS.get(type(error), EXIT_COULD_NOT_RUN)
     if output is Output.TABLE or isinstance(error, OutputError):
         print_lines(problems)
-    else:
-        listed = [problem.as_mapping() for problem in problems]
+        return code
+    listed = [problem.as_mapping() for problem in problems]
+    try:
         render({"error": listed}, lambda: "", output)
+    except OutputError:
+        print_lines(problems)
+    except BrokenPipeError:
+        sys.stdout = None  # nobody reads it, and nobody is to hear that when the program ends
     return code
 
 

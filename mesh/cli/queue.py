@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli.interrupt import interruptible
+from mesh.cli.message_lines import print_message
 from mesh.cli.problems import EXIT_NOT_WELL
 from mesh.cli.publish import NodeOption
 from mesh.cli.render import Output, OutputOption, grid, render, standard_output
 from mesh.cli.session import Heard, open_session, running_mesh
-from mesh.cli.subscribe import print_message
 from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
@@ -172,10 +172,10 @@ def _summary(found: Mapping[str, Any]) -> str:
         )
         if limit is not None
     ]
-    told = "; ".join([f"{found['queue']}: policy {found['policy']}{where}, {said}", *limits])
+    text = "; ".join([f"{found['queue']}: policy {found['policy']}{where}, {said}", *limits])
     if not found["members"]:
-        told += "; no node has it: mesh subscribe FILTER --queue has one make it"
-    return told
+        text += "; no node has it: mesh subscribe FILTER --queue has one make it"
+    return text
 
 
 def _known(number: int | None) -> str:

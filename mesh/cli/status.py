@@ -54,17 +54,17 @@ def _proof(seen: Session, wall_ms: int) -> Proof:
 
 def _proof_text(proof: Mapping[str, Any]) -> str:
     """Return how far all is proven, in a few words; nothing where nobody audits."""
-    told = {"findings": proof["text"], "blind": "the auditor is not heard"}.get(proof["state"], "")
+    troubles = {"findings": proof["text"], "blind": "the auditor is not heard"}
     until_ms = proof["until_ms"]
     until = "" if until_ms is None else f"proven until {_moment(until_ms)}"
-    return "; ".join(filter(None, (told, until)))
+    return "; ".join(filter(None, (troubles.get(proof["state"]), until)))
 
 
 def _moment(ms: int) -> str:
     """Return a time of today as `05:52:10Z`, another with its date."""
-    told, now = clock.told(ms).replace("+00:00", "Z"), clock.told(clock.wall_ms())
-    date, _, time_of_day = told.partition("T")
-    return time_of_day if now.startswith(f"{date}T") else told
+    text, now = clock.in_utc(ms).replace("+00:00", "Z"), clock.in_utc(clock.wall_ms())
+    date, _, time_of_day = text.partition("T")
+    return time_of_day if now.startswith(f"{date}T") else text
 
 
 def _change_text(change: Mapping[str, Any]) -> str:
@@ -96,8 +96,8 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
     }
     shown = {name: values for name, values in columns.items() if values}
     rows = [list(row) for row in zip(*shown.values(), strict=True)]
-    told = "; ".join(filter(None, (headline(nodes), _proof_text(data["proof"]))))
-    lines = [told, *([] if change is None else [_change_text(change)])]
+    sentence = "; ".join(filter(None, (headline(nodes), _proof_text(data["proof"]))))
+    lines = [sentence, *([] if change is None else [_change_text(change)])]
     if len(parts) > 1:
         lines.append(_parts_text("the mesh", parts))
     for realm, inside in data["realms"].items():
@@ -206,11 +206,11 @@ def _links_table(links: Sequence[Mapping[str, Any]]) -> RenderableType:
     if not links:
         return "no links"
     states = Counter(one["state"] for one in links)
-    told = ", ".join(_counted(count, "direction", state) for state, count in states.items())
+    counts = ", ".join(_counted(count, "direction", state) for state, count in states.items())
     cells = {
         heading: ["?" if one[key] is None else one[key] for one in links]
         for key, heading in _LINK_COLUMNS.items()
     }
     cells["REASON"] = list(_unless_all("", cells["REASON"]))
     shown = {heading: values for heading, values in cells.items() if values}
-    return Group(told, grid(tuple(shown), list(zip(*shown.values(), strict=True))))
+    return Group(counts, grid(tuple(shown), list(zip(*shown.values(), strict=True))))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.interrupt import interruptible
+from mesh.cli.message_lines import print_message
 from mesh.cli.problems import EXIT_NOT_WELL
 from mesh.cli.publish import ClassOption, NodeOption, class_of, named_queue
 from mesh.cli.render import Output, OutputOption, render, standard_output
@@ -23,7 +21,7 @@ from mesh.model.control import EndpointKind
 from mesh.model.queues import QueuePolicy
 
 if TYPE_CHECKING:
-    from mesh.client import Deliveries, MeshClient, ReceivedMessage
+    from mesh.client import Deliveries, MeshClient
     from mesh.model.topology import Topology
 
 LEASE_MAX_S = 2_147_483_647
@@ -156,14 +154,14 @@ def _check_subscribed(client: MeshClient, node: str, endpoint: str, filter_: str
     filters = [one for name, one in found if name == endpoint]
     names = sorted({name: None for name, _ in found})
     if filters:
-        told = f"{endpoint} at {node} is subscribed to {', '.join(filters[:5])}"
-        told += f" and {len(filters) - 5} more" if filters[5:] else ""
+        known = f"{endpoint} at {node} is subscribed to {', '.join(filters[:5])}"
+        known += f" and {len(filters) - 5} more" if filters[5:] else ""
     else:
-        told = f"{node} has no endpoint {endpoint}"
-        told += f"; known there: {', '.join(names[:5])}" if names else ", nor any other"
+        known = f"{node} has no endpoint {endpoint}"
+        known += f"; known there: {', '.join(names[:5])}" if names else ", nor any other"
     raise wrong_input(
         "unsubscribe",
-        f"{endpoint} at {node} is not subscribed to {filter_}, nothing was changed: {told}",
+        f"{endpoint} at {node} is not subscribed to {filter_}, nothing was changed: {known}",
         code="NOT_SUBSCRIBED",
     )
 
@@ -191,23 +189,23 @@ def _acknowledged(
     """
     from mesh.client import LaggardsError
 
-    told: dict[str, object] = {**data, "known_everywhere": None, "open_links": []}
+    result: dict[str, object] = {**data, "known_everywhere": None, "open_links": []}
     text = f"version {data['version']} of {data['node']}: {data['endpoint']} {data['filter']}"
     code = 0
     if wait:
         try:
             down = client.wait(int(str(data["version"])), timeout_s)
-            told["known_everywhere"] = not down
-            told["open_links"] = _arrows(down)
+            result["known_everywhere"] = not down
+            result["open_links"] = _arrows(down)
             later = f", known to every node that is up; later over {', '.join(_arrows(down))}"
             text += later if down else ", known everywhere"
         except LaggardsError as exc:
-            told["known_everywhere"] = False
-            told["open_links"] = _arrows(exc.open_links)
+            result["known_everywhere"] = False
+            result["open_links"] = _arrows(exc.open_links)
             text += f", {exc}"
             code = EXIT_NOT_WELL
     if is_last:
-        render(told, lambda: text, output)
+        render(result, lambda: text, output)
     else:
         say(text)
     return code
@@ -241,62 +239,3 @@ def _follow(
         if is_interrupted():
             say(f"{printed} messages")
     return 0
-
-
-def print_message(topology: Topology, message: ReceivedMessage, output: Output) -> None:
-    """Print a message as it comes: a line for people, a document for scripts."""
-    data = as_mapping(topology, message)
-    if output is Output.JSON:
-        # One line per message: a stream that scripts read as it comes.
-        sys.stdout.write(json.dumps(data) + "\n")
-    elif output is Output.YAML:
-        sys.stdout.write("---\n")
-        render(data, lambda: "", output)
-    else:
-        key = "" if message.key is None else f" key={_text(message.key)!r}"
-        headers = "".join(
-            f" {name if name.isprintable() else repr(name)}="
-            f"{'null' if value is None else repr(_text(value))}"
-            for name, value in message.headers
-        )
-        payload = "null" if message.payload is None else repr(_text(message.payload))
-        way = ">".join(message.path)
-        sys.stdout.write(f"{message.subject}  {payload}{key}{headers}  {way}  {data['id']}\n")
-
-
-def as_mapping(topology: Topology, message: ReceivedMessage) -> dict[str, object]:
-    """Return a message as scripts read it; bytes that are no UTF-8 as base64 under `..._base64`."""
-    from mesh.model.topics import TopicNames
-
-    identity = message.identity
-    ingress = TopicNames(topology.prefix).ingress(message.path[0], message.message_class)
-    data: dict[str, object] = {
-        "id": f"{ingress}/{identity.partition}/{identity.generation}/{identity.offset}",
-        "subject": message.subject,
-        "class": str(message.message_class),
-        "path": list(message.path),
-        "timestamp": message.timestamp,
-        **_bytes("key", message.key),
-        "headers": [[name, _bytes_or_text(value)] for name, value in message.headers],
-        **_bytes("payload", message.payload),
-        "topic_id": identity.topic_id,
-        "delivered_at": f"{message.place.topic}/{message.place.partition}/{message.offset}",
-    }
-    return data
-
-
-def _bytes(name: str, value: bytes | None) -> dict[str, object]:
-    if value is None:
-        return {name: None}
-    try:
-        return {name: value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode()}
-
-
-def _bytes_or_text(value: bytes | None) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _text(value: bytes) -> str:
-    return value.decode(errors="backslashreplace")

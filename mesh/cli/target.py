@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -21,15 +21,15 @@ BootstrapOption = Annotated[
     list[str] | None,
     typer.Option(help="NAME=HOST:PORT of a Kafka cluster; wins over file and context. Repeatable."),
 ]
-_OPTIONS: Mapping[str, Any] = {
-    "file": Annotated[
-        Path | None, typer.Option("-f", "--file", help="Topology file; else the context in force.")
-    ],
-    "bootstrap": BootstrapOption,
-    "context": Annotated[
-        str | None, typer.Option("-c", "--context", help="Context to use; see `mesh context ls`.")
-    ],
-}
+FileOption = Annotated[
+    Path | None, typer.Option("-f", "--file", help="Topology file; else the context in force.")
+]
+ContextOption = Annotated[
+    str | None, typer.Option("-c", "--context", help="Context to use; see `mesh context list`.")
+]
+
+Options = Mapping[str, tuple[Any, object]]
+"""Options of a command by the name of their value: how each is written, and its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +58,22 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The options by which a command line names a mesh; see `with_target_options`."""
+    """The options by which a command line names a mesh; see `with_bundled_options`."""
+
+    OPTIONS: ClassVar[Options] = {
+        "file": (FileOption, None),
+        "bootstrap": (BootstrapOption, None),
+        "context": (ContextOption, None),
+    }
 
     file: Path | None = None
     bootstrap: tuple[str, ...] = ()
     context: str | None = None
+
+    @classmethod
+    def of(cls, file: Path | None, bootstrap: list[str] | None, context: str | None) -> Target:
+        """Return the options as they were given."""
+        return cls(file, tuple(bootstrap or ()), context)
 
     def stated(self) -> Stated:
         """Return the mesh as its file states it.
@@ -116,28 +127,32 @@ def topology_of(target: Target) -> Topology:
     return stated.topology
 
 
-def with_target_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes --file, --bootstrap and --context for its parameter `target`."""
+def with_bundled_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes each option of its bundles, such as `target`, by itself.
+
+    A bundle is a parameter whose default knows its `OPTIONS`.
+    """
     signature = inspect.signature(command, eval_str=True)
-    if "target" not in signature.parameters:
+    bundles: Mapping[str, Any] = {
+        one.name: one.default
+        for one in signature.parameters.values()
+        if hasattr(one.default, "OPTIONS")
+    }
+    if not bundles:
         return command
 
     @functools.wraps(command)
-    def with_options(
-        *,
-        file: Path | None = None,
-        bootstrap: list[str] | None = None,
-        context: str | None = None,
-        **given: object,
-    ) -> None:
-        command(target=Target(file, tuple(bootstrap or ()), context), **given)
+    def with_options(**given: Any) -> None:
+        for name, bundle in bundles.items():
+            given[name] = bundle.of(**{option: given.pop(option) for option in bundle.OPTIONS})
+        command(**given)
 
     parameters: list[inspect.Parameter] = []
     for one in signature.parameters.values():
-        if one.name == "target":
+        if one.name in bundles:
             parameters += [
-                inspect.Parameter(name, one.kind, default=None, annotation=annotation)
-                for name, annotation in _OPTIONS.items()
+                inspect.Parameter(name, one.kind, default=default, annotation=annotation)
+                for name, (annotation, default) in bundles[one.name].OPTIONS.items()
             ]
         else:
             parameters.append(one)

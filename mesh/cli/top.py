@@ -62,7 +62,7 @@ def top(
 
 
 def _look_on(watch: Watch, count: int, lines: int, *, is_live: bool) -> Mapping[str, Any]:
-    """Look as often as told, or until Ctrl-C; return what was seen last."""
+    """Look as often as asked, or until Ctrl-C; return what was seen last."""
     from rich.live import Live
 
     watch.begin(clock.pause)
@@ -72,12 +72,12 @@ def _look_on(watch: Watch, count: int, lines: int, *, is_live: bool) -> Mapping[
     if is_live:
         screen = Live(_table(data, lines), console=console(), auto_refresh=False, screen=True)
     with interruptible() as is_interrupted, screen or nullcontext():
-        looks = 1
-        while not is_interrupted() and (not count or looks < count):
+        number = 1
+        while not is_interrupted() and (not count or number < count):
             clock.pause(LOOK_S)
             watch.look()
-            looks += 1
-            if looks % WAITING_LOOKS == 0 or looks == count:
+            number += 1
+            if number % WAITING_LOOKS == 0 or number == count:
                 waiting = waiting_on_links(watch)
             data = top_document(watch, waiting)
             if screen is not None:
@@ -90,8 +90,8 @@ def waiting_on_links(watch: Watch) -> Mapping[str, int | None]:
     from mesh.operate.documents.links import links_document
 
     seen = watch.seen
-    told = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
-    return {one["link"]: one["backlog_messages"] for one in told["links"]}
+    document = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
+    return {one["link"]: one["backlog_messages"] for one in document["links"]}
 
 
 def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, Any]:
@@ -133,13 +133,13 @@ def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, A
 def _table(data: Mapping[str, Any], lines: int) -> RenderableType:
     wrong = [f"{name} {state}" for name, state in data["nodes"].items() if state != "up"]
     up = len(data["nodes"]) - len(wrong)
-    told = [f"{data['mesh']}: {data['proof']['text']}{_age(data)}"]
-    told.append("; ".join([f"{up} nodes up", ", ".join(wrong)]).removesuffix("; "))
-    told += [f"Kafka cluster {name}: {fault}" for name, fault in data["silent"].items()]
+    heading = [f"{data['mesh']}: {data['proof']['text']}{_age(data)}"]
+    heading.append("; ".join([f"{up} nodes up", ", ".join(wrong)]).removesuffix("; "))
+    heading += [f"Kafka cluster {name}: {fault}" for name, fault in data["silent"].items()]
     rows = [_row(one) for one in data["links"][:lines]]
     left = len(data["links"]) - len(rows)
     parts: list[RenderableType] = [
-        *map(printable, told),
+        *map(printable, heading),
         grid(("LINK", "ZONE", "STATE", "GUARANTEED/S", "DIRECT/S", "WAITING"), rows),
     ]
     if left:

@@ -109,4 +109,4 @@ def table_of(found: Trace, data: dict[str, Any]) -> RenderableType:
 
 
 def _moment(ms: int) -> str:
-    return clock.told(ms, "milliseconds")
+    return clock.in_utc(ms, "milliseconds")

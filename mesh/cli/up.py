@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mesh.cli.target import addresses_of, check_addresses
+from mesh.cli.target import addresses_of, check_addresses, say
 
 
 def up(
@@ -78,5 +79,5 @@ class Reporter:
 
     def __call__(self, message: str) -> None:
         """Write one line."""
-        sys.stderr.write(f"{time.monotonic() - self._started_s:6.1f} s  {message}\n")
-        sys.stderr.flush()
+        with suppress(BrokenPipeError):  # the mesh goes on, whether somebody reads this or not
+            say(f"{time.monotonic() - self._started_s:6.1f} s  {message}")

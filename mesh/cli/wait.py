@@ -26,7 +26,7 @@ def wait(
     ] = None,
     version: Annotated[
         int | None,
-        typer.Option(min=0, help="The version that `mesh subscribe` told; else the newest."),
+        typer.Option(min=0, help="The version that `mesh subscribe` printed; else the newest."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds.")] = 60.0,
     target: Target = HERE,
@@ -34,7 +34,7 @@ def wait(
 ) -> None:
     """Wait until every live node that can be reached knows every subscription.
 
-    Nodes that are down are told and not waited for. Exit code 10: not in time; who lags is told.
+    Nodes that are down are named and not waited for. Exit code 10: not in time; who lags is named.
     """
     if version is not None and node is None:
         raise wrong_input("--version", "a version is of one node; give its name, mesh wait NODE")

@@ -1,4 +1,4 @@
-"""`mesh zone ...`: zones of a running mesh made, changed and shown.
+"""`mesh zone ...`: zones of a running mesh made and changed.
 
 A change goes the way of `mesh plan` and `mesh apply`, from the topology in force instead of a
 file. Spec: DESIGN 3, UM-8, UM-9, EMS-13, K28.
@@ -7,18 +7,24 @@ file. Spec: DESIGN 3, UM-8, UM-9, EMS-13, K28.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import typer
-from rich.console import Group, RenderableType
 
-from mesh.cli.apply import ApplyOptions, put_in_force, read_begun_last
+from mesh.cli.apply import (
+    ApplyOptions,
+    DeleteOption,
+    WaitOption,
+    YesOption,
+    put_in_force,
+    read_begun_last,
+)
 from mesh.cli.plan import against_mesh, shown
-from mesh.cli.render import Output, OutputOption, grid, render
-from mesh.cli.session import Heard, open_session, running_mesh
-from mesh.cli.target import HERE, Target
-from mesh.config.nearest import check_node
+from mesh.cli.render import Output, OutputOption, render
+from mesh.cli.session import open_session
+from mesh.cli.target import HERE, Options, Target
+from mesh.cli.zone_view import ZoneArgument
 from mesh.errors import ConfigError, Problem, wrong_input
 
 if TYPE_CHECKING:
@@ -29,23 +35,39 @@ if TYPE_CHECKING:
 Edit = Callable[["Topology"], Mapping[str, object]]
 """The topology in force -> the spec that is wanted instead."""
 
-ZoneArgument = Annotated[str, typer.Argument(metavar="ZONE", help="Its name, not its title.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
-DeleteOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-delete",
-        help="Delete topics that nobody needs any more, with unread messages in them.",
-    ),
-]
-WaitOption = Annotated[
-    float | None,
-    typer.Option(min=0, help="Seconds it may take, 60 if left out; waits for nodes too."),
-]
 LinkOption = Annotated[
     list[str] | None, typer.Option("--link", metavar="A-B", help="A link; repeatable.")
 ]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What all commands that change a zone take, as one parameter."""
+
+    OPTIONS: ClassVar[Options] = {
+        "yes": (YesOption, False),
+        "dry_run": (DryRunOption, False),
+        "wait": (WaitOption, None),
+    }
+
+    yes: bool = False
+    dry_run: bool = False
+    wait: float | None = None
+
+    @classmethod
+    def of(cls, yes: bool, dry_run: bool, wait: float | None) -> Self:
+        """Return the options as they were given."""
+        return cls(yes, dry_run, wait)
+
+    def how(self, name: str, output: Output, *, allow_delete: bool = False) -> ApplyOptions:
+        """Return how a command of this name puts its change in force."""
+        return ApplyOptions(
+            name=name, yes=self.yes, allow_delete=allow_delete, wait=self.wait, output=output
+        )
+
+
+ASKED = Asked()
 
 
 def create(
@@ -75,10 +97,8 @@ def create(
     hops: Annotated[
         int | None, typer.Option(help="Of a join: how many joins may follow one another, less one.")
     ] = None,
-    yes: YesOption = False,
+    asked: Asked = ASKED,
     allow_delete: DeleteOption = False,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -109,22 +129,14 @@ def create(
         pairs = _pairs_of(before, "--links", links.split(","))
         return with_zone(before, name, {**zone, "links": [list(pair) for pair in pairs]})
 
-    how = ApplyOptions(
-        name=f"mesh zone create {name}",
-        yes=yes,
-        allow_delete=allow_delete,
-        wait=wait,
-        output=output,
-    )
-    _put_in_force(edit, how, target, dry_run=dry_run)
+    how = asked.how(f"mesh zone create {name}", output, allow_delete=allow_delete)
+    _put_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def delete(
     zone: ZoneArgument,
-    yes: YesOption = False,
+    asked: Asked = ASKED,
     allow_delete: DeleteOption = False,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -133,20 +145,14 @@ def delete(
 
     def edit(before: Topology) -> Mapping[str, object]:
         links = len(zone_of(before, zone).links)
-        if links and not (allow_delete or dry_run):
+        if links and not (allow_delete or asked.dry_run):
             noun = "link" if links == 1 else "links"
             message = f"goes with {links} {noun} and their topics: give --allow-delete"
             raise wrong_input(f"zone {zone}", message, code="ALLOW_DELETE")
         return without_zone(before, zone)
 
-    how = ApplyOptions(
-        name=f"mesh zone delete {zone}",
-        yes=yes,
-        allow_delete=allow_delete,
-        wait=wait,
-        output=output,
-    )
-    _put_in_force(edit, how, target, dry_run=dry_run)
+    how = asked.how(f"mesh zone delete {zone}", output, allow_delete=allow_delete)
+    _put_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def add(
@@ -156,10 +162,8 @@ def add(
     kind: Annotated[
         str | None, typer.Option(help="Make the zone, of this kind, if there is none.")
     ] = None,
-    yes: YesOption = False,
+    asked: Asked = ASKED,
     allow_delete: DeleteOption = False,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -176,20 +180,16 @@ def add(
         return with_nodes(before, zone, nodes or [])
 
     _one_of(nodes, link)
-    how = ApplyOptions(
-        name=f"mesh zone add {zone}", yes=yes, allow_delete=allow_delete, wait=wait, output=output
-    )
-    _put_in_force(edit, how, target, dry_run=dry_run)
+    how = asked.how(f"mesh zone add {zone}", output, allow_delete=allow_delete)
+    _put_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def remove(
     zone: ZoneArgument,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE...")] = None,
     link: LinkOption = None,
-    yes: YesOption = False,
+    asked: Asked = ASKED,
     allow_delete: DeleteOption = False,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -202,117 +202,27 @@ def remove(
         return without_nodes(before, zone, nodes or [])
 
     _one_of(nodes, link)
-    how = ApplyOptions(
-        name=f"mesh zone remove {zone}",
-        yes=yes,
-        allow_delete=allow_delete,
-        wait=wait,
-        output=output,
-    )
-    _put_in_force(edit, how, target, dry_run=dry_run)
+    how = asked.how(f"mesh zone remove {zone}", output, allow_delete=allow_delete)
+    _put_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def rename(
     zone: ZoneArgument,
     title: Annotated[str, typer.Option(help="What people read from now on.")],
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = None,
+    asked: Asked = ASKED,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give a zone another title. Its name is its identity and stays; nobody pauses."""
     from mesh.config.zone_edits import retitled
 
-    how = ApplyOptions(
-        name=f"mesh zone rename {zone}", yes=yes, allow_delete=False, wait=wait, output=output
-    )
-    _put_in_force(lambda before: retitled(before, zone, title), how, target, dry_run=dry_run)
-
-
-def list_zones(
-    node: Annotated[
-        str | None,
-        typer.Option("--node", "-n", help="Only the zones that this node belongs to."),
-    ] = None,
-    target: Target = HERE,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """List the zones in force."""
-    from mesh.operate.documents.zones import zone_document
-
-    found = running_mesh(target).in_force()
-    topology = found.topology
-    if node is not None:
-        check_node(topology, node, "--node")
-    zones = [
-        zone_document(topology, zone)
-        for zone in topology.zones.values()
-        if node is None or node in zone.nodes
-    ]
-    data = {"mesh": topology.name, "version": found.number, "zones": zones}
-    render(data, lambda: _list_table(zones), output)
-
-
-def show(
-    zone: ZoneArgument,
-    target: Target = HERE,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Show a zone in force: its members, and each link as both its ends see it."""
-    from mesh.config.zone_edits import zone_of
-    from mesh.operate.documents.zones import ends_document, zone_document
-
-    with open_session(target, heard=Heard.ANYBODY) as seen:
-        found = seen.in_force()
-        one = zone_of(found.topology, zone)
-        states = [ends_document(seen.view, seen.beats, link) for link in one.links]
-        data = {**zone_document(found.topology, one), "version": found.number, "states": states}
-    render(data, lambda: _show_table(data), output)
+    how = asked.how(f"mesh zone rename {zone}", output)
+    _put_in_force(lambda before: retitled(before, zone, title), how, target, dry_run=asked.dry_run)
 
 
 def _one_of(nodes: list[str] | None, links: list[str] | None) -> None:
     if bool(nodes) == bool(links):
         raise wrong_input("NODE", "name either nodes, or links with --link A-B")
-
-
-def _list_table(zones: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return one line per zone."""
-    names = ("ZONE", "TITLE", "KIND", "EXCLUSIVE", "ACTIVE", "MEMBERS", "LINKS")
-    return grid(names, [_row(zone) for zone in zones], "no zones")
-
-
-def _row(zone: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        zone["zone"],
-        zone["title"],
-        f"{zone['kind']}, direct-only" if zone["direct_only"] else zone["kind"],
-        "yes" if zone["exclusive"] else "",
-        "yes" if zone["active"] else "no",
-        _members(zone),
-        len(zone["links"]),
-    )
-
-
-def _members(zone: Mapping[str, Any]) -> str:
-    join = zone["join"]
-    if join is not None:
-        return f"{join['from']} to {join['to']}: {join['filter']}"
-    clusters = zone["clusters"]
-    return ", ".join(
-        f"{node} (cluster {clusters[node]})" if node in clusters else node for node in zone["nodes"]
-    )
-
-
-def _show_table(zone: Mapping[str, Any]) -> RenderableType:
-    """Return a zone with its links."""
-    rows = [
-        ("-".join(one["link"]), *(f"{node}: {state}" for node, state in one["states"].items()))
-        for one in zone["states"]
-    ]
-    parts: list[RenderableType] = [_list_table([zone])]
-    parts.append(grid(("LINK", "AS ONE END SEES IT", "AS THE OTHER DOES"), rows))
-    return Group(*parts)
 
 
 def _names_of(text: str) -> list[str]:

@@ -167,7 +167,11 @@ def _select(stored: _Stored, name: str) -> None:
 
 
 def _path(folder: Path | None) -> Path:
-    return (folder or Path(user_config_dir(_APPLICATION))) / _FILE
+    found = folder or Path(user_config_dir(_APPLICATION))
+    if found.parts[:1] == ("~",):  # nobody says where home is: it would be a folder of that name
+        message = "there is no home folder to keep contexts in; set HOME or XDG_CONFIG_HOME"
+        raise wrong_input("HOME", message, code="NO_HOME")
+    return found / _FILE
 
 
 def _known(stored: _Stored, name: str, where: str) -> Context:
@@ -190,14 +194,22 @@ def _load(folder: Path | None) -> _Stored:
     try:
         data = json.loads(text)
         contexts = {
-            name: Context(name, Path(one["file"]), dict(one["addresses"]), one.get("local") is True)
+            name: Context(
+                name, Path(one["file"]), _texts(one["addresses"]), one.get("local") is True
+            )
             for name, one in data["contexts"].items()
         }
         return _Stored(contexts, str(data["selected"]), str(data.get("previous", "")))
-    except (AttributeError, KeyError, TypeError, ValueError) as exc:
-        raise wrong_input(
-            str(path), "is no list of contexts; remove it and select one anew", code="UNREADABLE"
-        ) from exc
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as exc:
+        message = "is no list of contexts; remove it, then add and select them again"
+        raise wrong_input(str(path), message, code="UNREADABLE") from exc
+
+
+def _texts(addresses: Mapping[str, object]) -> Mapping[str, str]:
+    """Return addresses by name; raise TypeError if one is no text."""
+    if not all(isinstance(one, str) for one in addresses.values()):
+        raise TypeError("an address is no text")
+    return {name: str(one) for name, one in addresses.items()}
 
 
 def _store(stored: _Stored, folder: Path | None) -> None:

@@ -105,7 +105,7 @@ class Fleet:
             if apart:
                 fleet.write_apart(apart)
             else:
-                fleet.publish(topology)
+                fleet.publish(topology, progress)
         except BaseException:
             fleet.stop()
             raise
@@ -128,11 +128,12 @@ class Fleet:
             self.files[node] = self.directory / f"{node}.yaml"
             write_topology(topology, self.files[node])
 
-    def publish(self, topology: Topology) -> None:
+    def publish(self, topology: Topology, progress: Progress = silent) -> None:
         """Put a topology in force as its file says it, without addresses of embedded Kafka.
 
         A broker's first transaction waits for topics that it makes for itself: on a machine that
-        starts much else, longer than a broker that runs may ever take to answer.
+        starts much else, longer than a broker that runs may ever take to answer. Whoever wants it
+        to stop meanwhile says so by what `progress` raises.
         """
         clusters = {name: self.kafka(name) for name in topology.kafka}
         end_s = time.monotonic() + PUBLISH_DEADLINE_S
@@ -140,9 +141,10 @@ class Fleet:
             while True:
                 try:
                     publish(topology, clusters)
-                except TransportUnavailableError:
+                except TransportUnavailableError as fault:
                     if time.monotonic() > end_s:
                         raise
+                    progress(f"not in force yet, trying again: {fault}")
                 else:
                     return
         finally:

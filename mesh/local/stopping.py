@@ -162,8 +162,9 @@ def _leave_behind(stopping: Stopping, number: int) -> None:
     psutil.wait_procs(children, timeout=_KILLED_S)
     for folder in stopping.scratch:
         shutil.rmtree(folder, ignore_errors=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError):  # closed, or nobody reads it any more
+            stream.flush()
     os._exit(128 + number)
 
 

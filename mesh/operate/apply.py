@@ -122,7 +122,7 @@ def begin_change(
     found: InForce,
     after: Topology,
     begun: PendingChange | None,
-    means: ChangeContext,
+    context: ChangeContext,
     *,
     given_up: Sequence[str] = (),
 ) -> ChangeDriver:
@@ -130,9 +130,9 @@ def begin_change(
 
     Args:
         found: What is in force.
-        after: A legal topology that a living mesh can follow.
+        after: A legal topology that a running mesh can follow.
         begun: See `read_begun`.
-        means: To drive it.
+        context: To drive it.
         given_up: Nodes that leave, are down, and whose messages may be lost.
 
     Raises:
@@ -142,10 +142,10 @@ def begin_change(
     text = published_text(after)
     if begun is None or not begun.is_open:
         number = 1 + max(found.number, 0 if begun is None else begun.change.number)
-        cut = means.cut_over(found.topology, after, given_up)
+        cut = context.cut_over(found.topology, after, given_up)
         lineage = found.lineage_of(after, number)
         way = Applying(Change(number, Stage.HOLD, text, tuple(cut.holding), lineage), cut)
-        return means.drive(way, found.topology, after, given_up)
+        return context.drive(way, found.topology, after, given_up)
     change = begun.change
     if change.stage is Stage.ABORT:
         _refuse(UNDER_WAY, f"change {change.number} is being aborted: {_ABORT}")
@@ -155,17 +155,19 @@ def begin_change(
             f"another change, to version {change.number}, has come to stage {change.stage}: "
             f"{_GO_ON}" + (f", or {_ABORT}" if change.stage is Stage.HOLD else ""),
         )
-    cut = means.cut_over(found.topology, after, given_up)
+    cut = context.cut_over(found.topology, after, given_up)
     way = Applying(change, cut, is_written=True)
     # Kafka clusters that the change adds may lack what those have that knew of it.
-    known = read_begun(means.kafka, after.prefix)
-    lacking = known.lacking if known is not None and known.change == change else [*means.kafka]
-    write_change(change, {name: means.kafka[name] for name in lacking}, after.prefix)
-    means.tell(f"going on with the change to version {change.number} at stage {change.stage}")
-    return means.drive(way, found.topology, after, given_up)
+    known = read_begun(context.kafka, after.prefix)
+    lacking = known.lacking if known is not None and known.change == change else [*context.kafka]
+    write_change(change, {name: context.kafka[name] for name in lacking}, after.prefix)
+    context.tell(f"going on with the change to version {change.number} at stage {change.stage}")
+    return context.drive(way, found.topology, after, given_up)
 
 
-def abort_change(found: InForce, begun: PendingChange | None, means: ChangeContext) -> ChangeDriver:
+def abort_change(
+    found: InForce, begun: PendingChange | None, context: ChangeContext
+) -> ChangeDriver:
     """Return the way back of the change that was begun.
 
     Kafka clusters and nodes that it would have added are not needed for that: they may be why.
@@ -187,8 +189,8 @@ def abort_change(found: InForce, begun: PendingChange | None, means: ChangeConte
     cut = cut_over(found.topology, after)
     way = Applying(change, cut, is_written=True, is_aborting=True)
     if change.stage is Stage.ABORT:
-        write_change(change, {name: means.kafka[name] for name in begun.lacking}, after.prefix)
-    return means.drive(way, found.topology, found.topology)
+        write_change(change, {name: context.kafka[name] for name in begun.lacking}, after.prefix)
+    return context.drive(way, found.topology, found.topology)
 
 
 _GO_ON = "go on with it by the command that began it (`mesh apply` of the same file)"

@@ -24,7 +24,7 @@ from mesh.view.mesh_view import MeshView, NodeView
 
 
 def moment(text: str, wall_ms: int, where: str = "--at") -> int:
-    """Return a moment in ms since 1970.
+    """Return a moment in ms since 1970; what is older is 1970, for no record is.
 
     Args:
         text: ISO 8601, in local time without an offset; or a duration, for so long ago.
@@ -43,7 +43,7 @@ def moment(text: str, wall_ms: int, where: str = "--at") -> int:
     if at_s * 1000 > wall_ms:
         message = f"{text[:60]!r} is in the future; give a time gone by"
         raise wrong_input(where, message)
-    return int(at_s * 1000)
+    return max(0, int(at_s * 1000))
 
 
 Entries = dict[tuple[Scope, str], Record]

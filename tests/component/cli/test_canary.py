@@ -103,7 +103,7 @@ role send t r --node a -f {file}
 role route t r -f {file} --timeout 0.2
 role trace t r --node a -f {file} --timeout 0.2
 context add here -f {file}
-context ls -o json
+context list -o json
 context use here
 context previous
 context show -o json

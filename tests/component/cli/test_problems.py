@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from mesh.cli.main import main
 from mesh.cli.problems import asked_output, report
 from mesh.cli.render import Output
 from mesh.cli.target import is_asked, say
+from mesh.cli.up import Reporter
 from mesh.errors import ConfigError, Problem, StartError, TransportUnavailableError
 
 
@@ -99,3 +101,66 @@ def test_closed_streams_change_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> 
     assert ended.value.code == 2
     assert not is_asked()
     say("nobody hears this")
+
+
+@pytest.mark.parametrize(
+    ("refused", "line"),
+    [
+        (
+            NotADirectoryError(errno.ENOTDIR, "Not a directory", "/a/b"),
+            "/a/b: Not a directory; check the path and its rights [START]\n",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device [OUTPUT]\n"),
+    ],
+)
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_what_the_system_refuses_is_one_line(
+    refused: OSError,
+    line: str,
+    output: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A folder that cannot be made, a socket, a disk: wherever in a command it comes from."""
+
+    def refuses() -> dict[str, object]:
+        raise refused
+
+    monkeypatch.setattr("mesh.config.topology_file.topology_schema", refuses)
+    monkeypatch.setattr("sys.stdout", sys.stdout)  # it is given up where it is what was refused
+    with pytest.raises(SystemExit) as ended:
+        main(["schema", "-o", output])
+    monkeypatch.undo()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    is_told_there = output == "json" and refused.filename is not None
+    assert (json.loads(said.out)["error"][0]["code"] == "START") if is_told_there else not said.out
+    assert said.err == ("" if is_told_there else line)
+
+
+class Gone(io.StringIO):
+    """A pipe that nobody reads any more."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_an_error_that_nobody_reads_is_no_other_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`| head` may have gone before it: no traceback, and the same exit code."""
+    for stream, output in (("stdout", Output.JSON), ("stderr", Output.TABLE)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"sys.{stream}", Gone())
+            assert report(StartError("no Java"), output) == 1
+            if output is Output.JSON:
+                assert sys.stdout is None  # nothing is left to be written when the program ends
+            else:
+                Reporter()("what goes on")
+
+
+def test_an_error_that_cannot_be_written_for_scripts_is_told_to_people(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", Full())
+        assert report(StartError("no Java"), Output.JSON) == 1
+    assert capsys.readouterr().err == "no Java [START]\n"

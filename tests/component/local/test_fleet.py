@@ -13,6 +13,8 @@ from mesh.config.topology_writer import write_topology
 from mesh.errors import TransportUnavailableError
 from mesh.local.brokers import KafkaClusters
 from mesh.local.fleet import Fleet
+from mesh.local.stopping import StoppedError, Stopping
+from mesh.local.up import stoppable
 from mesh.model.topology import Topology, with_addresses
 
 
@@ -79,3 +81,21 @@ def test_a_broker_that_makes_its_own_topics_late_is_waited_for(
         with pytest.raises(TransportUnavailableError, match="not yet"):
             fleet.publish(topology)
         assert len(tries) == 1
+
+
+def test_who_waits_for_a_broker_s_first_transaction_can_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes to an end in good order there, and not after a minute."""
+    stopping, said = Stopping(), list[str]()
+
+    def publish(*_args: object) -> int:
+        stopping.ask()
+        raise TransportUnavailableError("not yet")
+
+    monkeypatch.setattr("mesh.local.fleet.publish", publish)
+    monkeypatch.setattr(Fleet, "provision", lambda *_: None)
+    topology = with_addresses(mesh("east"), {"east": "127.0.0.1:1"})
+    with pytest.raises(StoppedError):
+        Fleet.start(topology, tmp_path, tmp_path, progress=stoppable(said.append, stopping))
+    assert stopping.is_noticed

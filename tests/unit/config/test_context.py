@@ -69,12 +69,35 @@ def test_unknown_names_and_bad_ones_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"contexts": {"a": {}}, "selected": "a"}', "\xff"]
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"contexts": {"a": {}}, "selected": "a"}',
+        '{"contexts": {"a": {"file": "f", "addresses": {"k": 1}}}, "selected": "a"}',
+        '{"contexts": {"a": {"file": "f", "addresses": ["k"]}}, "selected": "a"}',
+        "[" * 100_000,
+        "\xff",
+    ],
+    ids=range(8),
 )
 def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "contexts.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigError, match=r"contexts\.json"):
         list_contexts(folder=tmp_path)
+
+
+def test_no_folder_is_made_of_a_home_that_nobody_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a user without an entry and without HOME the home is `~`, and that is the name of a folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mesh.config.context.user_config_dir", lambda _: "~/.config/trellis-mesh")
+    for ask in (current_context, lambda: save_context(Context("a", tmp_path / "a.yaml"))):
+        with pytest.raises(ConfigError, match="set HOME or XDG_CONFIG_HOME"):
+            ask()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_mesh_of_this_machine_takes_no_context_that_a_person_added(tmp_path: Path) -> None:

@@ -1,0 +1,208 @@
+"""`mesh role send` and `trace`: one message to a role, its replies, and the way they take.
+
+Spec: tree_layer 6.8, 8.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.publish import NodeOption
+from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.role import (
+    APP,
+    RoleArgument,
+    Row,
+    TimeoutOption,
+    TreeArgument,
+    application,
+    role_address,
+)
+from mesh.cli.session import Heard, Session, open_session, running_mesh
+from mesh.cli.target import HERE, Target, say
+from mesh.config.nearest import check_node
+from mesh.errors import RoleRefusedError, TransportError, TransportUnavailableError, wrong_input
+
+if TYPE_CHECKING:
+    from mesh.client.role_messages import RoleReply
+    from mesh.client.role_trace import Seen
+    from mesh.client.roles import Roles
+
+InstanceOption = Annotated[bool, typer.Option("--one-instance", help="To the nearest one only.")]
+RealmOption = Annotated[bool, typer.Option("--local-realm", help="Within the node's realm only.")]
+
+
+def send_to_role(
+    tree: TreeArgument,
+    role: RoleArgument,
+    node: NodeOption,
+    payload: Annotated[str, typer.Argument(help="The message.")] = "",
+    one_way: Annotated[bool, typer.Option("--one-way", help="No replies.")] = False,
+    one_instance: InstanceOption = False,
+    one_response: Annotated[
+        bool, typer.Option("--one-response", help="All answers in one reply.")
+    ] = False,
+    local_realm: RealmOption = False,
+    timeout: TimeoutOption = 30.0,
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Send to whoever has a role, and print the replies.
+
+    Exit code 10: nobody has it, somebody may have got it and cannot answer, or the last reply did
+    not come in time.
+    """
+    from mesh.client import connect
+
+    role_address(tree, role)
+    if one_way and (one_instance or one_response):
+        text = "goes with neither --one-instance nor --one-response; drop one"
+        raise wrong_input("--one-way", text)
+    topology = running_mesh(target, near=node, is_look=False).topology
+    check_node(topology, node, "--node")
+    with connect(topology, node) as client:
+        roles = client.roles(APP, is_new=False).open()
+        call = roles.send(
+            tree,
+            role,
+            os.fsencode(payload),
+            one_way=one_way,
+            one_instance=one_instance,
+            one_response=one_response,
+            local_realm=local_realm,
+            timeout_s=timeout,
+        )
+        try:
+            with suppress(TimeoutError):
+                call.wait()
+        except RoleRefusedError as exc:
+            raise wrong_input("role send", str(exc)) from exc
+        is_lost = one_way and roles.flush() > 0
+        roles.leave()
+    if is_lost:
+        raise TransportUnavailableError(
+            f"node {node} has not got it: its Kafka cluster did not acknowledge it; send it again"
+        )
+    is_done = one_way or call.is_done
+    if not is_done:
+        say(f"the last reply did not come within {timeout:g} s")
+    replies = [] if one_way else [_reply_row(one) for one in call.replies]
+    is_ok = is_done and _are_answers(replies)
+    data = {"ok": is_ok, "tree": tree, "role": role, "replies": replies}
+    nothing = "sent" if one_way else ""
+    render(data, lambda: nothing or _replies_table(replies), output)
+    raise typer.Exit(0 if is_ok else EXIT_NOT_WELL)
+
+
+def trace_role(
+    tree: TreeArgument,
+    role: RoleArgument,
+    node: NodeOption,
+    payload: Annotated[str, typer.Argument(help="The message.")] = "",
+    one_instance: InstanceOption = False,
+    local_realm: RealmOption = False,
+    timeout: TimeoutOption = 10.0,
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Send to whoever has a role, and show node by node where the message and its replies go.
+
+    It is a real message: those who have the role get it. Exit code 10: as `role send`, or a node
+    could not be watched.
+    """
+    from rich.console import Group
+
+    from mesh.client.role_trace import trace_send
+    from mesh.model.tree_nodes import SILENT
+
+    if role_address(tree, role).tree in SILENT:
+        text = "every node is on it by itself, and nobody is shown what passes there"
+        raise wrong_input("TREE", f"{text}: `mesh role send` says who answers")
+    with open_session(target, heard=Heard.NOBODY) as seen, ExitStack() as stack:
+        check_node(seen.topology, node, "--node")
+        at, unheard = _watched(seen, stack, timeout)
+        if node not in at:
+            raise wrong_input("--node", f"node {node} does not answer: does it run?")
+        call, hops = trace_send(
+            at, node, tree, role, os.fsencode(payload),
+            timeout_s=timeout, one_instance=one_instance, local_realm=local_realm,
+        )  # fmt: skip
+    if call.refusal is not None:
+        raise wrong_input("role trace", call.refusal.text)
+    for name in unheard:
+        say(f"node {name} does not answer: what passes it cannot be seen")
+    replies = [_reply_row(one) for one in call.replies]
+    is_ok = call.is_done and _are_answers(replies) and not unheard
+    data = {
+        "ok": is_ok, "tree": tree, "role": role, "hops": [_hop(one) for one in hops],
+        "unheard": unheard, "replies": replies,
+    }  # fmt: skip
+    rows = [
+        (
+            one.what + (" (last)" if one.is_last else ""),
+            one.came_from or "itself",
+            one.node,
+            one.hops,
+            "yes" if one.has_role else "-",
+        )
+        for one in hops
+    ]
+    columns = ("WHAT", "FROM", "AT", "HOPS", "ROLE HERE")
+    table = lambda: Group(grid(columns, rows), _replies_table(replies))  # noqa: E731
+    render(data, table, output)
+    raise typer.Exit(0 if is_ok else EXIT_NOT_WELL)
+
+
+def _watched(
+    seen: Session, stack: ExitStack, timeout_s: float
+) -> tuple[dict[str, Roles], Sequence[str]]:
+    """Return an application at each node that answers, and the nodes that do not."""
+    at: dict[str, Roles] = {}
+    for name in seen.topology.nodes:
+        asking = application(seen, name)
+        if asking is None:
+            continue
+        stack.callback(asking.leave)
+        try:
+            at[name] = asking.open(timeout_s)
+        except (TransportError, TimeoutError):
+            continue
+    return at, [name for name in seen.topology.nodes if name not in at]
+
+
+def _hop(one: Seen) -> Row:
+    return {
+        "node": one.node,
+        "from": one.came_from,
+        "what": one.what,
+        "hops": one.hops,
+        "has_role": one.has_role,
+        "last": one.is_last,
+    }
+
+
+def _reply_row(reply: RoleReply) -> Row:
+    """Return a reply as JSON has it."""
+    return {
+        "kind": str(reply.kind),
+        "last": reply.is_last,
+        "cause": None if reply.cause is None else str(reply.cause),
+        "items": [item.decode("utf-8", "backslashreplace") for item in reply.items],
+    }
+
+
+def _are_answers(replies: Sequence[Row]) -> bool:
+    """Say whether somebody has the role, and each who may have got the message could answer."""
+    return not any(one["kind"] in ("null", "not_found") for one in replies)
+
+
+def _replies_table(replies: Sequence[Row]) -> Any:
+    """Return what came back, for people."""
+    rows = [(one["kind"], one["cause"] or "-", " ".join(one["items"])) for one in replies]
+    return grid(("REPLY", "CAUSE", "SAID"), rows, "no reply")

@@ -1,0 +1,45 @@
+"""What people read fits their terminal, be it narrow."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from mesh.model.control import EndpointKind
+from tests.component.cli.conftest import Run
+from tests.component.in_memory_mesh import Mesh
+
+READ = (
+    *("status", "links", "interest", "interest --addresses", "endpoint list", "queue list"),
+    *(
+        "queue show jobs",
+        "explain acme/orders/eu/customers/1 --from a",
+        "route a c",
+        "doctor --all",
+    ),
+    *("top", "dlq a", "plan {file}", "topology", "topology {file}", "walks {file} --from a"),
+    *("zone list", "zone show Z", "subject list", "context show", "context list", "wait"),
+    *("trace {id}", "drill", "role list"),
+)
+
+
+@pytest.mark.parametrize("width", [40, 100])
+def test_nothing_is_wider_than_the_terminal(
+    width: int, run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh, file = chain
+    mesh.subscribe("c", "orders-of-all-customers-everywhere", "acme/orders/*/customers/>")
+    mesh.subscribe("b", "jobs", "acme/>", kind=EndpointKind.QUEUE)
+    client = mesh.client("a")
+    sent = client.publish("acme/orders/eu/customers/1", b"x")
+    client.flush()
+    mesh.pause(2.0)
+    run("context", "add", "here", "-f", file)
+    run("context", "use", "here")
+    monkeypatch.setattr("mesh.cli.render.WIDTH_WITHOUT_TERMINAL", width)
+    for line in READ:
+        said = run(*line.format(file=file, id=sent.id).split())
+        assert said.code in (0, 10), (line, said.err)
+        assert said.out.strip(), line
+        wide = [one for one in said.out.splitlines() if cell_len(one) > width]
+        assert wide == [], line
