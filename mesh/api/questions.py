@@ -91,7 +91,7 @@ def planned(still: Still, body: bytes, *, allow_delete: bool) -> Mapping[str, An
     """Return what a topology file would change on the mesh; nothing is changed.
 
     Raises:
-        ConfigError: The file is wrong or illegal, or a living mesh cannot follow it.
+        ConfigError: The file is wrong or illegal, or a running mesh cannot follow it.
         TransportError: Kafka does not answer.
     """
     document = parse_document(body, PROPOSED)

@@ -43,7 +43,7 @@ def refusal(
         if now_ms() >= until_ms:
             break
         pause(_LOOK_S)
-    told = beat.endpoints if beat is not None else ()
+    endpoints = beat.endpoints if beat is not None else ()
     return next(
-        (one.reason for one in told if one.endpoint == endpoint and one.state == REFUSED), None
+        (one.reason for one in endpoints if one.endpoint == endpoint and one.state == REFUSED), None
     )

@@ -58,28 +58,28 @@ class RoleWishes:
             self.write(key, None)
         self.held.pop(address, None)
 
-    def take(self, told: RoleTaken) -> None:
+    def take(self, taken: RoleTaken) -> None:
         """Follow what the node has given; what was granted is wished for from now on.
 
         Where the role was wished for already that wish says now what is held, as at the node.
         """
-        self.held[told.address] = told.iid
-        if told.is_granted:
-            fresh = RoleKey(self.app, told.address.tree, told.address.role)
-            key = next(iter(self._keys.get(told.address, ())), fresh)
-            kept = (told.is_exclusive, told.extent, told.protocol)
-            self._wish(key, RoleWish(told.address, *kept))
+        self.held[taken.address] = taken.iid
+        if taken.is_granted:
+            fresh = RoleKey(self.app, taken.address.tree, taken.address.role)
+            key = next(iter(self._keys.get(taken.address, ())), fresh)
+            kept = (taken.is_exclusive, taken.extent, taken.protocol)
+            self._wish(key, RoleWish(taken.address, *kept))
 
     def lose(self, address: Address) -> None:
         """Follow that a role has gone elsewhere: it is not wanted back."""
         self.held.pop(address, None)
         self._forget(address)
 
-    def refuse(self, told: Refused) -> None:
+    def refuse(self, refused: Refused) -> None:
         """Follow that a role was not given."""
-        if told.address is not None and told.code not in NEWS_ONLY:
-            self.lose(told.address)
-            self._refused[told.address] = told
+        if refused.address is not None and refused.code not in NEWS_ONLY:
+            self.lose(refused.address)
+            self._refused[refused.address] = refused
 
     def say_again(self) -> None:
         """Ask for everything once more: the node has forgotten it."""

@@ -248,13 +248,13 @@ class Roles:
         call = f"{self._word}-{self._sent}"
         self.say(tree_apps.RoutesAsked(self.app, call, _address(tree, role)))
         deadline = self.deadline(timeout_s)
-        told = self._asked_routes[call] = []
+        parts = self._asked_routes[call] = []
         try:
-            while not told or told[-1].has_more:
+            while not parts or parts[-1].has_more:
                 self.wait_until(deadline, "no word of routes")
         finally:
             self._asked_routes.pop(call, None)
-        return replace(told[-1], routes=tuple(route for one in told for route in one.routes))
+        return replace(parts[-1], routes=tuple(route for one in parts for route in one.routes))
 
     # -- the mesh ------------------------------------------------------------------------
 
@@ -424,12 +424,12 @@ class Roles:
         records = self._reader.read(timeout_s, READ_LIMIT)
         for record in records:
             try:
-                told = decode_event(self.app, record.value() or b"")
+                decoded = decode_event(self.app, record.value() or b"")
             except DecodeError:
                 self.lost_messages += 1
                 continue
-            if self._is_current(told):
-                self._take(told.event)
+            if self._is_current(decoded):
+                self._take(decoded.event)
         if lost := self._reader.lost():
             self._begin_again(self._reader, lost)
         self._end_old_calls()
@@ -474,57 +474,57 @@ class Roles:
 
     # -- records --------------------------------------------------------------------------
 
-    def _is_current(self, told: EventRecord) -> bool:
+    def _is_current(self, decoded: EventRecord) -> bool:
         """Say whether it is told by who serves this application, and no former leader of its node.
 
         One that stood still, or was cut off, may go on for a moment when another has taken over.
         """
-        event = told.event
+        event = decoded.event
         is_other_node = isinstance(event, tree_apps.Served) and event.uuid != self._uuid
-        return is_other_node or not 0 < told.epoch < self._epoch
+        return is_other_node or not 0 < decoded.epoch < self._epoch
 
-    def _take(self, told: tree_apps.AppTold) -> None:
-        match told:
+    def _take(self, event: tree_apps.AppTold) -> None:
+        match event:
             case tree_apps.Delivered():
-                self._messages.append(self._message(told))
+                self._messages.append(self._message(event))
             case tree_apps.Answered():
-                data = told.items[0] if told.items else None
-                payload = data if told.kind is ReplyKind.DATA else None
+                data = event.items[0] if event.items else None
+                payload = data if event.kind is ReplyKind.DATA else None
                 self._reply(
-                    told.call,
-                    RoleReply(told.kind, payload, told.is_last, told.items, told.cause),
+                    event.call,
+                    RoleReply(event.kind, payload, event.is_last, event.items, event.cause),
                 )
             case tree_apps.Snooped():
-                self._watches.show(told, self)
+                self._watches.show(event, self)
             case tree_apps.RoleTaken():
-                self._wishes.take(told)
-                if told.is_granted:
-                    self._listen(told)
+                self._wishes.take(event)
+                if event.is_granted:
+                    self._listen(event)
             case tree_apps.RoleLost():
-                self._wishes.lose(told.address)
-                self._listen(told)
+                self._wishes.lose(event.address)
+                self._listen(event)
             case tree_apps.Refused():
-                self._take_refusal(told)
+                self._take_refusal(event)
             case tree_apps.Served():
-                self._serve(told)
+                self._serve(event)
             case tree_apps.Expired():
                 self._say_all_again()
             case tree_apps.RoutesTold():
-                if told.call in self._asked_routes:
-                    self._asked_routes[told.call].append(told)
+                if event.call in self._asked_routes:
+                    self._asked_routes[event.call].append(event)
             case _:
-                self._listen(told)
+                self._listen(event)
 
-    def _message(self, told: tree_apps.Delivered) -> RoleMessage:
+    def _message(self, delivered: tree_apps.Delivered) -> RoleMessage:
         return RoleMessage(
-            told.address,
-            told.payload,
-            told.header,
-            told.protocol,
-            told.wants_answer,
-            told.is_endpoint,
-            told.hops,
-            _delivered=told,
+            delivered.address,
+            delivered.payload,
+            delivered.header,
+            delivered.protocol,
+            delivered.wants_answer,
+            delivered.is_endpoint,
+            delivered.hops,
+            _delivered=delivered,
             _roles=self,
         )
 
@@ -536,26 +536,26 @@ class Roles:
         if reply.is_last:
             del self._calls[name]
 
-    def _take_refusal(self, told: tree_apps.Refused) -> None:
-        if told.call in self._calls:
-            self._calls.pop(told.call).refusal = told
-        elif told.address is None:
-            self._listen(told)
+    def _take_refusal(self, refused: tree_apps.Refused) -> None:
+        if refused.call in self._calls:
+            self._calls.pop(refused.call).refusal = refused
+        elif refused.address is None:
+            self._listen(refused)
         else:
-            self._wishes.refuse(told)
+            self._wishes.refuse(refused)
 
-    def _serve(self, told: tree_apps.Served) -> None:
+    def _serve(self, served: tree_apps.Served) -> None:
         """Take note of who serves; a new incarnation knows nothing of what was sent before."""
-        if self._is_new and told.hello == self._word:
+        if self._is_new and served.hello == self._word:
             self._wishes.held.clear()  # what was told until now was told to a former life
             self._messages.clear()
-        self._answered = told.hello or self._answered
-        if self._uuid and (self._uuid, self._epoch) != (told.uuid, told.epoch):
+        self._answered = served.hello or self._answered
+        if self._uuid and (self._uuid, self._epoch) != (served.uuid, served.epoch):
             null = RoleReply(ReplyKind.NULL, None, is_last=True, cause=Cause.NODE_RESTARTED)
             for name in list(self._calls):
                 self._reply(name, null)
             self._watch_again()
-        self._uuid, self._epoch = told.uuid, told.epoch
+        self._uuid, self._epoch = served.uuid, served.epoch
 
     def _watch_again(self) -> None:
         again: list[tree_apps.AppSaid] = [*self._watches.wanted(), *self._wanted.again()]

@@ -13,7 +13,7 @@ CANNOT_CHANGE = "CANNOT_CHANGE"
 
 
 def refuse_unchangeable(before: Topology, after: Topology, locate: Locate) -> None:
-    """Refuse what a living mesh cannot follow; arguments as for `unchangeable`.
+    """Refuse what a running mesh cannot follow; arguments as for `unchangeable`.
 
     Raises:
         ConfigError: Lists all problems.
@@ -23,7 +23,7 @@ def refuse_unchangeable(before: Topology, after: Topology, locate: Locate) -> No
 
 
 def unchangeable(before: Topology, after: Topology, locate: Locate) -> Iterator[Problem]:
-    """Yield one problem per change that a living mesh cannot follow.
+    """Yield one problem per change that a running mesh cannot follow.
 
     Args:
         before: The topology in force.

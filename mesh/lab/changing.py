@@ -66,8 +66,8 @@ def _refused(driver: Driver, number: int, step: Apply, problems: Sequence[Proble
     if not step.refused:
         raise StepFailedError("; ".join(problem.line() for problem in problems))
     if isinstance(step.refused, str) and step.refused not in codes:
-        told = "; ".join(problem.line() for problem in problems)
-        raise StepFailedError(f"it should be refused with {step.refused}, and was with {told}")
+        found = "; ".join(problem.line() for problem in problems)
+        raise StepFailedError(f"it should be refused with {step.refused}, and was with {found}")
     return {"refused": codes}
 
 

@@ -174,7 +174,7 @@ class QueueAccounts:
         return all(
             self.is_served(one, at)
             or one.began_at > drained
-            or any((one.ended_at or at) < settled < at for settled in self.driver.settles)
+            or any((one.ended_at or at) < settle < at for settle in self.driver.settles)
             for one in self._members(subscription)
             if matches(one.filter_, subject)
         )

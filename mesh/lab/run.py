@@ -93,8 +93,8 @@ def _count(driver: Driver, steps: list[dict[str, object]]) -> None:
     try:
         driver.count_everything()
     except TransportError as error:
-        told = f"not everything is counted: {error}"
-        steps.append({"step": "count", "ok": False, "detail": {"error": told}})
+        fault = f"not everything is counted: {error}"
+        steps.append({"step": "count", "ok": False, "detail": {"error": fault}})
 
 
 def _of_trees(driver: Driver, frames: TreeFrames) -> Result:

@@ -124,8 +124,8 @@ def load_scenario(path: str | Path) -> Scenario:
         problems += _workers(document, model.spec.workers, read.known)
     apart: dict[str, Topology] = {}
     if mesh is not None and model.spec.apart:
-        apart, told = _apart(document, model.spec.apart, mesh)
-        problems += told
+        apart, faults = _apart(document, model.spec.apart, mesh)
+        problems += faults
         if any(named.word == "apply" for named in read.steps):
             text = "nodes that are configured apart follow no change; leave out apart, or apply"
             problems.append(_problem("BAD_STEP", text, document.within("spec", "apart")))

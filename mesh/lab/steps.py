@@ -381,8 +381,8 @@ class NamedStep:
         """Whether it needs the tree layer."""
         step = self.step
         of_app = isinstance(step, Leave) and step.app is not None
-        told = isinstance(step, Expect) and any((step.send, step.holder, step.parts))
-        return of_app or told or isinstance(step, TreeStep)
+        of_tree = isinstance(step, Expect) and any((step.send, step.holder, step.parts))
+        return of_app or of_tree or isinstance(step, TreeStep)
 
     @property
     def timeout_s(self) -> float:

@@ -120,8 +120,8 @@ def tree_faults(expect: Expect, apps: Applications, labels: Mapping[str, str]) -
     if expect.holder is not None:
         holders = list(apps.holders(list(labels)).get(expect.holder, ()))
         wanted_nodes = [] if expect.node is None else [expect.node]
-        told = f"{expect.holder} is held by {holders or 'nobody'}, expected {expect.node}"
-        return [] if holders == wanted_nodes else [told]
+        fault = f"{expect.holder} is held by {holders or 'nobody'}, expected {expect.node}"
+        return [] if holders == wanted_nodes else [fault]
     sent = apps.sends[expect.send or ""].document()
     faults = []
     for name in ("reached", "replies", "nulls", "not_found", "last"):

@@ -95,26 +95,27 @@ class Verdicts:
         if not self.is_live:
             return f"the auditor has said nothing within {limit_s} s{why}"
         certified = self.certified()
-        told = [
+        short = [
             f"{endpoint} {certified.get(endpoint, 0)} of {count}"
             for endpoint, count in sorted(wanted.items())
             if certified.get(endpoint, 0) < count
         ]
-        return f"messages not certified within {limit_s} s: {', '.join(told)}{why}; {self.stands()}"
+        counts = ", ".join(short)
+        return f"messages not certified within {limit_s} s: {counts}{why}; {self.stands()}"
 
     def stands(self) -> str:
         """Return in one line how far the auditor is, and which blocks it does not certify yet."""
         if not self.is_live:
             return "the auditor has said nothing yet"
         waiting = self.status.get("waiting", ())
-        told = [
+        waiting_for = [
             f"{one['endpoint']} of {one['source']} block {one['block']} up to {one['to']} "
             f"({one['reason']})"
             for one in waiting[:SHOWN_MAX]
         ]
-        more = int(self.status.get("uncertified", 0)) - len(told)
-        told += [f"{more} more"] if told and more > 0 else []
-        blocks = f"waits for {', '.join(told)}" if told else "waits for no block that it knows"
+        more = int(self.status.get("uncertified", 0)) - len(waiting_for)
+        waiting_for += [f"{more} more"] if waiting_for and more > 0 else []
+        blocks = f"waits for {', '.join(waiting_for) or 'no block that it knows'}"
         return f"the auditor is at batch {self.status.get('batch', 0)} and {blocks}"
 
     def _take(self, record: Record) -> None:

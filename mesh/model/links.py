@@ -142,7 +142,7 @@ class NodeLinks:
         cluster_id: Of its own Kafka cluster, as brokers report it.
         digest: Of all links of the topology that it works by.
         former: Digests of those that its mesh worked by before, as far as they came into force
-            by changes of a living mesh; who still works by one is about to follow.
+            by changes of a running mesh; who still works by one is about to follow.
         number: Rises whenever `cluster_id`, `digest` or `links` change: version of these facts.
         sequence: Rises with every record: of two, the later one is good.
         seen: Digest of the facts of all nodes by which its gates are set in every lane; empty

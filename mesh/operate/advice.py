@@ -15,8 +15,8 @@ WITHOUT_ADVICE = "See docs/audit.md for what this rests on."
 
 def advice_for(finding: Entry) -> str:
     """Return what to do, in a sentence."""
-    told = finding.get("what_to_do")
-    return told if isinstance(told, str) and told else WITHOUT_ADVICE
+    text = finding.get("what_to_do")
+    return text if isinstance(text, str) and text else WITHOUT_ADVICE
 
 
 def commands_for(finding: Entry) -> list[str]:

@@ -256,7 +256,7 @@ class Applying:
                 reasons.append(f"{node} {doing}{self._open(report.change, seen)}")
         return Wait(reasons) if reasons else None
 
-    def _has_done(self, told: ChangeStatus, seen: Observation) -> bool:
+    def _has_done(self, status: ChangeStatus, seen: Observation) -> bool:
         """Say whether a node is done, or waits for nobody but those who need not be there.
 
         Who is down and no part of the change learns of new links when it starts: what was never
@@ -264,9 +264,9 @@ class Applying:
         disabled, or that is down, the other end goes on by what it heard last, which is all that
         walks need that went over it before. Spec: K19, K21, K24, K28, DMR-10.
         """
-        return told.is_done or (bool(told.open_links) and not self._waited_for(told, seen))
+        return status.is_done or (bool(status.open_links) and not self._waited_for(status, seen))
 
-    def _waited_for(self, told: ChangeStatus, seen: Observation) -> Sequence[Direction]:
+    def _waited_for(self, status: ChangeStatus, seen: Observation) -> Sequence[Direction]:
         """Return the links (from, to) whose acknowledgement counts."""
         absent = [
             node
@@ -275,7 +275,7 @@ class Applying:
         ]
         return [
             (one, other)
-            for one, other in told.open_links
+            for one, other in status.open_links
             if one not in absent and other not in absent and not self._is_excused(seen, one, other)
         ]
 
@@ -288,21 +288,21 @@ class Applying:
         is_heard = not {(one, other), (other, one)}.isdisjoint(self.cut.heard)
         return is_heard or (other, one) in self.cut.rerouted
 
-    def _open(self, told: ChangeStatus, seen: Observation) -> str:
+    def _open(self, status: ChangeStatus, seen: Observation) -> str:
         """Return what a node waits for, and the remedy, in words."""
         found = [
             f"{other} has not acknowledged what {one} offers"
             + ("" if self._must_hear(one, other) else f" (or `mesh link disable {one} {other}`)")
-            for one, other in self._waited_for(told, seen)
+            for one, other in self._waited_for(status, seen)
         ]
         return f": {', '.join(found)}" if found else ""
 
     def _follows(self, report: NodeReport) -> bool:
-        told = report.change
+        status = report.change
         return (
-            told is not None
-            and told.number == self.target.number
-            and told.stage is self.target.stage
+            status is not None
+            and status.number == self.target.number
+            and status.stage is self.target.stage
         )
 
     def _untaken(self, seen: Observation, does: str) -> Sequence[str]:

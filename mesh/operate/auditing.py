@@ -48,38 +48,40 @@ class Audited:
         age_s = self.age_s(wall_ms)
         if age_s is None:
             return ["no auditor has said anything here"]
-        told: list[str] = []
+        doubts: list[str] = []
         if age_s > FRESH_S:
-            told.append(f"the auditor was last heard {age_s:.0f} s ago: it does not run, or hangs")
-        told += [
+            doubts.append(
+                f"the auditor was last heard {age_s:.0f} s ago: it does not run, or hangs"
+            )
+        doubts += [
             f"{kafka} is not read: {source.get('unread')}"
             for kafka, source in self.sources().items()
             if source.get("unread")
         ]
         kinds = Counter(str(one.get("kind")) for one in self.findings)
-        told += [f"findings: {kinds[kind]} {kind}" for kind in sorted(kinds) if kind not in NEWS]
+        doubts += [f"findings: {kinds[kind]} {kind}" for kind in sorted(kinds) if kind not in NEWS]
         parts = [one for one in self.findings if one.get("kind") in ("split", "heal")]
         if parts and parts[-1].get("kind") == "split":
-            told.append(str(parts[-1].get("text")))
+            doubts.append(str(parts[-1].get("text")))
         unequal = sum(not one.get("equal") for one in self.certificates)
         if unequal:
-            told.append(f"certificates that differ: {unequal}")
+            doubts.append(f"certificates that differ: {unequal}")
         differing = sum(int(_number(one.get("differing"))) for one in self.hours)
         if differing > unequal:
-            told.append(f"certificates of the last 30 days that differ: {differing}")
+            doubts.append(f"certificates of the last 30 days that differ: {differing}")
         unsure = max(
             sum(is_unsure(one) for one in self.certificates),
             sum(int(_number(one.get("unsure"))) for one in self.hours),
         )
         if unsure:
-            told.append(f"certificates that are no proof, behind a selector: {unsure}")
+            doubts.append(f"certificates that are no proof, behind a selector: {unsure}")
         proofs = (*self.certificates, *self.hours)
         certified = {str(one.get("endpoint")): None for one in proofs}
         endpoints = self.status.get("endpoints", [])
         uncovered = [one for one in endpoints if one not in certified]
         if uncovered or not certified:
-            told.append(f"nothing is certified of {', '.join(uncovered) or 'any endpoint'}")
-        return told
+            doubts.append(f"nothing is certified of {', '.join(uncovered) or 'any endpoint'}")
+        return doubts
 
     def age_s(self, wall_ms: int) -> float | None:
         """Return how long ago the auditor was heard, in seconds; None: never."""
@@ -94,8 +96,8 @@ class Audited:
 
     def sources(self) -> Mapping[str, Entry]:
         """Return how reading goes, by Kafka cluster."""
-        told = self.status.get("sources")
-        found = told if isinstance(told, Mapping) else {}
+        sources = self.status.get("sources")
+        found = sources if isinstance(sources, Mapping) else {}
         return {str(k): one for k, one in sorted(found.items()) if isinstance(one, Mapping)}
 
     def finding(self, id_: str) -> Entry | None:

@@ -221,12 +221,12 @@ class ChangeDriver:
         nodes = {**self.before.nodes, **self.after.nodes}
         reports = {node: self._report(node) for node in nodes if node not in self.given_up}
         for node, report in reports.items():
-            told = report.change
-            if told is None or told.number != self.way.target.number:
+            status = report.change
+            if status is None or status.number != self.way.target.number:
                 continue
-            if node in self.way.cut.holding and told.stage is not Stage.ABORT:
+            if node in self.way.cut.holding and status.stage is not Stage.ABORT:
                 self._held_ms.setdefault(node, self.now_ms())
-            if told.stage in (Stage.RUN, Stage.ABORT):
+            if status.stage in (Stage.RUN, Stage.ABORT):
                 self._ran_ms.setdefault(node, self.now_ms())
         # Most looks end with waiting for nodes: then nothing else is asked.
         return applying.Observation(
@@ -303,9 +303,9 @@ class ChangeDriver:
         drained = (node for pairs in cut.rounds for pair in pairs for node in pair)
         for node in dict.fromkeys((*cut.taking_part, *drained)):
             if node in self.before.nodes:
-                told = reports.of(node)
-                gaps = [one.at.topic for one in told.gaps.values()]
-                found[node] = sorted({*told.targets_held, *gaps})
+                report = reports.of(node)
+                gaps = [one.at.topic for one in report.gaps.values()]
+                found[node] = sorted({*report.targets_held, *gaps})
         return found
 
     def _untaken(self) -> Mapping[str, int]:

@@ -282,13 +282,13 @@ class Planter:
         try:
             spares = self._publish(near_writer, source, drill)
             if drill is Drill.LOSS:
-                told = self._forge_cut(near_writer, spares[1], source, target)
+                forged = self._forge_cut(near_writer, spares[1], source, target)
             is_wrong = drill is Drill.WRONG_RECIPIENT
             wanted = "drill/something-else" if is_wrong else spares[0].subject
             self._subscribe(far_writer, target, drill, wanted)
             if drill is not Drill.LOSS:
                 topic = names.endpoint(target, drill.endpoint)
-                told = self._deliver(far_writer, drill, spares, topic, self._path(source, target))
+                forged = self._deliver(far_writer, drill, spares, topic, self._path(source, target))
         finally:
             near_writer.close()
             far_writer.close()
@@ -297,7 +297,7 @@ class Planter:
             drill=drill,
             endpoint=f"{target}/{drill.endpoint}",
             message=f"{first.place.topic}/{first.place.partition}/0/{first.offset}",
-            records=told,
+            records=forged,
             at_ms=self.now_ms(),
         )
 

@@ -106,10 +106,10 @@ def _refuse_others(found: Mapping[str, Config], config: Config, topology: Topolo
         Described(topology=standing.topology, document=standing.document),
         Described(topology=topology, document=wanted.document),
     )
-    told = [f"{change.what} {change.name}" for change in changes]
-    more = f" and {len(told) - NAMED_MAX} more" if told[NAMED_MAX:] else ""
+    named = [f"{change.what} {change.name}" for change in changes]
+    more = f" and {len(named) - NAMED_MAX} more" if named[NAMED_MAX:] else ""
     raise OtherInForceError(
         standing,
-        f"version {number} is in force, and the file differs in {', '.join(told[:NAMED_MAX])}"
+        f"version {number} is in force, and the file differs in {', '.join(named[:NAMED_MAX])}"
         f"{more}: start the mesh by what is in force, then change it by `mesh apply FILE`",
     )

@@ -189,8 +189,8 @@ def _backlogs(
         places = _outbox_places(topology, source, target)
         positions |= dict.fromkeys(places, 0)
         link = view.nodes[target].link_states.get(source)
-        for told in link.positions if link is not None else ():
-            positions[TopicPartition(told.topic, told.partition)] = max(0, told.read)
+        for reported in link.positions if link is not None else ():
+            positions[TopicPartition(reported.topic, reported.partition)] = max(0, reported.read)
     ends = cluster.admin().stable_ends(list(positions))
     starts = cluster.admin().starts(list(positions))
     backlogs = {place.topic: Backlog() for place in ends}

@@ -137,7 +137,7 @@ def make_plan(
 
     Args:
         base: What is in force.
-        proposed: A legal topology that a living mesh can follow, see `unchangeable`.
+        proposed: A legal topology that a running mesh can follow, see `unchangeable`.
         topics: See `compare_topics`.
         subscriptions: The filters in force; None if nobody was asked.
         unread: See `unread_in`.

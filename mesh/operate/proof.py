@@ -89,10 +89,10 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
 
 
 def _wrong(faults: int, unequal: int, *, is_split: bool) -> str:
-    told = [f"{faults} finding{'' if faults == 1 else 's'} open"] if faults else []
+    reasons = [f"{faults} finding{'' if faults == 1 else 's'} open"] if faults else []
     if unequal and not faults:
-        told.append(f"{unequal} certificate{' differs' if unequal == 1 else 's differ'}")
-    return ", ".join([*told, *(["the mesh is split"] if is_split else [])])
+        reasons.append(f"{unequal} certificate{' differs' if unequal == 1 else 's differ'}")
+    return ", ".join([*reasons, *(["the mesh is split"] if is_split else [])])
 
 
 def _heard_ms(status: Mapping[str, object]) -> int | None:

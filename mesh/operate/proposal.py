@@ -37,7 +37,7 @@ def plan_on_mesh(
 
     Args:
         found: What is in force.
-        after: A legal topology that a living mesh can follow.
+        after: A legal topology that a running mesh can follow.
         view: Of the mesh, refreshed.
         beats: Which nodes are up.
         kafka: Its Kafka clusters.

@@ -244,5 +244,5 @@ def _fault(node: Node, wanted: SendWanted) -> tuple[str, str] | None:
     if options.local_realm and not node.realm:
         return "NO_REALM", f"node {node.name!r} is in no realm; send without local_realm"
     if (wanted.app, wanted.call) in node.calls:
-        return "CALL_OPEN", f"call {wanted.call!r} still waits for its last reply; name it anew"
+        return "CALL_OPEN", f"call {wanted.call!r} still waits for its last reply; rename it"
     return None

@@ -1,6 +1,6 @@
 """When `--until-drained` ends: all is judged that was there when the auditor began. Spec: K29, K30.
 
-A living mesh is never at rest: its nodes beat every second, and its clients may write on. So what
+A running mesh is never at rest: its nodes beat every second, and its clients may write on. So what
 counts is what was written before. All of that is read; what was published before is certified, or
 waits for what stands still, and that is told.
 """

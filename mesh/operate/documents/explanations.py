@@ -12,17 +12,17 @@ from mesh.model.topology import Topology
 from mesh.node.explanation import Explanation, NotReached
 
 
-def explanation_document(told: Explanation, unknown: Sequence[str]) -> dict[str, Any]:
+def explanation_document(explanation: Explanation, unknown: Sequence[str]) -> dict[str, Any]:
     """Return who gets a message and why nobody else; `reached` holds nodes passed through too.
 
     Args:
-        told: The explanation.
+        explanation: The explanation.
         unknown: Nodes of which nothing is known, because their Kafka cluster does not answer.
     """
     return {
-        "subject": told.subject,
-        "source": told.source,
-        "class": str(told.message_class),
+        "subject": explanation.subject,
+        "source": explanation.source,
+        "class": str(explanation.message_class),
         "reached": [
             {
                 "node": one.node,
@@ -31,10 +31,10 @@ def explanation_document(told: Explanation, unknown: Sequence[str]) -> dict[str,
                 "waits": one.waits,
                 "link_disabled": one.disabled,
             }
-            for one in told.reached
+            for one in explanation.reached
         ],
         "links": [
-            {"link": f"{one.source}->{one.target}", "zone": one.zone} for one in told.crossed
+            {"link": f"{one.source}->{one.target}", "zone": one.zone} for one in explanation.crossed
         ],
         "refused": [
             {
@@ -45,10 +45,10 @@ def explanation_document(told: Explanation, unknown: Sequence[str]) -> dict[str,
                 "text": one.text,
             }
             | ({"selector": one.selector} if one.selector else {})
-            for one in told.refused
+            for one in explanation.refused
         ],
-        "not_reached": [_not_reached(one) for one in told.not_reached],
-        "queues": list(told.queues),
+        "not_reached": [_not_reached(one) for one in explanation.not_reached],
+        "queues": list(explanation.queues),
         "unknown": list(unknown),
     }
 
