@@ -61,7 +61,7 @@ export function audit(state) {
 function cellOf({ cell = "" }) {
   const cut = cell.lastIndexOf(" ");
   const [endpoint, ms] = [cell.slice(0, cut), Number(cell.slice(cut + 1))];
-  if (cut < 1 || !(ms > 0 && ms < now())) return null;
+  if (cut < 1 || !(ms >= 0 && ms < now())) return null;
   // A minute that is not over yet has no end that the server would not call the future.
   const to = ms + MINUTE < now() - 5_000 ? new Date(ms + MINUTE - 1).toISOString() : "";
   return { endpoint, from: new Date(ms).toISOString(), to };
