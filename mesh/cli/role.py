@@ -50,7 +50,8 @@ def show_role(
 ) -> None:
     """Show who wants a role, and what every node knows of the way to it.
 
-    A node that does not answer within the timeout knows nothing: `certain` is null.
+    APART: how many ways lead to it that have no link in common (`disjoint_ways`). A node that does
+    not answer within the timeout knows nothing: `certain` is null.
     """
     from rich.console import Group
 
@@ -58,17 +59,19 @@ def show_role(
     with open_session(target, heard=Heard.NOBODY) as seen:
         wanted = [one for one in _wanted(seen) if (one["tree_id"], one["role"]) == tuple(address)]
         nodes = _known_everywhere(seen, tree, role, timeout)
+    nodes = [{**one, "disjoint_ways": _disjoint(nodes, one)} for one in nodes]
     data = {"ok": True, "tree": address.tree, "role": role, "wanted": wanted, "nodes": nodes}
     rows = [
         (
             one["node"],
             _CERTAIN[one["certain"]],
             ", ".join(_way(way) for way in one["routes"]) or "-",
+            "-" if one["disjoint_ways"] is None else one["disjoint_ways"],
             ", ".join(one["links"]) or "-",
         )
         for one in nodes
     ]
-    columns = ("NODE", "CERTAIN", "WAYS (HOPS)", "LINKS UP")
+    columns = ("NODE", "CERTAIN", "WAYS (HOPS)", "APART", "LINKS UP")
     render(data, lambda: Group(_table(wanted), grid(columns, rows)), output)
 
 
@@ -97,6 +100,16 @@ def _table(wanted: Sequence[Row]) -> Any:
     ]
     columns = ("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT", "LEASE")
     return grid(columns, rows, "no application wants one")
+
+
+def _disjoint(nodes: Sequence[Row], of: Row) -> int | None:
+    """Return how many ways that share no link a node has to others that have a role."""
+    from mesh.operate.valency import disjoint_ways
+
+    hosts = {one["node"] for one in nodes for way in one["routes"] if not way["link"]}
+    if of["certain"] is None or of["node"] in hosts:
+        return None
+    return disjoint_ways({one["node"]: one["links"] for one in nodes}, of["node"], hosts)
 
 
 def _way(way: Row) -> str:

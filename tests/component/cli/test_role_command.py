@@ -56,8 +56,10 @@ def test_a_role_is_listed_sent_to_and_shown(run: Run, trees: Chain) -> None:
         one["node"]: [(way["link"], way["hops"]) for way in one["routes"]] for one in shown["nodes"]
     }
     assert ways == {"a": [("b", 2)], "b": [("c", 1)], "c": [("", 0)]}
+    apart = {one["node"]: one["disjoint_ways"] for one in shown["nodes"]}
+    assert apart == {"a": 1, "b": 1, "c": None}
     table = run("role", "show", "desk-7", "pricing", "-f", file).out
-    assert all(word in table for word in ("b (2)", "here", "desk", "shared"))
+    assert all(word in table for word in ("b (2)", "here", "desk", "shared", "APART"))
 
 
 def test_nobody_is_found_and_names_that_are_none_are_refused(run: Run, trees: Chain) -> None:
