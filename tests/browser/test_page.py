@@ -184,6 +184,8 @@ def test_three_links_refuse_for_three_reasons_that_read_differently(
     refused = page.get_by_role("table").last.locator("tbody tr")
     told = {row.split("\t")[0]: row.split("\t")[1] for row in refused.all_inner_texts()}
     assert "nobody behind this link wants it" in told["tk3 → tk2"]
+    assert "no endpoint here asks for it" in told["tk1"]
+    assert next(iter(told)) == "tk3"  # nodes first
     assert "one-hop zone does not go on" in told["tk1 → tk2"]
     assert "came over this link" in told["tk1 → tk3"]
     assert len({told[name] for name in ("tk3 → tk2", "tk1 → tk2", "tk1 → tk3")}) == 3
@@ -192,7 +194,7 @@ def test_three_links_refuse_for_three_reasons_that_read_differently(
     with api.turn:
         write_operator_record(topology, kafka, "ny1", pause, encode_pause(Pause("stocktaking")))
     api.lives(3)
-    expect(page.locator("main")).to_contain_text("tk1 → ny1 is paused")
+    expect(page.locator("main")).to_contain_text("tk1 → ny1 is paused", timeout=15_000)
     expect(page.get_by_role("row").filter(has_text="tk1 → ny1")).to_contain_text("stocktaking")
     expect(page.locator("main")).to_contain_text("ny1 asks for acme/>")
     carried = page.get_by_role("row").filter(has_text="tk1 → ny1")

@@ -29,8 +29,17 @@ export function interest(state) {
     h("datalist", { id: "all-nodes" }, [...store.nodes.keys()].map((name) => h("option", { value: name }))),
     h("button", { type: "submit" }, "Explain"));
   if (state.subject && state.from) {
-    const found = asking(() => explained(state), (data) => explanation(state, data), { everyMs: OFTEN_MS });
-    return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
+    let links = [];
+    const found = asking(async () => {
+      const all = await explained(state);
+      links = all.links ?? [];
+      return all;
+    }, (data) => explanation(state, data), { everyMs: OFTEN_MS });
+    const isOther = (one) => store.links.get(one.link)?.state !== one.state;
+    return {
+      element: h("div", null, form, found.element), ready: found.ready, close: found.close,
+      update: (data) => { if (data?.nodes || links.some(isOther)) found.again(); },
+    };
   }
   if (state.subject) {
     const found = asking(() => askAll("interest", { filter: state.subject, at: store.at }), (rows) => [
@@ -104,12 +113,16 @@ function explanation(state, { told, asked, links, past }) {
     { name: "now", of: (row) => (row.reason ? `${row.word}: ${shown(row.reason)}` : row.word) },
     { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
   ];
+  // First who wants it and does not get it: that is what people come for.
+  const away = told.not_reached.map((one) => ({ what: one.node, why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants ? "yes" : "no" }));
   const refused = [
+    ...away.filter((one) => one.wants === "yes"),
+    ...told.reached.filter((one) => !one.endpoints.length).map((one) => ({ what: one.node, why: `it ${one.node === told.source ? "is published" : "comes"} here, and no endpoint here asks for it`, wants: "no" })),
+    ...away.filter((one) => one.wants === "no"),
     ...told.refused.map((one) => ({ what: `${one.node} → ${one.neighbour}`, why: one.text || one.reason.replaceAll("_", " "), wants: "" })),
-    ...told.not_reached.map((one) => ({ what: one.node, why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants ? "yes" : "no" })),
   ];
   const REFUSED = [
-    { name: "link or node", of: (row) => row.what, short: true },
+    { name: "node or link", of: (row) => row.what, short: true },
     { name: "because", of: (row) => shown(row.why) },
     { name: "wants it", of: (row) => row.wants, short: true },
   ];
