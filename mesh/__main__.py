@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import signal
-from typing import NoReturn
+
+TYPE_CHECKING = False  # what is imported before `main` begins could show a traceback
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Run the command line.
 
-    Ctrl-C while modules are still imported, or when the command has ended and threads that wait for
-    brokers are joined, ends the program at once, without a traceback.
+    Ctrl-C ends it as soon as what it has open is closed, and a second one at once. While modules
+    are still imported, or when the command has ended and threads that wait for brokers are joined,
+    the first one does. None of them shows a traceback.
     """
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from mesh.cli.main import main as run  # noqa: PLC0415 - after the line above, or in vain
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        _run()  # who ignores it, as what `nohup` has started, goes on so
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    import mesh.cli.main  # noqa: F401, PLC0415 - after the line above, or in vain
 
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, _end)
     try:
-        run()
+        _run()
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _run() -> NoReturn:
+    from mesh.cli.main import main as run  # noqa: PLC0415 - see `main`
+
+    run()
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from mesh.cli.lazy import LazyGroup
-from mesh.cli.problems import asked_output, refused_by_system, report
+from mesh.cli.problems import EXIT_INTERRUPTED, asked_output, refused_by_system, report
 from mesh.cli.render import standard_output
 from mesh.errors import InvariantError, MeshError
 
@@ -58,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _commands()(given, prog_name="mesh")
+    except KeyboardInterrupt:  # before the command itself has begun, which ends likewise
+        sys.exit(EXIT_INTERRUPTED)
     except InvariantError:
         raise
     except MeshError as exc:

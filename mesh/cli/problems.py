@@ -21,6 +21,7 @@ from mesh.errors import (
 EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
 EXIT_NOT_WELL = 10
+EXIT_INTERRUPTED = 130
 
 _EXITS: Mapping[type[MeshError], int] = {
     NotBegunError: EXIT_WRONG_INPUT,

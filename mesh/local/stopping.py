@@ -193,7 +193,10 @@ def work_folder(
             for data in (folder / "kafka").glob("*/broker-*/data"):
                 shutil.rmtree(data, ignore_errors=True)
             (folder / _LOCK).unlink(missing_ok=True)  # so that nobody sweeps it
-            progress(f"logs are kept in {folder}")
+            if any(folder.iterdir()):
+                progress(f"logs are kept in {folder}")
+            else:
+                folder.rmdir()
             raise
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

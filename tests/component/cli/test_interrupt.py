@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 
 from mesh.__main__ import main
 from mesh.cli.interrupt import interruptible
+from mesh.cli.main import main as run
 
 
 def test_a_word_that_no_call_can_swallow() -> None:
@@ -29,18 +31,50 @@ def test_a_word_that_no_call_can_swallow() -> None:
 
 def test_a_command_that_has_ended_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that wait for brokers are joined then: Ctrl-C would show where, in a traceback."""
-    before = signal.getsignal(signal.SIGINT)
-    during: list[object] = []
-
-    def ends() -> None:
-        during.append(signal.getsignal(signal.SIGINT))
-        raise SystemExit(1)
-
-    monkeypatch.setattr("mesh.cli.main.main", ends)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr("mesh.cli.main.main", lambda: sys.exit(1))
     try:
         with pytest.raises(SystemExit):
             main()
         after = signal.getsignal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (during, after) == ([before], signal.SIG_DFL)
+    assert after is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_second_one_ends_the_command_at_once(
+    is_ignored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is closed after the first may wait for brokers that are away."""
+    found: list[object] = []
+
+    def runs() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            found.append(signal.getsignal(signal.SIGINT))
+        sys.exit(0)
+
+    monkeypatch.setattr("mesh.cli.main.main", runs)
+    given = signal.SIG_IGN if is_ignored else signal.default_int_handler
+    before = signal.signal(signal.SIGINT, given)
+    try:
+        with pytest.raises(SystemExit if is_ignored else KeyboardInterrupt):
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert found == [signal.SIG_IGN if is_ignored else signal.SIG_DFL]
+
+
+def test_one_that_comes_before_the_command_begins_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def builds() -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mesh.cli.main._commands", builds)
+    with pytest.raises(SystemExit) as ended:
+        run(["schema"])
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")

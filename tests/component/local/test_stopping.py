@@ -13,6 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mesh.errors import StartError
+from mesh.local.stopping import Stopping, work_folder
+
 TAG = "MESH_TEST_TAG"
 
 PROGRAM = """
@@ -117,3 +120,12 @@ def test_a_fault_of_ours_is_raised_and_the_logs_are_kept(tmp_path: Path) -> None
     assert "ZeroDivisionError" in errors
     assert f"logs are kept in {run.folder}" in errors
     assert run.folder.exists()
+
+
+def test_a_folder_without_logs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There was no Java, for example: nothing ran, and there is nothing to read."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    said: list[str] = []
+    with pytest.raises(StartError), work_folder(None, "mesh-test", Stopping(), said.append):
+        raise StartError("no Java")
+    assert (said, list(tmp_path.iterdir())) == ([], [])
