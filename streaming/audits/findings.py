@@ -17,6 +17,10 @@ IDS_MAX = 100
 EVIDENCE_MAX = 20
 """Places of records that one finding spells out."""
 
+TOLD_MAX = 1_000
+"""Findings of one kind at one endpoint, link or node that are told one by one. Of more, one says
+that there are others: what strangers write makes neither state nor topic grow without end."""
+
 
 class FindingKind(StrEnum):
     """What is wrong; `rules.RULES` says which are news rather than faults."""
@@ -154,6 +158,13 @@ class Register:
             self._put(finding)
 
     def _put(self, finding: Finding) -> None:
+        if finding.id not in self.findings and len(self.findings) >= TOLD_MAX:
+            more = _more(finding)
+            if more.id in self.findings:
+                return
+            group = _group(finding)
+            if sum(_group(one) == group for one in self.findings.values()) >= TOLD_MAX:
+                finding = more
         known = self.seen.get(finding.id, Seen(self.now_ms, self.now_ms, self.run))
         self.seen[finding.id] = replace(known, last_ms=self.now_ms)
         self.findings[finding.id] = finding
@@ -170,6 +181,23 @@ class Register:
         taken = [(id_, self.findings.get(id_)) for id_ in self.unpublished]
         self.unpublished.clear()
         return taken
+
+
+def _group(finding: Finding) -> tuple[str, ...]:
+    return (finding.kind, finding.link, finding.endpoint, finding.node)
+
+
+def _more(finding: Finding) -> Finding:
+    """Return that there are more findings like one than are told one by one; it stays."""
+    where = finding.endpoint or finding.link or finding.node or "the mesh"
+    return Finding(
+        kind=finding.kind,
+        text=f"{where} has more than {TOLD_MAX} findings of this kind: no others of it are told",
+        link=finding.link,
+        endpoint=finding.endpoint,
+        anchor="more",
+        node=finding.node,
+    )
 
 
 def _merged(known: Finding, more: Finding) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streaming.audits.findings import IDS_MAX, Finding, FindingKind, Register
+from streaming.audits.findings import IDS_MAX, TOLD_MAX, Finding, FindingKind, Register
 
 ONE = Finding(
     kind=FindingKind.DUPLICATE,
@@ -65,3 +65,21 @@ def test_more_records_beside_the_same_fault_are_no_news() -> None:
     assert register.take_unpublished() == []
     register.replace(replace(known, ids=("a", "b"), count=2, evidence=("x/0@1-9",)))
     assert [one.evidence for _, one in register.take_unpublished() if one] == [("x/0@1-9",)]
+
+
+def test_a_stranger_makes_no_more_findings_than_are_told_one_by_one() -> None:
+    """One says that there are others, once; faults of another kind or place are told as ever."""
+    register = Register()
+    for number in range(TOLD_MAX + 50):
+        register.add(replace(ONE, source=f"t/{number}"))
+    *_, more = register.findings.values()
+    assert len(register.findings) == TOLD_MAX + 1
+    assert more.text == "b/s1 has more than 1000 findings of this kind: no others of it are told"
+    assert (more.kind, more.endpoint) == (ONE.kind, ONE.endpoint)
+    register.take_unpublished()
+    register.add(replace(ONE, source="t/another"))
+    assert register.take_unpublished() == []
+    elsewhere = replace(ONE, endpoint="c/s1"), replace(ONE, kind=FindingKind.DISORDER)
+    for finding in elsewhere:
+        register.add(finding)
+    assert [one for _, one in register.take_unpublished()] == [*elsewhere]
