@@ -59,6 +59,9 @@ RATES_S = 2.0
 STATUS_S = 5.0
 """A status is written at least so often, also when there is no news."""
 
+ALONE_MAX = 20_000
+"""Offsets of a batch that one task reads: to share out so few costs more than it saves."""
+
 
 @dataclass(slots=True)
 class Auditor:
@@ -71,7 +74,7 @@ class Auditor:
         snapshots: Where states are kept.
         write: Writes outputs, or raises.
         positions: Kafka cluster and batch -> next offsets after it.
-        tasks: Tasks that parse a batch side by side.
+        tasks: Tasks that parse a batch side by side, where it is not small.
         offsets_max: Records of one Kafka cluster in one batch; a full batch means lag.
         clock: Seconds that only rise.
         more: What else is news, to be written with what is found.
@@ -166,11 +169,18 @@ class Auditor:
         """
         topology = self.topology
         roles = DATA_ROLES if ends is None else self._roles(ends)
+        tasks = self.tasks if ends is None or self._news(ends) > ALONE_MAX else 1
         with kept(
-            parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
+            parsed(records.coalesce(tasks), topology.prefix, topology.max_message_bytes)
         ) as opened:
-            rows = batch_rows(opened, self.wanted, self.asked, roles)
+            told = (self.wanted, self.asked, roles)
+            rows = batch_rows(opened, *told, is_alone=tasks == 1)
             return self.only(read_batch(row[0] for row in rows.collect()))
+
+    def _news(self, ends: Mapping[TopicPartition, int]) -> int:
+        """Return how many offsets a batch reads that ends there."""
+        read = self.state.read
+        return sum(max(0, end - read.get(place, 0)) for place, end in ends.items())
 
     def _roles(self, ends: Mapping[TopicPartition, int]) -> Collection[str]:
         """Return what topics with messages a batch has read on, that ends there.

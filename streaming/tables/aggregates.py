@@ -45,6 +45,8 @@ def batch_rows(
     wanted: Mapping[str, str],
     asked: Mapping[str, str],
     roles: Collection[str] = DATA_ROLES,
+    *,
+    is_alone: bool = False,
 ) -> DataFrame:
     """Return all small rows of a batch of parsed records, in one frame so that one job does it.
 
@@ -54,6 +56,8 @@ def batch_rows(
         asked: Outbox topic without its class -> the same of what is asked for behind its link.
         roles: Of topics with messages that the batch has records of: a table costs as much
             without a record as with a hundred.
+        is_alone: Whether one task holds all of them: then nothing is shared out, and one task
+            does it all.
     """
     tables: list[DataFrame] = [small_rows(records), ledger_rows(records), minute_rows(records)]
     if INGRESS in roles:
@@ -61,10 +65,14 @@ def batch_rows(
     if ENDPOINT in roles:
         tables += [unwanted_rows(records, wanted), delivery_rows(records)]
     if OUTBOX in roles:
-        tables += [frame_rows(records), *((needless_rows(records, asked),) if asked else ())]
+        tables += [
+            frame_rows(records, is_alone=is_alone),
+            *((needless_rows(records, asked),) if asked else ()),
+        ]
     if ENDPOINT in roles or OUTBOX in roles:
         tables.append(stray_rows(records))
-    return reduce(DataFrame.union, tables)
+    rows = reduce(DataFrame.union, tables)
+    return rows.coalesce(1) if is_alone else rows
 
 
 def _rows(frame: DataFrame, table: str) -> DataFrame:
@@ -254,20 +262,29 @@ def frame_columns(records: DataFrame, *more: str) -> DataFrame:
     )
 
 
-def frame_rows(records: DataFrame) -> DataFrame:
-    """Chains, origins and counts of frames: interval arithmetic on headers. Spec: K11."""
+def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
+    """Chains, origins and counts of frames: interval arithmetic on headers. Spec: K11.
+
+    Of a chain the next frame goes on where the furthest one before it ended: what was sent twice
+    ends before that.
+    """
     outbox = ("topic", "partition", "is_repair")
-    chain = Window.partitionBy(*outbox, "chain_id", "chain_partition").orderBy("offset")
+    before = (Window.unboundedPreceding, -1)
+    chain = (
+        Window.partitionBy(*outbox, "chain_id", "chain_partition")
+        .orderBy("offset")
+        .rowsBetween(*before)
+    )
     origin = (
         Window.partitionBy(*outbox, "source_id", "source_partition", "generation", "is_moved")
         .orderBy("offset")
-        .rowsBetween(Window.unboundedPreceding, -1)
+        .rowsBetween(*before)
     )
-    expected = F.lag("chain_last").over(chain)
+    expected = F.max("chain_last").over(chain)
+    found = frame_columns(records)
+    shared = found if is_alone else found.repartition("topic", "partition")
     frames = (
-        frame_columns(records)
-        .repartition("topic", "partition")
-        .withColumn("expected", expected)
+        shared.withColumn("expected", expected)
         .withColumn("is_broken", F.col("expected") != F.col("chain_previous"))
         .withColumn("is_late", F.col("origin_first") <= F.max("origin_last").over(origin))
     )

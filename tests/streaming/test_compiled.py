@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.connectors.kept import kept
 from streaming.job import auditor
 from streaming.tables.aggregates import DATA_ROLES, batch_rows
 from streaming.tables.columns import parsed
@@ -35,13 +36,35 @@ def test_code_is_generated_once_and_not_for_every_batch(spark):
     assert pieces == 0
 
 
+def test_one_task_makes_the_rows_of_a_small_batch_and_shares_nothing_out(spark, plant):
+    """They are the same as those of several tasks, of which each gets a share."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[2])
+    plant.carry(5, ["c/s1"], partition=1)
+    plant.publish("a", "acme/x", letter="d")
+    plant.deliver("c/s1", [0, 9], ["a", "b", "c"], origin="a.in.d", subject="other/x")
+    plant.frame("a->b", [3, 4], path=["a"], source="a.in.g", previous=20)
+    plant.put("b.ep.s1", 0, b"k", b"by hand")
+    plant.beat()
+    asked = {"mesh.a.to.b": "nothing"}
+    records = kafka_frame(spark, plant)
+    with kept(parsed(records.coalesce(1), "mesh.", 1_000_000)) as opened:
+        alone = batch_rows(opened, {}, asked, is_alone=True)
+        plan = alone._jdf.queryExecution().executedPlan().toString()
+        rows = sorted(row[0] for row in alone.collect())
+    with kept(parsed(records.repartition(3), "mesh.", 1_000_000)) as opened:
+        assert sorted(row[0] for row in batch_rows(opened, {}, asked).collect()) == rows
+    assert "hashpartitioning" not in plan
+    assert len(rows) > 20
+
+
 def test_tables_of_topics_with_nothing_new_are_not_made(bench, plant, monkeypatch):
     """A table costs as much for no record as for a hundred, and a mesh at rest only beats."""
     made = []
 
-    def noted(records, wanted, asked, roles):
+    def noted(records, wanted, asked, roles, **more):
         made.append(sorted(roles))
-        return batch_rows(records, wanted, asked, roles)
+        return batch_rows(records, wanted, asked, roles, **more)
 
     monkeypatch.setattr(auditor, "batch_rows", noted)
     plant.beat()

@@ -78,6 +78,17 @@ def test_a_message_twice_in_one_outbox_is_a_duplicate_unless_it_is_a_repair(benc
     assert twice.ids == tuple(f"mesh.a.in.g/0/0/{offset}" for offset in (8, 9, 12))
 
 
+def test_what_follows_a_frame_that_was_sent_twice_is_no_gap(bench, plant):
+    """The chain goes on where it was furthest, and not where the second copy ended."""
+    told = {"path": ["a"], "source": "a.in.g"}
+    offsets = plant.publish("a", "acme/x", 12)
+    plant.frame("a->b", offsets[:5], **told)
+    plant.frame("a->b", offsets[5:10], **told)
+    plant.frame("a->b", offsets[:5], **told, previous=-1)
+    plant.frame("a->b", offsets[10:], **told, previous=9)
+    assert found(bench) == [("duplicate", "a->b", "", 0, 4)]
+
+
 def test_split_frames_that_share_a_stretch_but_no_message_are_no_duplicate(bench, plant):
     """Both speak for the offsets 0 to 9: the intervals overlap, the messages do not."""
     plant.publish("a", "acme/x", 10)
