@@ -173,14 +173,12 @@ class Auditor:
         with kept(
             parsed(records.coalesce(tasks), topology.prefix, topology.max_message_bytes)
         ) as opened:
-            told = (self.wanted, self.asked, roles)
-            rows = batch_rows(opened, *told, is_alone=tasks == 1)
+            rows = batch_rows(opened, self.wanted, self.asked, roles, is_alone=tasks == 1)
             return self.only(read_batch(row[0] for row in rows.collect()))
 
     def _news(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return how many offsets a batch reads that ends there."""
-        read = self.state.read
-        return sum(max(0, end - read.get(place, 0)) for place, end in ends.items())
+        return sum(max(0, end - self.state.read.get(place, 0)) for place, end in ends.items())
 
     def _roles(self, ends: Mapping[TopicPartition, int]) -> Collection[str]:
         """Return what topics with messages a batch has read on, that ends there.

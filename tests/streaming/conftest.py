@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,13 +29,18 @@ CODED_COLUMNS = """topic: string, partition: int, offset: bigint, at_ms: bigint,
 value: string, headers: array<struct<key: string, value: string>>"""
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def quick_session(progress: Callable[[str], None]) -> SparkSession:
+    """Start Spark for a dozen rows, which are read sooner than code for them is compiled."""
     cache = Path(os.environ.get("MESH_CACHE") or platformdirs.user_cache_dir("trellis-mesh"))
-    session = start_session(cache, jvm=YOUNG_JVM, progress=print)
-    # A dozen rows are read sooner than code for them is compiled; the live test compiles.
+    session = start_session(cache, jvm=YOUNG_JVM, progress=progress)
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = quick_session(print)  # the live test compiles
     yield session
     session.stop()
 
@@ -115,10 +120,11 @@ class PlantBrokers:
     name: str
     begins: Mapping[TopicPartition, int]
     ids: Mapping[str, str]
+    home: Callable[[str], str]
 
     def _logs(self) -> Mapping[tuple[str, int], int]:
         logs = self.plant.logs.items()
-        return {place: len(log) for place, log in logs if kafka_of(place[0]) == self.name}
+        return {place: len(log) for place, log in logs if self.home(place[0]) == self.name}
 
     def beginnings(self, places) -> Mapping[TopicPartition, int]:
         return {place: self.begins.get(place, 0) for place in places}
@@ -145,7 +151,13 @@ class PlantBrokers:
         return sorted({topic for topic, _ in self._logs()})
 
     def described(self, topics) -> Mapping[str, tuple[str, int]]:
-        return {one: (self.ids.get(one) or topic_id(one).hex(), PARTITIONS) for one in topics}
+        partitions: dict[str, int] = {}
+        for topic, number in self.plant.logs:
+            partitions[topic] = max(partitions.get(topic, PARTITIONS), number + 1)
+        return {
+            one: (self.ids.get(one) or topic_id(one).hex(), partitions.get(one, PARTITIONS))
+            for one in topics
+        }
 
 
 def kafka_of(topic: str) -> str:
@@ -167,6 +179,8 @@ class Bench:
     begins: dict[TopicPartition, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     clock_s: float = 1000.0
+    kafkas: Sequence[str] = ("k1", "k2")
+    home: Callable[[str], str] = kafka_of
 
     def __post_init__(self) -> None:
         self.restart()
@@ -183,7 +197,7 @@ class Bench:
             positions=lambda name, _: {
                 TopicPartition(*place): end
                 for place, end in self.ends.items()
-                if kafka_of(place[0]) == name
+                if self.home(place[0]) == name
             },
             tasks=2,
             offsets_max=1_000_000,
@@ -193,7 +207,8 @@ class Bench:
     def sources(self) -> Sources:
         """Return what the brokers of the plant say."""
         brokers = {
-            name: PlantBrokers(self.plant, name, self.begins, self.ids) for name in ("k1", "k2")
+            name: PlantBrokers(self.plant, name, self.begins, self.ids, self.home)
+            for name in self.kafkas
         }
         return Sources("mesh.", brokers, clock=lambda: self.clock_s)
 
@@ -207,11 +222,11 @@ class Bench:
             place: self.taken.get(place, 0) if place[0] in late else len(log)
             for place, log in self.plant.logs.items()
         }
-        for name in ("k1", "k2"):
+        for name in self.kafkas:
             news = [
                 place
                 for place, end in self.ends.items()
-                if kafka_of(place[0]) == name and end > self.taken.get(place, 0)
+                if self.home(place[0]) == name and end > self.taken.get(place, 0)
             ]
             if news:
                 frame = kafka_frame(self.spark, self.plant, self.taken, self.ends, news)

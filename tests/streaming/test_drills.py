@@ -8,34 +8,14 @@ from dataclasses import replace
 import pytest
 
 from mesh.operate.drills import Drill, Planted, Planter
-from mesh.transport.headers import headers_of
-from mesh.transport.port import TopicPartition
-from mesh.transport.reading import read_logs
-from streaming.tables.topics import audited_pattern
 from tests.component.in_memory_mesh import Mesh
-from tests.streaming.planted import Plant, Record, chain_topology
+from tests.streaming.drawn import copy_of
+from tests.streaming.planted import chain_topology
 
 pytestmark = pytest.mark.spark
 
 FORGERIES_S = 70
 """A topic that does not exist is looked for so long, and a bit."""
-
-
-def copy_of(mesh: Mesh, plant: Plant) -> dict[str, str]:
-    """Put all that the auditor reads of a mesh into a plant; return the ids of its topics."""
-    pattern, ids = re.compile(audited_pattern("mesh.")), {}
-    for kafka in mesh.world.kafka.values():
-        topics = [one for one in kafka.admin().named("mesh.") if pattern.fullmatch(one)]
-        for topic, info in kafka.admin().describe(topics).items():
-            ids[topic] = info.topic_id.hex()
-            places = [TopicPartition(topic, number) for number in range(info.partitions)]
-            for place, end in kafka.admin().ends(places).items():
-                plant.logs[topic, place.partition] = [None] * end
-            for one in read_logs(kafka, places):
-                plant.logs[topic, one.partition()][one.offset()] = Record(
-                    one.key(), one.value(), tuple(headers_of(one)), one.timestamp()[1]
-                )
-    return ids
 
 
 def test_every_drill_is_found_and_nothing_else(bench, plant):
