@@ -111,6 +111,7 @@ class MemoryKafka(MemoryBroker):
         transactional_id: str | None = None,
         *,
         tells: bool = False,  # noqa: ARG002 - it always tells
+        is_prompt: bool = False,  # noqa: ARG002 - it always is
     ) -> MemoryWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
         self._ask(Call.OPEN, name, transactional_id or "")
@@ -231,6 +232,12 @@ class MemoryAdmin:
         self._require()
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.since(at_ms) for place, log in logs.items() if log is not None}
+
+    def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
+        """Return up to where, below an offset, no later leader than an epoch's has written."""
+        self._require()
+        log = self._broker.log(place)
+        return below if log is None else log.agrees_until(epoch, below)
 
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago."""

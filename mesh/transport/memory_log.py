@@ -25,7 +25,16 @@ ODD = "surrogateescape"
 class MemoryRecord:
     """One record as read: the methods of the port, nothing else."""
 
-    __slots__ = ("_headers", "_key", "_offset", "_partition", "_timestamp", "_topic", "_value")
+    __slots__ = (
+        "_headers",
+        "_key",
+        "_leader_epoch",
+        "_offset",
+        "_partition",
+        "_timestamp",
+        "_topic",
+        "_value",
+    )
 
     def __init__(
         self,
@@ -36,6 +45,7 @@ class MemoryRecord:
         value: bytes | None,
         headers: list[tuple[str, bytes | None]] | None,
         timestamp: tuple[int, int],
+        leader_epoch: int = 0,
     ) -> None:
         self._topic = topic
         self._partition = partition
@@ -44,6 +54,7 @@ class MemoryRecord:
         self._value = value
         self._headers = headers
         self._timestamp = timestamp
+        self._leader_epoch = leader_epoch
 
     def topic(self) -> str:
         """Return the topic's name."""
@@ -62,8 +73,8 @@ class MemoryRecord:
         return self._key
 
     def leader_epoch(self) -> int | None:
-        """Return 0: its one broker leads for ever."""
-        return 0
+        """Return how often the log's end had been cut off when this was written."""
+        return self._leader_epoch
 
     def value(self) -> bytes | None:
         """Return the value; None is a tombstone."""
@@ -108,16 +119,26 @@ class PartitionLog:
 
     An entry is a record, or None where no reader will ever see one: a control marker, or a
     record of an aborted transaction. Both take an offset, as in Kafka. `changed` is the number
-    of the broker's last change that readers of this partition could notice.
+    of the broker's last change that readers of this partition could notice; `leader_epoch` is
+    that of its leader, which rises when the log's end is cut off.
     """
 
-    __slots__ = ("changed", "entries", "partition", "start", "topic", "transactions")
+    __slots__ = (
+        "changed",
+        "entries",
+        "leader_epoch",
+        "partition",
+        "start",
+        "topic",
+        "transactions",
+    )
 
     def __init__(self, topic: str, partition: int, changed: int = 0) -> None:
         self.changed = changed
         self.topic = topic
         self.partition = partition
         self.start = 0
+        self.leader_epoch = 0
         self.entries: list[MemoryRecord | None] = []
         self.transactions: dict[int, list[int]] = {}
 
@@ -141,6 +162,13 @@ class PartitionLog:
                 return offset
         return self.end
 
+    def agrees_until(self, epoch: int, below: int) -> int:
+        """Return up to where, below an offset, no later leader than an epoch's has written."""
+        for offset, record in enumerate(self.entries[: max(0, below - self.start)], self.start):
+            if record is not None and (record.leader_epoch() or 0) > epoch:
+                return offset
+        return below
+
     def append(
         self,
         key: bytes | None,
@@ -153,7 +181,16 @@ class PartitionLog:
         offset = self.start + len(self.entries)
         made = OddRecord if headers and any(map(_is_odd, headers)) else MemoryRecord
         self.entries.append(
-            made(self.topic, self.partition, offset, key, value, headers, timestamp)
+            made(
+                self.topic,
+                self.partition,
+                offset,
+                key,
+                value,
+                headers,
+                timestamp,
+                self.leader_epoch,
+            )
         )
         if transaction is not None:
             self.transactions.setdefault(transaction, []).append(offset)
@@ -175,6 +212,7 @@ class PartitionLog:
 
     def truncate(self, records: int) -> None:
         """Drop so many records at the end and the markers behind them, as an unclean election."""
+        self.leader_epoch += 1
         while self.entries and records > 0:
             records -= self.entries.pop() is not None
         for number, offsets in list(self.transactions.items()):

@@ -335,6 +335,16 @@ class Admin(Protocol):
             at_ms: By the time stamps of records, in milliseconds since 1970.
         """
 
+    def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
+        """Return up to where, below an offset, no later leader than an epoch's has written.
+
+        A log that lost its end and has grown again differs from there on from what was read of
+        it under that epoch.
+
+        Raises:
+            TransportUnavailableError: No broker answers.
+        """
+
     def consumed(
         self, topics: Sequence[str], *, besides: Collection[str] = ()
     ) -> Mapping[TopicPartition, int]:
@@ -435,7 +445,12 @@ class KafkaCluster(Protocol):
         """
 
     def writer(
-        self, name: str, transactional_id: str | None = None, *, tells: bool = False
+        self,
+        name: str,
+        transactional_id: str | None = None,
+        *,
+        tells: bool = False,
+        is_prompt: bool = False,
     ) -> Writer:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended.
 
@@ -443,6 +458,8 @@ class KafkaCluster(Protocol):
             name: As for a reader.
             transactional_id: Of its transactions.
             tells: Whether `on_delivery` is called for each record written, not only for failures.
+            is_prompt: Whether a record waits for no others that could go with it: for few records,
+                each of which somebody waits for.
         """
 
     def membership(self, name: str, group: str, topic: str) -> Membership:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh.codec.control import decode_stop
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.lab.driver import Driver
@@ -39,8 +40,10 @@ from mesh.lab.steps import (
 from mesh.lab.tally import Tally
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware
+from mesh.model.control import StopReason
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import Record, TopicPartition
 from mesh.view.mesh_view import MeshView
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import EXAMPLES
@@ -233,3 +236,41 @@ def test_faults_of_brokers_and_logs(bench: Bench) -> None:
     assert anew.topic_id != former.topic_id
     assert set(bench.ends().values()) == {0}
     assert bench.admin.settings([INGRESS])[INGRESS]["retention.ms"] == "-1"
+
+
+def test_an_ingress_that_has_grown_again_over_what_it_lost_stops(bench: Bench) -> None:
+    """The offsets of what was lost are other records: they have a later leader. Spec: R6."""
+    bench.publish(10)
+    bench.drain()
+    bench.run("stop", NodeStep(node="a"))
+    [(partition, read)] = [(number, end) for number, end in bench.ends().items() if end]
+    place = TopicPartition(INGRESS, partition)
+    cut = Truncate(topic=INGRESS, partition=partition, records=5)
+    end = int(str(bench.run("truncate", cut)["end"]))
+    assert end < read
+    bench.publish(30)
+    assert bench.ends()[partition] > read
+    [before, *_] = take_from(bench, place, end - 1, 1)
+    assert bench.admin.agrees_until(place, before.leader_epoch() or 0, read) == end
+    bench.run("start", NodeStep(node="a"))
+    control = TopicPartition(TopicNames().control("a"), 0)
+    deadline_s = time.monotonic() + 60
+    told: list[bytes | None] = []
+    while not told and time.monotonic() < deadline_s:
+        bench.backend.advance()
+        records = take_from(bench, control, 0, bench.admin.ends([control])[control])
+        told = [one.value() for one in records if (one.key() or b"").startswith(b"stop ")]
+    stop = decode_stop(told[-1] or b"")
+    assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, end, read)
+
+
+def take_from(bench: Bench, place: TopicPartition, begin: int, end: int) -> list[Record]:
+    """Return what stands in a partition from one offset up to another one, at least a record."""
+    reader = bench.backend.kafka["k"].reader("test")
+    reader.assign({place: begin})
+    found: list[Record] = []
+    deadline_s = time.monotonic() + 20
+    while time.monotonic() < deadline_s and (not found or reader.position(place) < end):
+        found += reader.read(0.2, 10_000)
+    reader.close()
+    return found

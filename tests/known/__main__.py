@@ -19,7 +19,6 @@ from tests.known import (
     lost_announcement,
     moved_copies,
     name_reuse,
-    outgrown_position,
     recovered_lane,
     unreachable_source,
 )
@@ -30,7 +29,6 @@ _FILES: Sequence[ModuleType] = (
     unreachable_source,
     moved_copies,
     lost_announcement,
-    outgrown_position,
     name_reuse,
 )
 KNOWN: Mapping[str, ModuleType] = {one.__name__.rpartition(".")[2]: one for one in _FILES}

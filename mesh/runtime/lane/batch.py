@@ -115,10 +115,12 @@ class Batch:
         if reading is None:
             reading = self.readings[source] = Reading(topic_id, generation, first, first)
         reading.topic_id, reading.generation = topic_id, generation
-        reading.next = last + 1
-        reading.messages += n
         if leader_epoch is not None:
             reading.leader_epoch = leader_epoch
+        elif reading.next != last + 1:
+            reading.leader_epoch = -1  # of what lies before that now nothing is known
+        reading.next = last + 1
+        reading.messages += n
         self.records += records
 
     def sent(self, neighbour: str, message_class: MessageClass, messages: int) -> None:

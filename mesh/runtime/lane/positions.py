@@ -52,6 +52,8 @@ class Positions:
             commit. Spec: K18.
         topic_ids: Topic id that a position belongs to: a topic made anew is another one.
         generations: Of the offsets of a source, where that is not 0. Spec: K9.
+        leader_epochs: Of the record before a position, where that is known: a log that lost its
+            end and has grown beyond the position again shows by it. Spec: R6.
         stopped: Sources that are read no further, and why. Spec: R6.
         sent: Last source offset sent, per outbox partition and source. Spec: K11.
         accepted: Last offset accepted, per outbox partition read and sender's source. Spec: K11.
@@ -73,6 +75,7 @@ class Positions:
     reserved: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)
     generations: dict[TopicPartition, int] = field(default_factory=dict)
+    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
     sent: dict[ChainKey, int] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
@@ -123,6 +126,9 @@ class Positions:
                     self.reserved[at] = fact.next + fact.ahead
                 self.topic_ids[at] = fact.topic_id
                 self.generations[at] = fact.generation
+                self.leader_epochs.pop(at, None)
+                if fact.leader_epoch >= 0:
+                    self.leader_epochs[at] = fact.leader_epoch
                 self.left.pop(at, None)
                 if fact.is_left:
                     self.left[at] = None
@@ -160,7 +166,7 @@ class Positions:
 
     def begin_anew(self, at: TopicPartition) -> None:
         """Know no position of a source any more: its topic was made anew."""
-        for kept in (self.next, self.reserved, self.generations):
+        for kept in (self.next, self.reserved, self.generations, self.leader_epochs):
             kept.pop(at, None)
 
     def forget(self, fact: Held | Sent) -> None:

@@ -24,7 +24,7 @@ from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.messages.gaps import announce, came_before
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
-from mesh.transport.port import Admin, Reader, TopicInfo, TopicPartition
+from mesh.transport.port import Admin, Reader, Record, TopicInfo, TopicPartition
 
 RETRY_MS = 1_000
 VERIFY_MS = 5_000
@@ -44,6 +44,8 @@ class Sources:
         moved: Partitions assigned since this was last cleared: what was fetched of them before
             must not be routed, because it is read again.
         vanished: Topics of this very node that were looked for and are not there.
+        again: Partitions whose last record is read once more before all else, and its leader
+            epoch: in a log that lost its end and has grown beyond it, that is another record.
     """
 
     topology: Topology
@@ -55,9 +57,11 @@ class Sources:
     questions: Questions
     moved: set[TopicPartition] = field(default_factory=set)
     vanished: dict[str, None] = field(default_factory=dict)
+    again: dict[TopicPartition, int] = field(default_factory=dict)
     _topics: dict[str, SourceTopic] = field(default_factory=dict)
     still: Stillness = field(default_factory=Stillness)
     _unread: dict[TopicPartition, None] = field(default_factory=dict)
+    _outgrown: dict[TopicPartition, None] = field(default_factory=dict)
     _wanted: dict[str, dict[str, None]] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
     _verified_ms: int = 0
@@ -186,7 +190,14 @@ class Sources:
                 continue
             try:
                 key = ("bounds", lane.number, lane.positions.epoch, topic.name)
-                bounds = self.questions.answer(key, partial(_bounds, self.admins[topic.kafka], new))
+                epochs = lane.positions.leader_epochs
+                outgrown = [
+                    (at, epochs[at], lane.position(at))
+                    for at in new
+                    if at in self._outgrown and at in epochs
+                ]
+                ask = partial(_bounds, self.admins[topic.kafka], new, outgrown)
+                bounds = self.questions.answer(key, ask)
                 if bounds is not None:
                     self._assign(lane, topic, topic.info.topic_id, bounds, now_ms)
             except TransportError as error:
@@ -196,9 +207,7 @@ class Sources:
         """Stop reading for a lane; what was fetched for it already is never routed."""
         self.questions.forget("bounds", lane.number)
         for place in lane.sources:
-            self._unread.pop(place, None)
-            self.still.waiting.pop(place, None)
-            self.readers[self._topics[place.topic].kafka].unassign([place])
+            self._forget(place)
         self.intake.forget(list(lane.sources))
         lane.sources.clear()
 
@@ -267,11 +276,15 @@ class Sources:
         keep_stop(lane, stop, now_ms)
 
     def _leave(self, lane: Lane, place: TopicPartition) -> None:
-        self._unread.pop(place, None)
-        self.still.waiting.pop(place, None)
-        self.readers[self._topics[place.topic].kafka].unassign([place])
+        self._forget(place)
         self.intake.forget([place])
         del lane.sources[place]
+
+    def _forget(self, place: TopicPartition) -> None:
+        self._unread.pop(place, None)
+        self.again.pop(place, None)
+        self.still.waiting.pop(place, None)
+        self.readers[self._topics[place.topic].kafka].unassign([place])
 
     def _assign(
         self,
@@ -286,7 +299,13 @@ class Sources:
             self._resume_direct(lane, bounds, places, now_ms)
         else:
             places = self._inside(lane, topic_id, bounds, places, now_ms)
+        for place in bounds:
+            self._outgrown.pop(place, None)
         for place in places:
+            epoch = lane.positions.leader_epochs.get(place)
+            is_there = lane.position(place) > (bounds[place][0] or 0)
+            if topic.is_guaranteed_ingress and epoch is not None and is_there:
+                self.again[place] = epoch
             lane.positions.found(place, topic_id)
             generation = lane.generation(place)
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
@@ -347,7 +366,26 @@ class Sources:
 
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
         self.moved.update(positions)
-        self.readers[kafka].assign(positions)
+        begins = {at: begin - (at in self.again) for at, begin in positions.items()}
+        self.readers[kafka].assign(begins)
+
+    def unknown(
+        self, lane: Lane, at: TopicPartition, records: Sequence[Record]
+    ) -> Sequence[Record]:
+        """Return those records of a partition of `again` that the lane has not read, or none.
+
+        If the one before them is another than it read, the log has lost its end and grown beyond
+        the position since. Then it is left, to be assigned anew: it ends where it is another. R6.
+        """
+        epoch, last = self.again.pop(at), records[0]
+        if last.offset() >= lane.position(at):
+            return records  # it was deleted meanwhile
+        if (last.leader_epoch() or 0) <= epoch:
+            return records[1:]
+        log.error("source.outgrown", topic=at.topic, partition=at.partition, offset=last.offset())
+        self._leave(lane, at)
+        self._outgrown[at] = None
+        return ()
 
     def _resume_direct(
         self, lane: Lane, bounds: Bounds, places: Sequence[TopicPartition], now_ms: int
@@ -436,8 +474,22 @@ def _is_early(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
     return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.inherited
 
 
-def _bounds(admin: Admin, places: Sequence[TopicPartition]) -> Bounds:
-    starts, ends = admin.starts(places), admin.ends(places)
+def _bounds(
+    admin: Admin,
+    places: Sequence[TopicPartition],
+    outgrown: Sequence[tuple[TopicPartition, int, int]],
+) -> Bounds:
+    """Ask where logs begin and end; those that have lost their end since end where they did then.
+
+    Args:
+        admin: Of their Kafka cluster.
+        places: The partitions.
+        outgrown: Those that have grown since, the leader epoch of the record read last, and the
+            position behind it.
+    """
+    starts, ends = admin.starts(places), dict(admin.ends(places))
+    for at, epoch, position in outgrown:
+        ends[at] = min(ends.get(at, position), admin.agrees_until(at, epoch, position))
     return {at: (starts.get(at), ends.get(at)) for at in places}
 
 

@@ -102,5 +102,6 @@ def _put_aside(lane: Lane, source: Source, record: Record, fault: str, now_ms: i
     refuse(lane, batch, source, record, POISON, fault)
     count = 1 if source.link is None else pass_over(lane, batch, source, source.link, record)
     at, offset = source.at, record.offset()
-    batch.read(at, source.topic_id, source.generation, offset, offset, count)
+    epoch = record.leader_epoch()
+    batch.read(at, source.topic_id, source.generation, offset, offset, count, leader_epoch=epoch)
     log.error("record.poison", topic=at.topic, partition=at.partition, offset=offset)

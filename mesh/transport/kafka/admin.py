@@ -33,6 +33,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 
 from mesh.errors import TransportDeniedError, TransportUnavailableError
 from mesh.transport.groups import slowest
+from mesh.transport.kafka.epochs import agrees_until
 from mesh.transport.kafka.faults import (
     IDENTITY,
     MISSING,
@@ -230,6 +231,15 @@ class KafkaAdmin:
         found = self._offsets(partitions, asked)
         none = [place for place, offset in found.items() if offset < 0]
         return {**found, **self.ends(none)}
+
+    def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
+        """Return up to where, below an offset, no later leader than an epoch's has written.
+
+        Raises:
+            TransportUnavailableError: No broker answers.
+        """
+        patience_s = self._answer_within_s
+        return agrees_until(self._site, self._settings, place, epoch, below, patience_s)
 
     def _offsets(
         self,

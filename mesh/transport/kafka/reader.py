@@ -26,7 +26,13 @@ LEADERS_S = 0.5
 BEHIND_S = 1.0
 """How often the ends of logs are noted."""
 
-_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_GONE = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._LOG_TRUNCATION,
+    }
+)
 _EOF = KafkaError._PARTITION_EOF
 
 

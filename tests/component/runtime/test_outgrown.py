@@ -1,0 +1,104 @@
+"""An ingress that lost its end, and has grown beyond where it was read before anybody looked. R6."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.codec.control import encode_stop
+from mesh.codec.keys import accept_key
+from mesh.model.control import Stop, StopReason
+from mesh.transport.port import TopicPartition
+from tests.component.runtime.conftest import SmallMesh, subject
+
+INGRESS = TopicPartition("mesh.a.in.g", 0)
+
+
+def publish(mesh: SmallMesh, *values: bytes) -> None:
+    for value in values:
+        mesh.publish(value, [subject("x")])
+
+
+def stops(mesh: SmallMesh) -> list[Stop]:
+    workers = mesh.world.workers
+    lanes = workers["a"].lanes
+    assert lanes is not None
+    return [stop for lane in lanes.owned.values() for stop in lane.positions.stopped.values()]
+
+
+def delivered(mesh: SmallMesh) -> list[bytes]:
+    return [value for one in mesh.delivered() if (value := one.value()) is not None]
+
+
+def outgrow(mesh: SmallMesh, lost: int) -> None:
+    """Have a read four records, lose the last of them, and others come in their place."""
+    publish(mesh, b"0", b"1", b"2", b"3")
+    mesh.run()
+    mesh.world.kill("a")
+    mesh.kafka.truncate(INGRESS, lost)
+    publish(mesh, *(b"new %d" % number for number in range(6)))
+    mesh.world.start("a")
+    mesh.run(10_000)
+
+
+@pytest.mark.parametrize("lost", [1, 2, 4])
+def test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accepted(
+    lost: int,
+) -> None:
+    """What took the offsets of what was lost is neither passed over nor taken for it."""
+    mesh = SmallMesh()
+    outgrow(mesh, lost)
+    [stop] = stops(mesh)
+    assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, 4 - lost, 4)
+    assert delivered(mesh) == [b"0", b"1", b"2", b"3"]
+    accepted = accept_key("a", stop.topic, stop.partition)
+    mesh.write(mesh.names.config(), encode_stop(stop), key=accepted)
+    mesh.run(10_000)
+    assert stops(mesh) == []
+    assert delivered(mesh) == [
+        *(b"%d" % number for number in range(4)),
+        *(b"new %d" % number for number in range(6)),
+    ]
+
+
+def test_it_is_found_while_the_worker_lives_too() -> None:
+    """The Kafka cluster is away for the election: whoever reads again looks again."""
+    mesh = SmallMesh()
+    publish(mesh, b"0", b"1", b"2")
+    mesh.run()
+    workers = mesh.world.workers
+    lanes = workers["a"].lanes
+    assert lanes is not None
+    mesh.kafka.truncate(INGRESS, 2)
+    publish(mesh, b"3", b"4", b"5")
+    lanes.sources.lost(lanes.owned, [INGRESS])
+    mesh.run(10_000)
+    [stop] = stops(mesh)
+    assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, 1, 3)
+
+
+def test_a_log_under_a_later_leader_is_read_on() -> None:
+    """A clean election loses nothing: the record read last has its epoch still."""
+    mesh = SmallMesh()
+    publish(mesh, b"0", b"1")
+    mesh.run()
+    mesh.world.kill("a")
+    mesh.kafka.topics[INGRESS.topic].logs[0].leader_epoch += 1
+    publish(mesh, b"2")
+    mesh.world.start("a")
+    mesh.run(10_000)
+    assert stops(mesh) == []
+    assert delivered(mesh) == [b"0", b"1", b"2"]
+
+
+def test_where_the_record_read_last_is_deleted_nothing_can_be_told() -> None:
+    """It is no loss that what was read is gone."""
+    mesh = SmallMesh()
+    publish(mesh, b"0", b"1")
+    mesh.run()
+    mesh.world.kill("a")
+    mesh.kafka.admin().delete_before({INGRESS: 2})
+    publish(mesh, b"2")
+    mesh.world.start("a")
+    mesh.run(10_000)
+    assert stops(mesh) == []
+    assert delivered(mesh) == [b"0", b"1", b"2"]
