@@ -26,7 +26,7 @@ from mesh.trees import (
     settling,
 )
 from tests.mutations.patching import Mutation, Patches
-from tests.sim.trees import test_directed, test_joining, test_snooping
+from tests.sim.trees import test_directed, test_joining, test_snooping, test_strangers
 from tests.sim.trees.trial import run_trial
 from tests.sim.trees.world import World
 
@@ -351,6 +351,20 @@ def frames_are_read_in_any_order(patches: Patches) -> None:
     patches.put(machine, "read_frame", wrong)
 
 
+def made_up_numbers_stay(patches: Patches) -> None:
+    patches.put(installing, "_is_made_up", lambda *_: False)
+
+
+def nobody_sees_two_writers(patches: Patches) -> None:
+    out_of_turn = links._out_of_turn
+
+    def wrong(node, end, frame):
+        end.last = frame
+        return out_of_turn(node, end, frame)
+
+    patches.put(links, "_out_of_turn", wrong)
+
+
 TREE_BUGS = tuple(
     Mutation(plant.__name__, wrong, plant)
     for plant, wrong in (
@@ -432,6 +446,16 @@ SCENE_BUGS = tuple(
             reopening_overtakes_what_is_held,
             "a branch that has more to say is closed by its reply that was held (H9, 6.8)",
             partial(test_snooping.test_a_branch_that_has_more_to_say_waits_for_it, False),
+        ),
+        (
+            made_up_numbers_stay,
+            "what a stranger said of an instance keeps it out for ever (H2)",
+            test_strangers.test_a_forged_answer_keeps_no_instance_out,
+        ),
+        (
+            nobody_sees_two_writers,
+            "a frame whose number a stranger took is lost in silence (12)",
+            test_strangers.test_a_frame_in_the_place_of_another_takes_the_link_down_and_not_a_message_along,
         ),
     )
 )

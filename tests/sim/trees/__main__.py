@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mesh.trees.settings import Profile
+from tests.sim.trees.forgers import run_forged
 from tests.sim.trees.trial import run_trial
 from tests.sim.trees.world import RuleBrokenError
 
@@ -38,7 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
         for seed in seeds:
             if time.monotonic() - began_s > 60 * options.minutes:
                 break
-            kept[seed] = _try(seed, sizes[seed % len(sizes)], Profile(options.profile))
+            nodes = sizes[seed % len(sizes)]
+            profile = None if options.forged else Profile(options.profile)
+            kept[seed] = _try(seed, nodes, profile)
             _keep(options.keep, seed, kept[seed])
     wanted = [one for seed, one in kept.items() if int(first) <= seed < int(behind)]
     sys.stdout.writelines(_report(wanted, time.monotonic() - began_s))
@@ -52,13 +55,15 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after so long")
     parser.add_argument("--keep", type=Path, help="file: go on where it ends")
     profiles = [str(one) for one in Profile]
+    parser.add_argument("--forged", action="store_true", help="a stranger writes; small meshes")
     parser.add_argument("--profile", choices=profiles, default="hard", help="by which rules")
     return parser.parse_args(arguments)
 
 
-def _try(seed: int, nodes: int, profile: Profile) -> dict[str, Any]:
+def _try(seed: int, nodes: int, profile: Profile | None) -> dict[str, Any]:
+    """Run one trial; without a profile one in which a stranger writes."""
     try:
-        result = run_trial(seed, nodes, profile)
+        result = run_forged(seed) if profile is None else run_trial(seed, nodes, profile)
     except RuleBrokenError as fault:
         sys.stdout.write(f"seed {seed} of {nodes} nodes: {fault}\n")
         sys.stdout.flush()

@@ -57,7 +57,24 @@ def check_always(world: World, *, moving: bool = True) -> None:
 
 
 def check_quiet(world: World, *, evicted: bool = False) -> None:
-    """Check what holds once nothing is under way: I2, I3, Q5, Q6, Q12 and what always does."""
+    """Check what holds once nothing is under way: I2, Q12 and what `check_rest` does."""
+    check_rest(world)
+    for name in world.nodes:
+        for why in NEVER:
+            if inside(world, name).counts[why]:
+                raise RuleBrokenError(f"I3: {name}: {inside(world, name).counts[why]} {why}")
+    for name, call in world.calls.items():
+        if call.count(ReplyKind.NOT_FOUND) and (call.items or call.count(ReplyKind.NULL)):
+            raise RuleBrokenError(f"PAT-5: {name} was found and not found: {call.answers}")
+        lasts = sum(one.is_last for one in call.answers)
+        if lasts != 1 and not call.was_gone and not call.options.one_way:
+            raise RuleBrokenError(f"I2: {name} has {lasts} last answers")
+    if not evicted:
+        _check_edges(world)
+
+
+def check_rest(world: World) -> None:
+    """Check what holds once nothing is under way, whatever was: I3, Q5, Q6 and what always does."""
     check_always(world, moving=False)
     for name in world.nodes:
         node = inside(world, name)
@@ -74,19 +91,8 @@ def check_quiet(world: World, *, evicted: bool = False) -> None:
         }
         if any(left.values()):
             raise RuleBrokenError(f"I3: {name} still has {[k for k, v in left.items() if v]}")
-        for why in NEVER:
-            if node.counts[why]:
-                raise RuleBrokenError(f"I3: {name}: {node.counts[why]} {why}")
-    for name, call in world.calls.items():
-        if call.count(ReplyKind.NOT_FOUND) and (call.items or call.count(ReplyKind.NULL)):
-            raise RuleBrokenError(f"PAT-5: {name} was found and not found: {call.answers}")
-        lasts = sum(one.is_last for one in call.answers)
-        if lasts != 1 and not call.was_gone and not call.options.one_way:
-            raise RuleBrokenError(f"I2: {name} has {lasts} last answers")
     _check_colours(world)
     _check_holders(world)
-    if not evicted:
-        _check_edges(world)
 
 
 def check_call(world: World, call: Call) -> None:

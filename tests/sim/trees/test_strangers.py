@@ -31,6 +31,7 @@ from mesh.trees.inputs import FrameRead, LinkOpened
 from mesh.trees.links import EPOCHS, REFUSED
 from mesh.trees.node import MADE_UP
 from mesh.trees.settings import Settings
+from tests.sim.trees.forgers import run_forged
 from tests.sim.trees.rules import check_always, check_call, hosts, inside
 from tests.sim.trees.scenes import (
     LINE,
@@ -232,3 +233,9 @@ def test_what_one_response_collects_counts_for_what_is_kept() -> None:
     answer(mesh, at_c, b"x")
     mesh.run()
     assert {inside(mesh, one).sessions_bytes for one in "abc"} == {0}
+
+
+@pytest.mark.parametrize("seed", [10, 11, 21, 22, 31, 32, 44, 51])
+def test_a_stranger_leaves_nothing_behind(seed: int) -> None:
+    """Each of these had once left something; more by `python -m tests.sim.trees --forged`."""
+    assert run_forged(seed).calls
