@@ -17,7 +17,7 @@ from mesh.api.live import Still
 from mesh.core.reach import tree_from
 from mesh.core.walks import Graph
 from mesh.model.control import Stage
-from mesh.model.queues import Attraction
+from mesh.model.queues import Attraction, is_of_queue, member_of
 from mesh.model.reasons import Reason, sentence
 from mesh.model.subject import overlap
 from mesh.model.topology import Topology
@@ -177,7 +177,11 @@ def _minutes(still: Still, source: str, target: str, now: int) -> list[Mapping[s
 def _carried(row: Mapping[str, Any], behind: Mapping[str, list[str]]) -> dict[str, Any]:
     attraction = Attraction.parse(row["filter"])
     filter_ = row["filter"] if attraction is None else attraction.filter
+    queue = None if attraction is None else attraction.queue
     wanting = [endpoint for endpoint, filters in behind.items() if filter_ in filters]
+    if attraction is None and is_of_queue(filter_):  # what is sent to one member
+        queue, node = member_of(filter_)
+        wanting = [f"{node}/{queue}"]
     if not wanting:  # a wider filter that stands for theirs
         wanting = [
             endpoint
@@ -187,7 +191,7 @@ def _carried(row: Mapping[str, Any], behind: Mapping[str, list[str]]) -> dict[st
     return {
         "filter": row["filter"],
         "readable": filter_,
-        "queue": None if attraction is None else attraction.queue,
+        "queue": queue,
         "wish": row["wish"],
         "since": row["since"],
         "for": wanting,

@@ -117,7 +117,7 @@ function wallTable(state, wall) {
   };
   const body = h("tbody", { onkeydown: walkCells }, wall.rows.map((row) =>
     h("tr", null, h("th", { scope: "row" }, shown(row.endpoint)), row.cells.map((cell, place) => cellOf(row, cell, place)))));
-  return h("div", { class: "scroll" }, h("table", { class: "wall" },
+  return h("div", { class: "scroll newest" }, h("table", { class: "wall" },
     h("caption", null, "One cell is one endpoint and one minute"),
     h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "unseen" }, "endpoint")),
       times.map((ms) => h("th", { scope: "col" }, h("span", { class: Math.floor(ms / MINUTE) % 10 ? "unseen" : null }, clock(ms, { seconds: false })))))),

@@ -155,7 +155,7 @@ export function queues(state) {
   const letters = state.letters
     ? asking(() => askAll("dead-letters", { node: state.letters }), (items) => [
       table(LETTERS, items, { caption: `Dead letters of ${shown(state.letters)}`, empty: `No dead letters at ${shown(state.letters)}.` }),
-      items.length ? h("p", null, exporting("dead-letters", LETTERS, () => items)) : null,
+      items.length ? h("div", { class: "bar" }, exporting("dead-letters", LETTERS, () => items)) : null,
     ], { everyMs: SELDOM_MS }) : null;
   return {
     element: h("div", null,

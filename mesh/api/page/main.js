@@ -82,11 +82,11 @@ function drawTime() {
   const slider = $("time");
   setAttribute(slider, "max", steps);
   const at = store.at ? store.mesh.at_ms : null;
-  if (!sliding && (document.activeElement !== slider || !at)) {
-    slider.value = at ? Math.max(0, steps - Math.round(stepsBack(now() - at))) : steps;
+  if (!sliding && (document.activeElement !== slider || at === null)) {
+    slider.value = at !== null ? Math.max(0, steps - Math.round(stepsBack(now() - at))) : steps;
   }
   if (!sliding) showTime(at);
-  setAttribute($("live"), "aria-pressed", String(!at));
+  setAttribute($("live"), "aria-pressed", String(at === null));
   setText($("zone"), timesAreLocal() ? "Local" : "UTC");
 }
 
@@ -97,7 +97,7 @@ const msBack = (steps) => (Math.min(steps, DAY_MINUTES) + Math.max(0, steps - DA
 let sliding = 0; // while somebody is at it
 
 function showTime(at) {
-  const text = at ? moment(at, now()) : "now";
+  const text = at !== null ? moment(at, now()) : "now";
   setText($("time-shown"), text);
   setAttribute($("time"), "aria-valuetext", text);
 }
@@ -105,7 +105,7 @@ function showTime(at) {
 function slide() {
   const slider = $("time");
   const back = msBack(Number(slider.max) - Number(slider.value));
-  showTime(back && now() - back);
+  showTime(back ? now() - back : null);
   clearTimeout(sliding);
   sliding = setTimeout(() => {
     sliding = 0;

@@ -68,7 +68,7 @@ const WANTED = [
 function wanted(rows) {
   const limit = 300;
   return h("div", null,
-    rows.length ? h("p", null, exporting("interest", WANTED, () => rows)) : null,
+    rows.length ? h("div", { class: "bar" }, exporting("interest", WANTED, () => rows)) : null,
     table(WANTED, rows.slice(0, limit), { caption: rows.length > limit ? `The first ${limit} of ${count(rows.length)}` : "Interest", empty: "Nobody wants anything like that." }));
 }
 

@@ -55,7 +55,7 @@ function linkParts(link) {
     h("p", { class: "soft" }, `zone ${link.zone}${titled(link.zone)}, ${link.kind} · `, pill(tint, word), since),
     link.reason ? h("p", null, shown(link.reason)) : null,
     h("h2", null, "Messages per second"),
-    link.last_minute?.length ? spark(link.last_minute) : link.minutes.length ? spark(link.minutes.map((one) => one.per_s)) : h("p", { class: "soft" }, "not on record"),
+    link.last_minute?.length ? spark(link.last_minute) : link.minutes.length ? spark(link.minutes.map((one) => one.per_s)) : h("p", { class: "soft" }, store.at ? "not on record" : "nothing in the last minute"),
     table([
       { name: "", of: (row) => row[0] },
       { name: "guaranteed", of: (row) => row[1], number: true },

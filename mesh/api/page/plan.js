@@ -102,9 +102,9 @@ function planned(made) {
   return [
     h("h2", null, "Plan"),
     h("p", { class: "lead" }, `${plural(changes.length, "change")}, ${plural(moves.reduce((sum, one) => sum + one.walks, 0), "walk")} that move, ${plural(made.topics.created.length, "topic")} to create, ${count(made.topics.deleted.length)} to delete.`),
-    h("p", null, exporting("changes", CHANGES, () => changes)),
+    h("div", { class: "bar" }, exporting("changes", CHANGES, () => changes)),
     table(CHANGES, changes, { caption: "What changes" }),
-    moves.length ? h("p", null, exporting("walks", MOVES, () => moves)) : null,
+    moves.length ? h("div", { class: "bar" }, exporting("walks", MOVES, () => moves)) : null,
     table(MOVES, moves, { caption: "Walks that move, each a cut-over", empty: "No walk moves." }),
     table([
       { name: "published at", of: (row) => row.source, short: true },

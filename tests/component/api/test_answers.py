@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from mesh.api.lists import page_of
+from mesh.client import EndpointKind, QueuePolicy
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.model.topics import TopicNames
@@ -138,6 +139,17 @@ def test_a_link_tells_what_it_carries_for_whom_and_what_not(api: Api) -> None:
     ]
     assert "mesh link pause a b" in link["commands"]
     assert api.get("nodes/c")["ends"][0]["endpoint"] == "c/all"
+
+
+def test_a_link_carries_what_is_sent_to_a_member_of_a_queue(api: Api) -> None:
+    """Its address is no filter of anybody: the member it is for is named."""
+    options = {"kind": EndpointKind.QUEUE, "policy": QueuePolicy.ANY}
+    for node in ("a", "c"):
+        api.mesh.subscribe(node, "jobs", "work/>", **options)
+    api.lives(3)
+    told = {one["filter"]: one for one in api.get("links/a/b")["carries"]}
+    member = told["$queue/jobs/c"]
+    assert (member["queue"], member["for"]) == ("jobs", ["c/jobs"])
 
 
 def test_a_request_sees_one_topology(api: Api) -> None:
