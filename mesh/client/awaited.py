@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from mesh.transport.port import KafkaCluster
@@ -40,6 +42,8 @@ class AwaitedTopic(Generic[Source]):
     Attributes:
         source: What is open; None before, and after `release`.
         is_closed: Whether nothing is opened any more.
+        lock: Held by whoever uses what is open: the client library may wait for ever for a commit
+            or a close beside a read.
 
     Args:
         kafka: Where the topic is.
@@ -60,6 +64,7 @@ class AwaitedTopic(Generic[Source]):
     ) -> None:
         self.source: Source | None = None
         self.is_closed = False
+        self.lock = threading.RLock()
         self._kafka, self._topic, self._opens = kafka, topic, opens
         self._now_ms, self._pause = now_ms, pause
         self._tried_ms = -RETRY_MS
@@ -78,11 +83,12 @@ class AwaitedTopic(Generic[Source]):
         """
         deadline = deadline_of(self._now_ms(), timeout_s)
         while True:
-            source = self.source or self._open()
-            if source is not None:
-                left_s = max(0.0, (deadline - self._now_ms()) / 1000)
-                if found := take(source, min(READ_S, left_s)):
-                    return found
+            with self.lock:
+                source = self.source or self._open()
+                if source is not None:
+                    left_s = max(0.0, (deadline - self._now_ms()) / 1000)
+                    if found := take(source, min(READ_S, left_s)):
+                        return found
             if self._now_ms() >= deadline or self.is_closed:
                 return ()
             self._pause(0 if source is not None else READ_S)
@@ -98,12 +104,26 @@ class AwaitedTopic(Generic[Source]):
 
     def release(self) -> None:
         """Close what is open; the next read opens it anew."""
-        source, self.source = self.source, None
-        self._tried_ms = -RETRY_MS
-        if source is not None:
-            source.close()
+        with self.lock:
+            source, self.source = self.source, None
+            self._tried_ms = -RETRY_MS
+            if source is not None:
+                source.close()
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Have a last use of what is open, which is closed behind it, for good.
+
+        Any thread may do so; who reads in another one has ended by then.
+        """
+        self.is_closed = True
+        with self.lock:
+            try:
+                yield
+            finally:
+                self.release()
 
     def close(self) -> None:
         """Close what is open, for good."""
-        self.is_closed = True
-        self.release()
+        with self.closing():
+            pass

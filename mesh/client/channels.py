@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from mesh.client.awaited import READ_S, AwaitedTopic
-from mesh.errors import SubjectError, TransportMovedError
+from mesh.errors import ClosedError, SubjectError, TransportMovedError
 from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -27,7 +27,9 @@ crash, at most."""
 
 
 class ChannelReader(Sifter):
-    """One member of a group that reads a channel; an iterator without end. One thread uses it.
+    """One member of a group that reads a channel; an iterator without end.
+
+    One thread uses it; another one may close it.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -81,7 +83,7 @@ class ChannelReader(Sifter):
             self._fetch(consumer, wait_s, most)
             return self._hand_out(most)
 
-        return self._hand_out(most) or self._reading.read(timeout_s, take)
+        return self._fetched(most) or self._reading.read(timeout_s, take)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`; one is done when the next is asked for."""
@@ -91,21 +93,26 @@ class ChannelReader(Sifter):
             return self._hand_out(1)
 
         while not self._reading.is_closed:
-            for message in self._hand_out(1) or self._reading.read(READ_S, take):
+            for message in self._fetched(1) or self._reading.read(READ_S, take):
                 yield message
                 self._done[message.place] = message.offset + 1
             if self._now_ms() - self._committed_ms >= COMMIT_MS:
-                self._save()
-                self._stay()
+                with self._reading.lock:
+                    self._save()
+                    self._stay()
 
     def commit(self) -> None:
         """Say that everything that was handed out is done, and save that.
 
         Raises:
             TransportError: It could not be saved: those messages come again.
+            ClosedError: This reader is closed: they come again.
         """
-        self._done |= self._handed_out
-        self._save()
+        with self._reading.lock:
+            if self._reading.is_closed:
+                raise ClosedError("this reader is closed: what was not saved comes again")
+            self._done |= self._handed_out
+            self._save()
 
     def _stay(self) -> None:
         """Remain a member however long each message takes, and hear what has moved.
@@ -144,6 +151,11 @@ class ChannelReader(Sifter):
         self._follow(consumer)
         self._waiting.extend(records)
 
+    def _fetched(self, most: int) -> Sequence[ReceivedMessage]:
+        """Take up to so many messages of what was fetched before."""
+        with self._reading.lock:
+            return self._hand_out(most)
+
     def _hand_out(self, most: int) -> Sequence[ReceivedMessage]:
         """Take up to so many messages of what was fetched."""
         found: list[ReceivedMessage] = []
@@ -166,11 +178,11 @@ class ChannelReader(Sifter):
         """
         if self._reading.is_closed:
             return
-        try:
-            self._save()
-        finally:
-            self._waiting.clear()
-            self._reading.close()
+        with self._reading.closing():
+            try:
+                self._save()
+            finally:
+                self._waiting.clear()
 
 
 def _place(record: Record) -> TopicPartition:

@@ -88,7 +88,7 @@ class _Part:
 
 
 class QueueConsumer:
-    """One consumer of a queue; an iterator without end. One thread uses it.
+    """One consumer of a queue; an iterator without end. One thread uses it; any may close it.
 
     It may be opened before the queue exists, and must be read from at least every five minutes,
     or the group takes it for dead. Messages that were handed out and neither acknowledged nor
@@ -199,8 +199,9 @@ class QueueConsumer:
         Raises:
             TransportError: It could not be told: those messages are handed out once more.
         """
-        if self._reading.source is not None:
-            self._tell(self._reading.source)
+        with self._reading.lock:
+            if self._reading.source is not None:
+                self._tell(self._reading.source)
 
     # -- what is read -----------------------------------------------------------------------
 
@@ -378,14 +379,14 @@ class QueueConsumer:
         """
         if self._reading.is_closed:
             return
-        try:
-            self.commit()
-        except TransportMovedError:
-            pass  # somebody else has them: they are handed out once more, as promised
-        finally:
-            self._close_writer()
-            self._parts.clear()
-            self._reading.close()
+        with self._reading.closing():
+            try:
+                self.commit()
+            except TransportMovedError:
+                pass  # somebody else has them: they are handed out once more, as promised
+            finally:
+                self._close_writer()
+                self._parts.clear()
 
 
 def _next_of(part: _Part) -> int | None:

@@ -194,15 +194,15 @@ def test_a_record_that_an_endpoint_never_takes_is_put_aside(pair: Pair) -> None:
     pair.publish("2", big, "3", "4")
     assert pair.received(4) == ["1", "2", "3", "4"]
     [letter] = pair.letters(1)
-    assert letter.told is not None
-    assert (letter.told.reason, letter.told.target) == ("QUARANTINED", endpoint)
-    assert letter.told.value_size == len(big)
+    assert letter.header is not None
+    assert (letter.header.reason, letter.header.target) == ("QUARANTINED", endpoint)
+    assert letter.header.value_size == len(big)
     stream = pair.clients["b"].deliveries("e")
     seen: list[str] = []
     while len(seen) < 4:
         seen += [(message.payload or b"").decode() for message in stream.read(0.5)]
     [loss] = stream.losses
-    assert letter.told.identity == (
+    assert letter.header.identity == (
         f"{loss.topic_id}/{loss.partition}/{loss.generation}/{loss.first}"
     )
 
@@ -214,8 +214,8 @@ def test_the_oldest_of_an_endpoint_that_is_full_become_dead_letters(pair: Pair) 
     sent = [f"{number:03d}" + "x" * 997 for number in range(60)]
     for payload in sent:
         pair.publish(payload)
-    given_up = [letter for letter in pair.letters(len(sent) // 2) if letter.told is not None]
-    assert {letter.told.reason for letter in given_up if letter.told} == {"ENDPOINT_FULL"}
+    given_up = [letter for letter in pair.letters(len(sent) // 2) if letter.header is not None]
+    assert {letter.header.reason for letter in given_up if letter.header} == {"ENDPOINT_FULL"}
     kept = pair.received(len(sent) - len(given_up), "small")
     assert kept == sent[len(given_up) :]
     assert pair.received(len(sent)) == sent

@@ -358,7 +358,7 @@ def test_what_is_no_message_does_not_move_and_is_told(stage_of: Start) -> None:
     stage.consume("t")
     stage.until_all()
     letters = list(read_letters(stage.mesh.topology, kafka, "p", 100))
-    assert [one.told.reason for one in letters if one.told] == ["NOT_MOVED"]
+    assert [one.header.reason for one in letters if one.header] == ["NOT_MOVED"]
 
 
 def test_what_waited_too_long_becomes_a_dead_letter(stage_of: Start) -> None:
@@ -371,7 +371,7 @@ def test_what_waited_too_long_becomes_a_dead_letter(stage_of: Start) -> None:
     stage.mesh.pause(25)
     kafka = stage.mesh.world.kafka["one"]
     letters = list(read_letters(stage.mesh.topology, kafka, "p", 100))
-    assert [one.told.reason for one in letters if one.told] == ["ENDPOINT_EXPIRED"] * 5
+    assert [one.header.reason for one in letters if one.header] == ["ENDPOINT_EXPIRED"] * 5
     stage.consume("p")
     stage.until(lambda: len(stage.got) == 3)
     for _ in range(20):

@@ -10,6 +10,7 @@ from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ from mesh.client import (
     QueuePolicy,
     SubjectError,
 )
+from mesh.client.awaited import AwaitedTopic
 from mesh.client.leases import Leases
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportUnavailableError
@@ -388,3 +390,53 @@ def test_a_consumer_goes_by_what_is_in_force(mesh: Mesh) -> None:
     put_in_force(2, topology_from_mapping({**CHAIN, "queues": queues}), mesh.world.kafka)
     mesh.pause(1.0)
     assert client.consume("jobs")._most == 3
+
+
+def test_who_closes_from_another_thread_waits_until_nobody_reads() -> None:
+    """The client library may wait for ever for a commit, or its end, beside a read."""
+    calls: list[str] = []
+    reads, goes_on = threading.Event(), threading.Event()
+    source = SimpleNamespace(close=lambda: calls.append("closed"))
+    kafka = SimpleNamespace(admin=lambda: SimpleNamespace(describe=lambda _: {"t": None}))
+    topic: AwaitedTopic[SimpleNamespace] = AwaitedTopic(
+        kafka,  # type: ignore[arg-type]
+        "t",
+        lambda: source,
+        now_ms=lambda: time.monotonic_ns() // 1_000_000,
+        pause=time.sleep,
+    )
+
+    def take(_source: object, _wait_s: float) -> tuple[()]:
+        reads.set()
+        goes_on.wait(20.0)
+        calls.append("read")
+        return ()
+
+    def close() -> None:
+        with topic.closing():
+            calls.append("saved")
+
+    reader = threading.Thread(target=topic.read, args=(60.0, take))
+    reader.start()
+    assert reads.wait(20.0)
+    closer = threading.Thread(target=close)
+    closer.start()
+    closer.join(0.3)  # ends at once if it waits for nobody
+    goes_on.set()
+    for one in (closer, reader):
+        one.join(20.0)
+        assert not one.is_alive()
+    assert calls == ["read", "saved", "closed"]
+
+
+def test_a_reader_that_is_closed_saves_nothing(mesh: Mesh) -> None:
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    client.publish("x", b"1")
+    client.flush()
+    reader = client.channel("orders", "billing")
+    assert len(reader.read(5.0)) == 1
+    reader.close()
+    with pytest.raises(ClosedError, match="comes again"):
+        reader.commit()
+    assert len(client.channel("orders", "billing").read(5.0)) == 1
