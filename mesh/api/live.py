@@ -163,13 +163,9 @@ def state_of(still: Still) -> dict[str, Any]:
     seen, traffic, trail = still.seen, still.watch.traffic, still.watch.trail
     links: dict[str, tuple[str, float | None, float | None, int, str]] = {}
     for one in seen.flows:
-        flow = traffic.links.get((one.source, one.target))
-        rates: tuple[float | None, float | None] = (0.0, 0.0)
-        if seen.topology.nodes[one.source].kafka in seen.faults:
-            rates = (None, None)
-        elif flow is not None:
-            rates = (rounded(flow.rates[0]), rounded(flow.rates[1]))
-        links[f"{one.source}->{one.target}"] = (one.state, *rates, one.wanted, one.reason)
+        rates = seen.rates_on(one, traffic)
+        shown = (None, None) if rates is None else (rounded(rates[0]), rounded(rates[1]))
+        links[f"{one.source}->{one.target}"] = (one.state, *shown, one.wanted, one.reason)
     return {
         "version": seen.in_force.number,
         "nodes": {one.node: (one.state, one.subscriptions) for one in seen.nodes},

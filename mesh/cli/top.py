@@ -33,7 +33,9 @@ def top(
     count: Annotated[
         int, typer.Option(min=0, help="Looks, one a second; 0: until Ctrl-C, or a few elsewhere.")
     ] = 0,
-    lines: Annotated[int, typer.Option(min=1, help="Links shown, the busiest first.")] = 20,
+    lines: Annotated[
+        int, typer.Option(min=1, help="Links shown, first those not up, then the busiest.")
+    ] = 20,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -95,7 +97,10 @@ def waiting_on_links(watch: Watch) -> Mapping[str, int | None]:
 
 
 def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, Any]:
-    """Return the mesh at this moment: links by rate, nodes that are not up, findings."""
+    """Return the mesh at this moment: nodes that are not up, links, findings.
+
+    Links that are not up come first, for they carry nothing; the others by rate.
+    """
     from mesh.operate.auditing import NEWS
     from mesh.operate.proof import proof_of
 
@@ -103,19 +108,18 @@ def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, A
     links: list[dict[str, Any]] = []
     for one in seen.flows:
         name = f"{one.source}->{one.target}"
-        flow = traffic.links.get((one.source, one.target))
-        guaranteed, direct = flow.rates if flow is not None else (0.0, 0.0)
+        rates = seen.rates_on(one, traffic)
         links.append(
             {
                 "link": name,
                 "zone": one.zone,
                 "state": one.state,
-                "guaranteed_per_s": round(guaranteed, 1),
-                "direct_per_s": round(direct, 1),
+                "guaranteed_per_s": None if rates is None else round(rates[0], 1),
+                "direct_per_s": None if rates is None else round(rates[1], 1),
                 "waiting": waiting.get(name),
             }
         )
-    links.sort(key=lambda one: (-one["guaranteed_per_s"] - one["direct_per_s"], one["link"]))
+    links.sort(key=_urgency)
     proof = proof_of(watch.trail, seen.at_ms)
     findings = [one for one in watch.trail.audited().findings if str(one.get("kind")) not in NEWS]
     return {
@@ -128,6 +132,11 @@ def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, A
         "findings_open": len(findings),
         "findings": findings[-FINDINGS_SHOWN:],
     }
+
+
+def _urgency(link: Mapping[str, Any]) -> tuple[bool, float, str]:
+    carried = (link["guaranteed_per_s"] or 0.0) + (link["direct_per_s"] or 0.0)
+    return link["state"] == "up", -carried, link["link"]
 
 
 def _table(data: Mapping[str, Any], lines: int) -> RenderableType:
@@ -154,9 +163,9 @@ def _table(data: Mapping[str, Any], lines: int) -> RenderableType:
 
 
 def _row(link: Mapping[str, Any]) -> tuple[object, ...]:
-    waiting = link["waiting"]
-    rates = (link["guaranteed_per_s"], link["direct_per_s"])
-    return (link["link"], link["zone"], link["state"], *rates, "?" if waiting is None else waiting)
+    numbers = (link["guaranteed_per_s"], link["direct_per_s"], link["waiting"])
+    known = ("?" if one is None else one for one in numbers)
+    return (link["link"], link["zone"], link["state"], *known)
 
 
 def _age(data: Mapping[str, Any]) -> str:

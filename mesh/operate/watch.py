@@ -55,6 +55,16 @@ class Seen:
     flows: Sequence[LinkFlow]
     at_ms: int
 
+    def rates_on(self, link: LinkFlow, traffic: Traffic) -> tuple[float, float] | None:
+        """Return guaranteed and direct messages per second on one direction of a link.
+
+        None while the Kafka cluster of its sender does not answer: nobody counts there.
+        """
+        if self.topology.nodes[link.source].kafka in self.faults:
+            return None
+        flow = traffic.links.get((link.source, link.target))
+        return (0.0, 0.0) if flow is None else flow.rates
+
 
 class Watch:
     """Looks at one mesh again and again.

@@ -143,7 +143,7 @@ def _change(topology: Topology, number: int) -> dict[str, Any]:
         for source, target in (link.ends, link.ends[::-1]):
             is_odd = place < LABELS and number % 2 == 1
             rate = 1.0 + (place * 37 + number * 101) % 5_000
-            links[f"{source}->{target}"] = ("paused" if is_odd else "up", rate, rate / 10)
+            links[f"{source}->{target}"] = ("paused" if is_odd else "up", rate, rate / 10, 1, "")
     nodes = dict.fromkeys(topology.nodes, ("up", number % 7))
     return {"at_ms": int(time.time() * 1000), "nodes": nodes, "links": links}
 
@@ -191,7 +191,7 @@ def _measure_wide(browser: Browser, found: Found, seconds: int, updates: int) ->
         swept = _swept(cdp)
         say(f"{updates} changes, as in an hour")
         _feed(api, topology, updates, 0.03)
-        end = _change(topology, 0) | {"links": {"n0->n1": ("down", 0.0, 0.0)}}
+        end = _change(topology, 0) | {"links": {"n0->n1": ("down", 0.0, 0.0, 1, "")}}
         api._publish(end)
         page.locator("[aria-label='link n0 to n1'][aria-description=down]").wait_for(
             timeout=300_000

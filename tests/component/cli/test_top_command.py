@@ -46,3 +46,30 @@ def test_top_names_what_is_not_up(
     assert "No audit" in out
     assert "2 nodes up; b down" in out
     assert "a->b" in out
+
+
+def test_what_is_not_known_is_no_zero(
+    run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates of a Kafka cluster that does not answer; and links that carry nothing stand first."""
+    mesh, file = chain
+    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    look = Watch.look
+
+    def fails(watch: Watch) -> None:
+        look(watch)
+        mesh.world.kafka["right"].available = False
+
+    monkeypatch.setattr(Watch, "look", fails)
+    mesh.pause(2)
+    data = run("top", "--count", "20", "-f", file, "-o", "json").data
+    rates = {one["link"]: one["guaranteed_per_s"] for one in data["links"]}
+    assert rates["b->a"] is None
+    assert rates["a->b"] is not None
+    states = [one["state"] == "up" for one in data["links"]]
+    assert states == sorted(states)
+    mesh.world.kafka["right"].available = True
+    mesh.pause(10)
+    out = run("top", "--count", "20", "-f", file).out
+    assert "Kafka cluster right" in out
+    assert "?" in next(line for line in out.splitlines() if "b->a" in line)
