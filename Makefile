@@ -28,6 +28,7 @@ demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed,
 SUITE := --dist loadfile --no-loadscope-reorder --ignore tests/k8s
 test: .venv/installed ## The whole test suite: whole meshes first, then all else in three processes, file by file
 ifeq ($(strip $(ARGS)),)
+	@$(BIN)/python -m tests.spark_classes
 	@$(BIN)/python -m pytest -n 2 $(SUITE) tests/e2e
 	@exec $(BIN)/python -m pytest -n 3 $(SUITE) --ignore tests/e2e
 else
