@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mesh.client.role_messages import RoleReply
     from mesh.client.role_trace import Seen
     from mesh.client.roles import Roles
+    from mesh.model.topology import Topology
 
 InstanceOption = Annotated[bool, typer.Option("--one-instance", help="To the nearest one only.")]
 RealmOption = Annotated[bool, typer.Option("--local-realm", help="Within the node's realm only.")]
@@ -66,12 +67,13 @@ def send_to_role(
         raise wrong_input("--one-way", text)
     topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")
+    message = _message(payload, topology)
     with connect(topology, node) as client:
         roles = client.roles(APP, is_new=False).open()
         call = roles.send(
             tree,
             role,
-            os.fsencode(payload),
+            message,
             one_way=one_way,
             one_instance=one_instance,
             one_response=one_response,
@@ -100,6 +102,15 @@ def send_to_role(
     raise typer.Exit(0 if is_ok else EXIT_NOT_WELL)
 
 
+def _message(payload: str, topology: Topology) -> bytes:
+    """Return the bytes that somebody typed; exit 2 if no message has so many."""
+    data = os.fsencode(payload)
+    if len(data) > topology.max_message_bytes:
+        text = f"{len(data)} bytes; at most {topology.max_message_bytes} are allowed"
+        raise wrong_input("PAYLOAD", text)
+    return data
+
+
 def trace_role(
     tree: TreeArgument,
     role: RoleArgument,
@@ -126,11 +137,12 @@ def trace_role(
         raise wrong_input("TREE", f"{text}: `mesh role send` says who answers")
     with open_session(target, heard=Heard.NOBODY) as seen, ExitStack() as stack:
         check_node(seen.topology, node, "--node")
+        message = _message(payload, seen.topology)
         at, unheard = _watched(seen, stack, timeout)
         if node not in at:
             raise wrong_input("--node", f"node {node} does not answer: does it run?")
         call, hops = trace_send(
-            at, node, tree, role, os.fsencode(payload),
+            at, node, tree, role, message,
             timeout_s=timeout, one_instance=one_instance, local_realm=local_realm,
         )  # fmt: skip
     if call.refusal is not None:

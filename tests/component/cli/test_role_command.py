@@ -167,6 +167,14 @@ def test_a_trace_says_why_it_ends_so(run: Run, trees: Chain) -> None:
     assert "0 s" not in routes.out
 
 
+@pytest.mark.parametrize("command", ["send", "trace"])
+def test_a_message_that_is_too_large_is_wrong_input(run: Run, trees: Chain, command: str) -> None:
+    _, file = trees
+    sent = run("role", command, "desk-7", "pricing", "-n", "a", "x" * 900_001, "-f", file)
+    assert (sent.code, sent.out) == (2, "")
+    assert "PAYLOAD: 900001 bytes; at most 900000 are allowed" in sent.err
+
+
 @pytest.mark.parametrize("tree", ["$nodes", "$realms"])
 def test_trees_of_all_nodes_have_no_trace(run: Run, trees: Chain, tree: str) -> None:
     """Nobody is shown what passes there, so the way would look empty."""
