@@ -117,7 +117,7 @@ function slide() {
 function drawTrouble() {
   const told = [];
   if (store.isLost) told.push("The feed of changes is lost: what is shown may be old. It is tried again by itself.");
-  else if (standsStill()) told.push(`The server has not looked at the mesh for ${Math.round(store.idleS)} s: what is shown may be old.`);
+  else if (standsStill()) told.push(`The server has not looked at the mesh for more than ${STILL_S} s: what is shown may be old.`);
   if (store.trouble) told.push(store.trouble);
   for (const kafka of store.mesh?.kafka ?? []) {
     if (!kafka.answers) told.push(`Kafka cluster ${kafka.name} does not answer: its part of the mesh is not shown as it is now.`);
