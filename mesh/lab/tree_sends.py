@@ -194,6 +194,14 @@ class Applications:
             if is_late or (call.is_done and call.replies[-1].kind is not ReplyKind.DATA):
                 raise StepFailedError(f"{step.tree}/{step.role} did not move to {step.to}")
             self.pause(0)
+        while self._is_held_elsewhere(address, step.to) and self.backend.now_ms() <= deadline:
+            self.pause(0)
+
+    def _is_held_elsewhere(self, address: Address, node: str) -> bool:
+        """Say whether an application of another node has not heard yet that a role has moved."""
+        return any(
+            address in roles.held for (other, _), roles in self._apps.items() if other != node
+        )
 
     def _know(self, step: Role | Send | Move) -> Address:
         address = _address(step)

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from mesh.client.roles import Roles
 from mesh.errors import ConfigError
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario, with_storm
 from mesh.lab.steps import Storm
+from mesh.model.tree_apps import AppTold, RoleLost
 
 SCENARIO = """
 apiVersion: mesh/v1
@@ -285,6 +287,36 @@ def test_a_role_is_given_up_when_its_node_has_that_in_force(tmp_path: Path) -> N
     )
     assert [step["ok"] for step in result["steps"]] == [True, True, False, *[True] * 5]
     assert "no word of routes from node a in time" in result["steps"][2]["detail"]["error"]
+
+
+def test_a_role_has_moved_when_its_former_holder_knows_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears of that by a record of its own, which may come later. Spec: lab.md 5 (`move`)."""
+    hear, step = Roles._take, Roles.step
+    late: list[tuple[Roles, AppTold]] = []
+    steps = iter(range(1_000_000))
+
+    def put_off(self: Roles, told: AppTold) -> None:
+        late.append((self, told)) if isinstance(told, RoleLost) else hear(self, told)
+
+    def stepped(self: Roles, timeout_s: float = 0.0) -> bool:
+        if late and next(steps) == 200:
+            hear(*late.pop())
+        return step(self, timeout_s)
+
+    monkeypatch.setattr(Roles, "_take", put_off)
+    monkeypatch.setattr(Roles, "step", stepped)
+    result = run_steps(
+        tmp_path,
+        "settle: {}",
+        "role: {node: a, tree: desk, role: lead, exclusive: true}",
+        "wait: {seconds: 1}",
+        "move: {tree: desk, role: lead, to: b}",
+        "expect: {holder: desk/lead, node: b}",
+        trees=True,
+    )
+    assert [one["detail"] for one in result["steps"] if not one["ok"]] == []
 
 
 def test_what_brokers_that_are_down_hold_is_told_as_not_counted(tmp_path: Path) -> None:
