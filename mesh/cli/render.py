@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,9 +16,12 @@ import typer
 from mesh.errors import OutputError
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table
 
 WIDTH_WITHOUT_TERMINAL = 160
+UNBROKEN = 8
+"""Words of a table that are no longer than this are on one line."""
 
 
 class Output(StrEnum):
@@ -103,16 +107,53 @@ def grid(
     """
     if nothing and not rows:
         return nothing
-    from rich import box
-    from rich.table import Table
+    return Grid(columns, rows)
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        is_number = bool(rows) and all(_is_number(row[index]) for row in rows)
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(str, row))
-    return table
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table, or one line per cell where headings and short words would be broken otherwise.
+
+    Attributes:
+        columns: Headings.
+        rows: One value for each.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what fits the terminal."""
+        if self._width() <= options.max_width:
+            yield self._table()
+            return
+        for row in self.rows:
+            cells = zip(self.columns, map(str, row), strict=True)
+            yield (
+                "\n".join(f"{name}: {cell}" if name else cell for name, cell in cells if cell)
+                + "\n"
+            )
+
+    def _width(self) -> int:
+        """Return how wide the table is at least, with a space on both sides of each column."""
+        width = 2 * len(self.columns)
+        for index, column in enumerate(self.columns):
+            words = [word for row in self.rows for word in str(row[index]).split()]
+            cells = min(UNBROKEN, max(map(len, words), default=0))
+            width += max(cells, *map(len, column.split() or [""]))
+        return width
+
+    def _table(self) -> Table:
+        from rich import box
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for index, column in enumerate(self.columns):
+            is_number = bool(self.rows) and all(_is_number(row[index]) for row in self.rows)
+            table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+        for row in self.rows:
+            table.add_row(*map(str, row))
+        return table
 
 
 def _is_number(value: object) -> bool:

@@ -43,3 +43,23 @@ def test_nothing_is_wider_than_the_terminal(
         assert said.out.strip(), line
         wide = [one for one in said.out.splitlines() if cell_len(one) > width]
         assert wide == [], line
+
+
+@pytest.mark.parametrize("width", [40, 100])
+def test_no_heading_is_broken(
+    width: int, run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a table is too narrow for its words, each of its cells has a line of its own."""
+    mesh, file = chain
+    mesh.subscribe("c", "orders", "acme/>")
+    monkeypatch.setattr("mesh.cli.render.WIDTH_WITHOUT_TERMINAL", width)
+    for line, headings in (
+        ("status", ("NODE", "KAFKA", "ENDPOINTS", "KNOWN", "LINKS")),
+        ("links", ("LINK", "MESSAGES", "FILTERS", "WANTED", "a->b", "multi-hop")),
+        ("doctor --all", ("ABOUT", "RESULT", "CHECK", "warning", "rights")),
+        ("endpoint list", ("NODE", "ENDPOINT", "FILTERS", "WAITING", "guaranteed")),
+    ):
+        said = run(*line.split(), "-f", file).out
+        assert [one for one in headings if one not in said] == [], (line, said)
+    said = run("status", "-f", file).out
+    assert ("NODE: a\nKAFKA: left\n" in said) == (width == 40)
