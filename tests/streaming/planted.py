@@ -112,15 +112,23 @@ class Plant:
         for node in ROUTE:
             self.subscribe(node, "all", ">", b'{"class": "direct"}')
 
-    def beat(self, read: dict[tuple[str, str], int] | None = None, *nodes: str) -> None:
-        """Nodes beat once, and say of their neighbours what `read` says, else the newest."""
+    def beat(
+        self, read: dict[tuple[str, str], int] | None = None, *nodes: str, colours: str = ""
+    ) -> None:
+        """Nodes beat once, and say of their neighbours what `read` says, else the newest.
+
+        `colours` has a letter for each node of the route, of those with a tree layer.
+        """
+        coloured = dict(zip(ROUTE, colours, strict=False))
         for node in nodes or ROUTE:
             self.beats[node] = self.beats.get(node, 0) + 1
             self.put(
                 f"{node}.control",
                 0,
                 b"heartbeat",
-                encode_heartbeat(Heartbeat(1, self.beats[node], True)),
+                encode_heartbeat(
+                    Heartbeat(1, self.beats[node], True, colour=coloured.get(node, ""))
+                ),
             )
         for reader, other in (("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")):
             if reader in (nodes or ROUTE):

@@ -326,6 +326,21 @@ def test_a_node_that_is_cut_off_is_a_split_and_its_return_a_heal(bench, plant):
     assert sorted(one.kind.value for one in findings) == ["heal", "split"]
 
 
+def test_colours_that_name_other_parts_for_long_are_found(bench, plant, monkeypatch):
+    """Nodes and auditor each find the parts in their own way; for a moment they may differ."""
+    monkeypatch.setattr("streaming.audits.colours.LASTS_S", 4.0)  # a beat holds for five
+    plant.beat(colours="xyy")
+    bench.take()
+    findings = bench.auditor.state.register.findings
+    assert not findings
+    bench.clock_s += 4.0
+    plant.beat(colours="xyy")
+    bench.take()
+    [found] = findings.values()
+    assert (found.kind.value, found.ids) == ("colours-differ", ("a", "b,c"))
+    assert found.text.endswith("by who reads whom it is a,b,c")
+
+
 def test_a_link_that_is_silent_though_frames_wait_is_news(bench, plant):
     """Both ends beat, and nobody else is apart: the way around it is no split. K24, K32."""
     plant.frame("a->b", [0], path=["a"], source="a.in.g")
