@@ -266,11 +266,11 @@ class Certifier:
         for finding in findings:
             world.register.replace(finding)
         _take_back(judgement, case.endpoint, world, keep=[finding.id for finding in findings])
-        if outcome.is_equal:
+        # What came after the bound of a ticket is looked at with the next one.
+        if outcome.is_equal and case.last >= judgement.block.last:
             judgement.late.pop(case.endpoint, None)
-            if case.last >= judgement.block.last:
-                stamp = (judgement.block.stamp, world.interest.version)
-                judgement.block.cleared[case.endpoint] = stamp
+            stamp = (judgement.block.stamp, world.interest.version)
+            judgement.block.cleared[case.endpoint] = stamp
 
     def _settle_own(self, judgement: Judgement, case: Case, outcome: Outcome, world: World) -> None:
         """Take whether a member of a queue got its own messages only; its queue is certified."""

@@ -183,6 +183,26 @@ def test_late_messages_wait_until_every_hop_has_passed_and_are_then_read_one_by_
     assert table.world.register.findings == {}
 
 
+def test_what_came_after_the_bound_of_a_ticket_is_looked_at_with_the_next_one(table):
+    """A delivery ahead of its ingress had one opened that ends before what is lost. Spec: K30."""
+    table.cut(0)
+    table.publish(0, 1)
+    table.deliver(0, 1)
+    table.pass_to(2)
+    table.judge()
+    table.deliver(2)
+    table.judge()
+    table.publish(2, 3)
+    table.pass_to(4)
+    (case,) = table.judge(outcome=Outcome(2, 2))
+    assert case.last == 1
+    assert table.certifier.waiting != []
+    (case,) = table.judge(outcome=Outcome(2, 1, missing=1, missing_offsets=(3,)))
+    assert (case.first, case.last) == (2, 3)
+    (finding,) = table.world.register.findings.values()
+    assert (finding.kind, finding.first) == (FindingKind.MISSING, 3)
+
+
 def test_before_a_cut_only_the_messages_tell_and_are_read_at_once(table):
     """Some must come and some may: no digest says which came."""
     table = Table()
