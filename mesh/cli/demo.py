@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,6 +84,7 @@ def _tables(report: Report) -> RenderableType:
         f"{data['published']:,} messages published, {data['delivered']:,} delivered; "
         f"{data['certificates']:,} certificates cover {data['certified']:,} deliveries; "
         f"first delivery after {data['first_delivery_s']} s; {data['memory_mb']:,} MB"
+        f"{_certified_after(data)}"
     )
     verdict = report.faults or ["nothing missing, nothing doubled, nothing found"]
     return Group(
@@ -96,3 +98,12 @@ def _tables(report: Report) -> RenderableType:
         ),
         *(Text(line) for line in (summary, *verdict)),
     )
+
+
+def _certified_after(data: Mapping[str, object]) -> str:
+    """Return when the first and the last certificate came; nothing without an auditor."""
+    first, last = data["first_certificate_s"], data["last_certificate_s"]
+    if first is None:
+        return ""
+    came = "" if last is None else f", the last {last} s after the last delivery"
+    return f"; first certificate {first} s after the first message{came}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.lab.demo.harvest import EndpointHarvest
@@ -18,6 +18,28 @@ _MB = 1_000_000
 _GUARANTEED, _DIRECT = MessageClass.GUARANTEED, MessageClass.DIRECT
 
 Expected = Mapping[str, Mapping[MessageClass, int]]
+
+
+@dataclass(slots=True)
+class Times:
+    """How long things took, in seconds; None: they have not come yet.
+
+    Attributes:
+        first_delivery_s: From the start of the demo to the first delivery.
+        first_certificate_s: From the first message to the first certificate.
+        last_certificate_s: From the last delivery to the last certificate.
+    """
+
+    first_delivery_s: float | None = None
+    first_certificate_s: float | None = None
+    last_certificate_s: float | None = None
+
+    def document(self) -> Mapping[str, float | None]:
+        """Return them by name, rounded."""
+        return {
+            name: None if seconds is None else round(seconds, 1)
+            for name, seconds in asdict(self).items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +69,7 @@ class Report:
         *,
         duration_s: float,
         rate: float,
-        first_delivery_s: float | None,
+        times: Times,
         is_audited: bool,
         is_drained: bool,
     ) -> Report:
@@ -83,7 +105,7 @@ class Report:
             "certified": sum(stage.verdicts.certified().values()),
             "findings": findings,
             "faults": faults,
-            "first_delivery_s": None if first_delivery_s is None else round(first_delivery_s, 1),
+            **times.document(),
             "memory_mb": stage.memory_max // _MB,
             "restarts": stage.supervisor.restarts,
             "publisher_cpu_s": round(publisher.cpu_s, 2),

@@ -14,7 +14,7 @@ from mesh.lab.demo.feed import Feed, load_feed
 from mesh.lab.demo.harvest import harvest
 from mesh.lab.demo.picture import Picture, picture_of
 from mesh.lab.demo.publisher import Publisher
-from mesh.lab.demo.report import Report
+from mesh.lab.demo.report import Report, Times
 from mesh.lab.demo.screen import Screen, open_screen
 from mesh.lab.demo.stage import TOPOLOGY_FILE, Stage
 from mesh.local.fleet import Fleet
@@ -134,7 +134,8 @@ class _Watch:
         self.stage = stage
         self.publisher = publisher
         self.started_s = started_s
-        self.first_delivery_s: float | None = None
+        self.published_s = time.monotonic()
+        self.times = Times()
         self.memory = 0
         self._last: Picture | None = None
         self._memory_due_s = 0.0
@@ -144,11 +145,14 @@ class _Watch:
         stage, now_s = self.stage, time.monotonic()
         stage.supervisor.tend()
         stage.accounts.refresh()
-        stage.verdicts.refresh()
+        self.look_at_verdicts()
         stage.peek(stage.view.refresh)
-        if self.first_delivery_s is None and stage.accounts.total_delivered():
-            self.first_delivery_s = now_s - self.started_s
-            stage.progress(f"first message delivered {self.first_delivery_s:.1f} s after the start")
+        times = self.times
+        if times.first_delivery_s is None and stage.accounts.total_delivered():
+            times.first_delivery_s = now_s - self.started_s
+            stage.progress(
+                f"first message delivered {times.first_delivery_s:.1f} s after the start"
+            )
         if now_s >= self._memory_due_s:
             self._memory_due_s = now_s + MEMORY_S
             self.memory = stage.measure_memory()
@@ -162,13 +166,23 @@ class _Watch:
         )
         return self._last
 
+    def look_at_verdicts(self) -> None:
+        """Read what the auditor says."""
+        verdicts, times = self.stage.verdicts, self.times
+        verdicts.refresh()
+        if times.first_certificate_s is None and verdicts.certificates:
+            times.first_certificate_s = time.monotonic() - self.published_s
+            self.stage.progress(
+                f"first certificate {times.first_certificate_s:.1f} s after the first message"
+            )
+
 
 def _run_traffic(watch: _Watch, screen: Screen) -> None:
     """Show the traffic until the feed has ended."""
     while watch.publisher.is_running:
         began_s = time.monotonic()
         screen.show(watch.look())
-        pause_s = FRAME_S if watch.first_delivery_s is not None else FRAME_S / 4
+        pause_s = FRAME_S if watch.times.first_delivery_s is not None else FRAME_S / 4
         watch.stage.stopping.wait(pause_s - (time.monotonic() - began_s))
     if watch.publisher.fault is not None:
         raise watch.publisher.fault
@@ -181,14 +195,16 @@ def finish(watch: _Watch, settings: DemoSettings) -> Report:
     expected = expected_counts(stage.fleet.topology, published)
     stage.progress(f"{publisher.messages:,} messages published; waiting for the last delivery")
     is_drained = stage.wait_until(lambda: _is_drained(watch, published), DRAIN_DEADLINE_S)
+    delivered_s = time.monotonic()
     if not is_drained:
         stage.progress(f"not drained within {DRAIN_DEADLINE_S:.0f} s")
-    stage.progress("counting what every endpoint got")
-    harvested = harvest(stage.fleet.topology, stage.kafka, stage.clock.now_ms, stage.stopping.check)
     if settings.is_audited:
         stage.progress("waiting for the last certificate")
         owed = {name: counts[MessageClass.GUARANTEED] for name, counts in expected.items()}
-        _wait_certified(watch, owed)
+        if _wait_certified(watch, owed):
+            watch.times.last_certificate_s = time.monotonic() - delivered_s
+    stage.progress("counting what every endpoint got")
+    harvested = harvest(stage.fleet.topology, stage.kafka, stage.clock.now_ms, stage.stopping.check)
     watch.look()
     stage.measure_memory()
     return Report.of(
@@ -198,7 +214,7 @@ def finish(watch: _Watch, settings: DemoSettings) -> Report:
         harvested,
         duration_s=settings.duration_s,
         rate=settings.rate,
-        first_delivery_s=watch.first_delivery_s,
+        times=watch.times,
         is_audited=settings.is_audited,
         is_drained=is_drained,
     )
@@ -211,20 +227,21 @@ def _is_drained(watch: _Watch, published: Mapping[tuple[str, MessageClass, str],
     return taken >= sum(published.values()) and accounts.in_flight <= 0
 
 
-def _wait_certified(watch: _Watch, owed: Mapping[str, int]) -> None:
-    """Wait for the last certificate, as long as there is hope for another one."""
+def _wait_certified(watch: _Watch, owed: Mapping[str, int]) -> bool:
+    """Wait for the last certificate as long as there is hope for another one; say if it came."""
     stage, verdicts = watch.stage, watch.stage.verdicts
     is_settled = partial(_is_certified, watch, owed)
     if not stage.wait_until(lambda: is_settled() or verdicts.is_live, AUDITOR_DEADLINE_S):
         stage.progress(f"the auditor said nothing within {AUDITOR_DEADLINE_S:.0f} s")
-        return
+        return False
     before = -1
     while (certified := sum(verdicts.certified().values())) > before:
         before = certified
         if stage.wait_until(is_settled, CERTIFY_DEADLINE_S):
-            return
+            return True
         stage.progress(f"{sum(verdicts.certified().values()):,} deliveries are certified so far")
     stage.progress(f"no certificate for {CERTIFY_DEADLINE_S:.0f} s: {verdicts.stands()}")
+    return False
 
 
 def _is_certified(watch: _Watch, owed: Mapping[str, int]) -> bool:
@@ -232,6 +249,6 @@ def _is_certified(watch: _Watch, owed: Mapping[str, int]) -> bool:
 
     Nothing else is looked at: nobody sees it, and the auditor has need of the processor.
     """
+    watch.look_at_verdicts()
     verdicts = watch.stage.verdicts
-    verdicts.refresh()
     return verdicts.covers(owed) and verdicts.status.get("uncertified", 0) == 0
