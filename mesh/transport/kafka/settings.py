@@ -145,8 +145,6 @@ def writer_settings(
     client_id: str,
     transactional_id: str | None,
     batch_bytes_max: int,
-    *,
-    is_prompt: bool = False,
 ) -> Settings:
     """Return the settings of a writer.
 
@@ -155,12 +153,9 @@ def writer_settings(
         client_id: What brokers show.
         transactional_id: None for a writer without transactions.
         batch_bytes_max: Largest batch on the wire; a topic refuses batches above its limit.
-        is_prompt: Whether records wait for no others.
     """
     own: Settings = {"client.id": client_id, "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max)}
     tuned = {**_TUNED, **_TUNED_WRITER}
-    if is_prompt:
-        tuned["linger.ms"] = 0
     if transactional_id is not None:
         tuned |= _TUNED_TRANSACTIONS
         own["transactional.id"] = transactional_id
