@@ -335,8 +335,8 @@ class Lanes:
                 source = owner.sources.get(at) if owner is not None else None
                 if owner is None or source is None:
                     break  # fetched before the lane was given up
-                if at in self.sources.again:
-                    records = self.sources.unknown(owner, at, records)
+                if at in self.sources.expected_epochs:
+                    records = self.sources.checked(owner, at, records)
                     continue
                 taken = self._take_records(owner, source, records, now)
                 if not taken:

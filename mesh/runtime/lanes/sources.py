@@ -44,8 +44,9 @@ class Sources:
         moved: Partitions assigned since this was last cleared: what was fetched of them before
             must not be routed, because it is read again.
         vanished: Topics of this very node that were looked for and are not there.
-        again: Partitions whose last record is read once more before all else, and its leader
-            epoch: in a log that lost its end and has grown beyond it, that is another record.
+        expected_epochs: Leader epoch of the record before the position, by partition, where that
+            record is read once more before all else: in a log that lost its end and has grown
+            beyond it, it is another. Spec: R6.
     """
 
     topology: Topology
@@ -57,7 +58,7 @@ class Sources:
     questions: Questions
     moved: set[TopicPartition] = field(default_factory=set)
     vanished: dict[str, None] = field(default_factory=dict)
-    again: dict[TopicPartition, int] = field(default_factory=dict)
+    expected_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _topics: dict[str, SourceTopic] = field(default_factory=dict)
     still: Stillness = field(default_factory=Stillness)
     _unread: dict[TopicPartition, None] = field(default_factory=dict)
@@ -282,7 +283,7 @@ class Sources:
 
     def _forget(self, place: TopicPartition) -> None:
         self._unread.pop(place, None)
-        self.again.pop(place, None)
+        self.expected_epochs.pop(place, None)
         self.still.waiting.pop(place, None)
         self.readers[self._topics[place.topic].kafka].unassign([place])
 
@@ -305,7 +306,7 @@ class Sources:
             epoch = lane.positions.leader_epochs.get(place)
             is_there = lane.position(place) > (bounds[place][0] or 0)
             if topic.is_guaranteed_ingress and epoch is not None and is_there:
-                self.again[place] = epoch
+                self.expected_epochs[place] = epoch
             lane.positions.found(place, topic_id)
             generation = lane.generation(place)
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
@@ -366,18 +367,18 @@ class Sources:
 
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
         self.moved.update(positions)
-        begins = {at: begin - (at in self.again) for at, begin in positions.items()}
+        begins = {at: begin - (at in self.expected_epochs) for at, begin in positions.items()}
         self.readers[kafka].assign(begins)
 
-    def unknown(
+    def checked(
         self, lane: Lane, at: TopicPartition, records: Sequence[Record]
     ) -> Sequence[Record]:
-        """Return those records of a partition of `again` that the lane has not read, or none.
+        """Return the records behind the one that was read once more; none if it is another.
 
-        If the one before them is another than it read, the log has lost its end and grown beyond
-        the position since. Then it is left, to be assigned anew: it ends where it is another. R6.
+        Then the log has lost its end and has grown beyond the position since: it is left, and
+        assigned anew up to where it is what was read. Spec: R6.
         """
-        epoch, last = self.again.pop(at), records[0]
+        epoch, last = self.expected_epochs.pop(at), records[0]
         if last.offset() >= lane.position(at):
             return records  # it was deleted meanwhile
         if (last.leader_epoch() or 0) <= epoch:
