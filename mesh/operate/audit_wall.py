@@ -120,12 +120,18 @@ def wall_of(
 
 
 def _proven(trail: AuditTrail) -> dict[str, int]:
-    """Return the last minute that certificates of each endpoint were written after."""
+    """Return the last minute of which all that came to each endpoint is certified, or waits.
+
+    Certificates speak of when messages were routed. What took long came later than that: it is
+    certified, too, where all that was written by then has been read.
+    """
+    read_ms = trail.audited().read_ms()
+    read = 0 if read_ms is None else read_ms // MINUTE_MS - 1
     found: dict[str, int] = {}
     unequal: dict[str, None] = {}
     for said in list(trail.certificates.values()):
         name = str(said.entry.get("endpoint"))
-        found[name] = max(found.get(name, 0), _span(said)[1] - 1)
+        found[name] = max(found.get(name, read), _span(said)[1] - 1)
         if not said.entry.get("equal") or is_unsure(said.entry):
             unequal[name] = None
     return {name: minute for name, minute in found.items() if name not in unequal}

@@ -100,6 +100,15 @@ class Audited:
         found = sources if isinstance(sources, Mapping) else {}
         return {str(k): one for k, one in sorted(found.items()) if isinstance(one, Mapping)}
 
+    def read_ms(self) -> int | None:
+        """Return before which moment all that was written has been read, in ms since 1970.
+
+        None where a Kafka cluster does not say it.
+        """
+        told = [one.get("read_ms") for one in self.sources().values()]
+        known = [int(one) for one in told if isinstance(one, (int, float))]
+        return min(known) if known and len(known) == len(told) else None
+
     def finding(self, id_: str) -> Entry | None:
         """Return the finding whose id this is, or the only one whose id begins so."""
         found = [one for one in self.findings if str(one.get("id", "")).startswith(id_)]

@@ -103,15 +103,16 @@ def _heard_ms(status: Mapping[str, object]) -> int | None:
 def _until_ms(trail: AuditTrail) -> int | None:
     """Return up to when everything is certified, by what the auditor says is not.
 
-    A range that waits was certified up to its last certificate, and that was written after what it
-    speaks for.
+    That is where all has been read, if nothing waits. A range that waits was certified up to its
+    last certificate, and that was written after what it speaks for.
     """
     status = trail.status
     heard_ms = _heard_ms(status)
     if heard_ms is None or not trail.certificates:
         return None
     if not status.get("uncertified"):
-        return heard_ms
+        read_ms = trail.audited().read_ms()
+        return heard_ms if read_ms is None else min(heard_ms, read_ms)
     newest = _newest(list(trail.certificates.values()))
     waiting = status.get("waiting")
     listed = waiting if isinstance(waiting, list) else []

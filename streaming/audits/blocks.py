@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mesh.model.frames import MessageClass
+from mesh.model.state import Ledger
 from streaming.audits.cases import Proven
 from streaming.audits.findings import EVIDENCE_MAX, Finding, FindingKind, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
 from streaming.audits.passing import Ticket
 from streaming.audits.queues import EVERYWHERE
+from streaming.audits.times import Times
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
 from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
-from streaming.tables.topics import GUARANTEED, INGRESS, place_of
+from streaming.tables.topics import GUARANTEED, INGRESS, is_place, place_of
 
 PARKED_S = 60.0
 """How long deliveries wait for the name of their source, in seconds."""
@@ -91,6 +93,7 @@ class Certificate:
             selector stands on the way, which may have refused the rest.
         ids: Digest of the identities that came.
         content: Digest of what they held.
+        first_ms, last_ms: When the first and the last offset were routed, as `Times` tell it.
     """
 
     source: str
@@ -105,6 +108,8 @@ class Certificate:
     sure: bool = True
     ids: str = ""
     content: str = ""
+    first_ms: int | None = None
+    last_ms: int | None = None
 
     @property
     def key(self) -> str:
@@ -247,6 +252,8 @@ class Blocks:
         late: Deliveries of blocks that were certified for good.
         mislabelled: Deliveries that say another class than that of their ingress, or name a topic
             that is no ingress, to be told.
+        times: When offsets of ingress partitions were routed.
+        timed: Partitions of which there is news of that.
     """
 
     prefix: str
@@ -256,6 +263,8 @@ class Blocks:
     skipped: dict[TopicPartition, int] = field(default_factory=dict)
     late: dict[LateKey, Late] = field(default_factory=dict)
     mislabelled: list[Finding] = field(default_factory=list)
+    times: dict[TopicPartition, Times] = field(default_factory=dict)
+    timed: dict[TopicPartition, None] = field(default_factory=dict)
 
     def publish(self, rows: Sequence[IngressRow], now_s: float) -> None:
         """Take what was published in a batch; direct messages are not certified."""
@@ -390,7 +399,7 @@ class Blocks:
             place: A partition of it, whether an ingress or another.
             unread: So many records of the new one were not read.
         """
-        for known in (self.open, self.dropped, self.skipped):
+        for known in (self.open, self.dropped, self.skipped, self.times, self.timed):
             known.pop(place, None)
         self.late = {key: one for key, one in self.late.items() if key.place != place}
         if unread and place_of(self.prefix, place.topic).role == INGRESS:
@@ -418,6 +427,34 @@ class Blocks:
             if not block.is_routed and position > block.last:
                 block.is_routed, block.changed_s = True, now_s
 
+    def tell_times(self, ledger: Ledger, at_ms: int) -> None:
+        """Take when a lane has read what a ledger record tells."""
+        for source in ledger.sources:
+            if source.first < 0 or not is_place(self.prefix, source.topic):
+                continue
+            topic = place_of(self.prefix, source.topic)
+            if topic.role == INGRESS and topic.letter == GUARANTEED:
+                place = TopicPartition(source.topic, source.partition)
+                self.times.setdefault(place, Times()).note(source.first, at_ms)
+                self.timed[place] = None
+
+    def with_times(self, place: TopicPartition, certificate: Certificate) -> Certificate:
+        """Return a certificate of a partition with the times of what it speaks for."""
+        times = self.times.get(place, Times())
+        first_ms, last_ms = times.at(certificate.first), times.at(certificate.last)
+        return replace(certificate, first_ms=first_ms, last_ms=last_ms)
+
+    def retimed(self) -> Iterator[Certificate]:
+        """Yield, once, the certificates whose times are told by ledgers that came after them."""
+        for place in self.timed:
+            for block in self.open.get(place, {}).values():
+                for endpoint, certificate in block.issued.items():
+                    timed = self.with_times(place, certificate)
+                    if timed != certificate:
+                        block.issued[endpoint] = timed
+                        yield timed
+        self.timed.clear()
+
     def forget(
         self, now_s: float, read: Mapping[TopicPartition, int], read_s: float
     ) -> Iterator[Certificate]:
@@ -442,6 +479,8 @@ class Blocks:
                 del blocks[number]
                 self.dropped[place] = number
                 yield from block.issued.values()
+                if place in self.times:
+                    self.times[place].forget((number + 1) * BLOCK_OFFSETS)
 
 
 def _mislabelled(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:

@@ -318,6 +318,7 @@ class Certifier:
                 self._wait(judgement, endpoint, reason)
         for place in self.blocks.open:
             self.blocks.route(place, world.passing.position(place), now_s)
+        self.unpublished.update({one.key: one for one in self.blocks.retimed()})
         now_ms = world.register.now_ms
         for certificate in self.blocks.forget(now_s, world.read, world.read_s):
             self.hours.close(certificate, now_ms)
@@ -368,6 +369,7 @@ class Certifier:
             ids=delivered_digest.ids_text,
             content=delivered_digest.content_text,
         )
+        certificate = self.blocks.with_times(place, certificate)
         if issued.get(endpoint) != certificate:
             issued[endpoint] = certificate
             self.unpublished[certificate.key] = certificate

@@ -519,6 +519,7 @@ class Auditor:
                 "batch": self.state.batches.get(kafka, -1),
                 "lagging": kafka in self.lagging,
                 "unread": sources.unread.get(kafka),
+                "read_ms": sources.read_ms(kafka, wall_ms()),
             }
             for kafka in known
         }

@@ -156,6 +156,7 @@ def _take_ledger(state: State, node: str, row: SmallRow) -> None:
             state.interest.cut(cut, era)
     state.links.ledger(ledger)
     state.accounts.ledger(node, ledger)
+    state.certifier.blocks.tell_times(ledger, row.at_ms)
 
 
 def _take_paths(

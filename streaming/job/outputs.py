@@ -90,6 +90,8 @@ def certificate_json(certificate: Certificate, at_ms: int, run: str) -> str:
             "sure": certificate.sure,
             "ids_digest": certificate.ids,
             "content_digest": certificate.content,
+            "first_ms": certificate.first_ms,
+            "last_ms": certificate.last_ms,
             "at_ms": at_ms,
             "run": run,
         }

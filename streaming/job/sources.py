@@ -72,6 +72,16 @@ class Sources:
         counted = [kafka for kafka in self.brokers if self.is_needed(kafka)]
         return min((self.read.get(kafka, -inf) for kafka in counted), default=inf)
 
+    def read_ms(self, kafka: str, wall_ms: int) -> int | None:
+        """Return as the time of day before which moment all that was written has been read.
+
+        Args:
+            kafka: A Kafka cluster.
+            wall_ms: Now.
+        """
+        read_s = self.read.get(kafka)
+        return None if read_s is None else wall_ms - int((self.clock() - read_s) * 1000)
+
     def read_until(self) -> dict[str, float]:
         """Return by node before which moment all that it wrote has been read, where it is read."""
         return {

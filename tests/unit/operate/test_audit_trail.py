@@ -105,6 +105,27 @@ def test_deliveries_before_a_certificate_are_certified_and_later_ones_wait(
     assert auditor.row(3, 2, 0) == [Cell.EQUAL, Cell.EQUAL, Cell.WAITING]
 
 
+def test_minutes_that_a_lagging_auditor_has_not_read_wait(auditor: Auditor) -> None:
+    """A certificate that tells its times proves nothing after them, however late it is written.
+
+    What took long on its way is certified once all that was written by then has been read.
+    """
+    began = auditor.ms
+    times = {"first_ms": began, "last_ms": began}
+    for _ in range(4):
+        auditor.says("certificates", "c", {**EQUAL, **times})
+        auditor.status(sources={"k": {"read_ms": began}, "l": {"read_ms": began + MINUTE_MS}})
+        auditor.ms += MINUTE_MS
+    unread = [Cell.EQUAL, Cell.QUIET, Cell.WAITING, Cell.WAITING]
+    assert proof_of(auditor.trail, auditor.ms).until_ms == began
+    assert auditor.row(5, 2, 1)[:4] == unread
+    read = {"read_ms": began + 3 * MINUTE_MS}
+    auditor.status(sources={"k": read, "l": {"read_ms": None}})
+    assert auditor.row(5, 2, 1)[:4] == unread
+    auditor.status(sources={"k": read, "l": read})
+    assert auditor.row(5, 2, 1)[:4] == [Cell.EQUAL, Cell.QUIET, Cell.EQUAL, Cell.WAITING]
+
+
 def test_what_waits_for_every_endpoint_makes_none_equal(auditor: Auditor) -> None:
     """`*`: the auditor cannot tell yet whom a block concerns; it is no endpoint of its own."""
     auditor.ms += 2 * MINUTE_MS

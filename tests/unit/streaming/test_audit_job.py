@@ -384,6 +384,8 @@ def test_findings_and_certificates_have_the_fields_of_the_lab(state):
         "sure": True,
         "ids_digest": "2:0000000000000003:4:5",
         "content_digest": "0000000000000006",
+        "first_ms": None,
+        "last_ms": None,
         "at_ms": 6000,
         "run": "r1",
     }

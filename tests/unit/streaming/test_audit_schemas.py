@@ -59,7 +59,7 @@ def test_what_is_told_of_canaries_is_as_its_schema_says(recent_s: list[float]) -
 @pytest.mark.parametrize("unread", [None, "Timed out"])
 def test_the_status_is_as_its_schema_says(state: State, unread: str | None) -> None:  # noqa: F811
     state.certifier.judge(state.world(lambda _: {}), 5.5)
-    sources = {"k1": {"batch": 4, "lagging": False, "unread": unread}}
+    sources = {"k1": {"batch": 4, "lagging": False, "unread": unread, "read_ms": unread and 5}}
     told = json.loads(status_json(state, 1, sources, is_final=True))
     assert told["waiting"]
     validator("status").validate(told)

@@ -111,3 +111,9 @@ def test_a_kafka_cluster_without_nodes_holds_nobody_up() -> None:
     world.sources.needed = {"k1": None}
     assert world.sources.read_s == 50.0
     assert (world.sources.is_needed("k1"), world.sources.is_needed("k2")) == (True, False)
+
+
+def test_how_far_was_read_is_told_by_the_time_of_day():
+    sources = Sources("mesh.", clock=lambda: 50.0, read={"k1": 47.5})
+    assert sources.read_ms("k1", 1_700_000_000_000) == 1_699_999_997_500
+    assert sources.read_ms("k2", 1_700_000_000_000) is None

@@ -1,0 +1,56 @@
+"""When messages were routed, by the clock of the broker that took the ledger records of it.
+
+Clients' time stamps are no clock, and endpoints keep them: a ledger record says which offsets of
+an ingress partition a lane has read, and its broker when that was written. Spec: K5, K29.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+GRAIN_MS = 1_000
+"""Of marks that are no further apart the later one is left out: a time is so much too early at
+most, and never too late."""
+
+MARKS_MAX = 256
+"""Marks of one partition; of more, every second one is left out, so times are coarser."""
+
+
+class Mark(NamedTuple):
+    """From an offset on, messages were routed at a time or later; ms since 1970."""
+
+    offset: int
+    at_ms: int
+
+
+@dataclass(slots=True)
+class Times:
+    """Of one ingress partition, as far as blocks of it are open.
+
+    Attributes:
+        marks: In the order of offsets.
+    """
+
+    marks: list[Mark] = field(default_factory=list)
+
+    def note(self, first: int, at_ms: int) -> None:
+        """Take that offsets from `first` on were routed; what was told before counts."""
+        if self.marks and (
+            first <= self.marks[-1].offset or at_ms - self.marks[-1].at_ms < GRAIN_MS
+        ):
+            return
+        self.marks.append(Mark(first, at_ms))
+        if len(self.marks) > MARKS_MAX:
+            self.marks = [*self.marks[:-1:2], self.marks[-1]]
+
+    def at(self, offset: int) -> int | None:
+        """Return when an offset was routed; None: no ledger record that was read tells."""
+        found = bisect_right(self.marks, offset, key=lambda mark: mark.offset)
+        return self.marks[found - 1].at_ms if found else None
+
+    def forget(self, begin: int) -> None:
+        """Forget what concerns only offsets below one."""
+        found = bisect_right(self.marks, begin, key=lambda mark: mark.offset)
+        del self.marks[: max(0, found - 1)]
