@@ -70,8 +70,12 @@ class Follower:
         if missing and self._now_ms() - self._looked_ms >= GLANCE_MS:
             self._looked_ms = self._now_ms()
             self._assign(self._kafka.admin().ends(missing))
-        yield from self._reader.read(0, _LIMIT)
+        yield from self.fetched()
         self._begin_again(self._reader.lost())
+
+    def fetched(self) -> Iterator[Record]:
+        """Yield the records fetched so far, and have the reader heed what was added or removed."""
+        yield from self._reader.read(0, _LIMIT)
 
     def catch_up(self, places: Sequence[TopicPartition] = ()) -> Iterator[Record]:
         """Yield what is new, up to the high watermarks found at the start of the call.

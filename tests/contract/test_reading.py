@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from mesh.transport.port import BEGINNING, TopicPartition, TopicSpec, Writer
+from mesh.runtime.process.recall import Recall
+from mesh.transport.port import BEGINNING, Reader, TopicPartition, TopicSpec, Writer
 from tests.contract.conftest import Stand, values
 
 
@@ -207,6 +208,24 @@ def test_a_read_tells_how_many_changes_it_knows_of(stand: Stand) -> None:
     assert reader.noted == 3
     assert values(stand.take(reader, 1)) == _numbers(1)
     assert reader.heeded == 3
+
+
+def test_a_partition_that_was_recalled_is_fetched_no_more(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reader lets go at once, though it may never be read again; what came early is kept."""
+    known, other = TopicPartition(stand.topic(), 0), TopicPartition(stand.topic(), 0)
+    _fill(stand.kafka.writer("w"), known, 2)
+    _fill(stand.kafka.writer("w"), other, 3)
+    reader: Reader = stand.kafka.reader("contract-reader")
+    monkeypatch.setattr(stand.kafka, "reader", lambda *_, **__: reader)
+    recall = Recall(stand.kafka, [known, other], stand.now_ms)
+    for _ in range(2):
+        assert values(recall.records(known)) == _numbers(0, 1)
+        assert reader.heeded == reader.noted
+    assert values(recall.decided(other)) == _numbers(0, 1, 2)
+    assert reader.heeded == reader.noted
+    recall.close()
 
 
 def test_what_waits_behind_a_position_is_told(

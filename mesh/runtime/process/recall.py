@@ -42,7 +42,7 @@ class Recall:
             TransportUnavailableError: The end was not reached in time.
         """
         with self._lock:
-            return list(self._read(place, self._follower.catch_up))
+            return self._read(place, self._follower.catch_up)
 
     def decided(self, place: TopicPartition) -> Sequence[Record]:
         """Return the committed records that no open transaction hides: nobody's end is awaited.
@@ -51,20 +51,24 @@ class Recall:
             TransportUnavailableError: The end was not reached in time.
         """
         with self._lock:
-            return list(self._read(place, self._follower.poll))
+            return self._read(place, self._follower.poll)
 
-    def _read(self, place: TopicPartition, read_to_end: _ReadToEnd) -> Iterator[Record]:
+    def _read(self, place: TopicPartition, read_to_end: _ReadToEnd) -> list[Record]:
         self._follower.add([place])
-        yield from self._early.pop(place, ())
         try:
-            for record in read_to_end([place]):
-                found = TopicPartition(record.topic(), record.partition())
-                if found == place:
-                    yield record
-                else:
-                    self._early.setdefault(found, []).append(record)
+            self._keep(read_to_end([place]))
         finally:
             self._follower.remove(place)
+            # A reader lets go of a partition when it is read next, which may never be: until then
+            # it would ask the broker for news of it, ten times a second.
+            self._keep(self._follower.fetched())
+            found = self._early.pop(place, [])
+        return found
+
+    def _keep(self, records: Iterator[Record]) -> None:
+        for record in records:
+            place = TopicPartition(record.topic(), record.partition())
+            self._early.setdefault(place, []).append(record)
 
     def close(self) -> None:
         """Release the reader."""
