@@ -7,6 +7,9 @@ FILE ?= examples/scenarios/fig36.yaml
 SEED ?= 1
 MINUTES ?= 5
 
+# Where it is set, as in many containers, each of hundreds of processes compiles the project anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo test test-k8s lint check fmt bench lab storm lock
 
 help: ## Show this list
