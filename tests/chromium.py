@@ -7,9 +7,12 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.conftest import Unavailable
+
+WAIT_MS = 15_000
+"""How long a page on a busy machine may take for what a test waits for; five seconds are its own."""
 
 
 def chromium_path() -> str | None:
@@ -26,5 +29,6 @@ def chromium(unavailable: Unavailable) -> Iterator[Browser]:
         unavailable("browser", "no Chromium: apt-get install chromium, or name it by MESH_CHROMIUM")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        expect.set_options(timeout=WAIT_MS)
         yield browser
         browser.close()

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.port import TopicSpec
-from tests.chromium import chromium
+from tests.chromium import WAIT_MS, chromium
 from tests.component.api.conftest import Api, MakeApi, api_of
 
 __all__ = ["api_of", "chromium"]  # the fixtures
@@ -123,7 +123,7 @@ def open_page(chromium: Browser, api: Api) -> Iterator[Open]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(WAIT_MS)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on(
             "console",

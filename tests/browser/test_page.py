@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from mesh.codec.control import encode_pause
 from mesh.codec.keys import PauseKey, pause_key
@@ -18,6 +20,7 @@ from mesh.model.tree_apps import RoleKey, RoleWish
 from mesh.model.trees import Address, tree_id
 from mesh.view.operator_records import write_operator_record
 from tests.browser.conftest import MARKUP, Auditor, Open
+from tests.chromium import WAIT_MS
 from tests.component.api.conftest import Api
 
 VIEWS = ("Map", "Interest", "Trace", "Audit", "Findings", "Plan", "Queues", "Roles", "Nodes")
@@ -194,7 +197,7 @@ def test_three_links_refuse_for_three_reasons_that_read_differently(
     with api.turn:
         write_operator_record(topology, kafka, "ny1", pause, encode_pause(Pause("stocktaking")))
     api.lives(3)
-    expect(page.locator("main")).to_contain_text("tk1 → ny1 is paused", timeout=15_000)
+    expect(page.locator("main")).to_contain_text("tk1 → ny1 is paused")
     expect(page.get_by_role("row").filter(has_text="tk1 → ny1")).to_contain_text("stocktaking")
     expect(page.locator("main")).to_contain_text("ny1 asks for acme/>")
     carried = page.get_by_role("row").filter(has_text="tk1 → ny1")
@@ -215,6 +218,74 @@ def test_what_is_looked_for_is_found(api: Api, open_page: Open) -> None:
         find.fill(text)
         find.press("Enter")
         expect(page).to_have_url(f"{api.url}{address}")
+
+
+@contextmanager
+def _late(page: Page, path: str) -> Iterator[None]:
+    """Keep back what the page asks for until the end."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(path, hold)
+    yield
+    for route in held:
+        route.continue_()
+    page.unroute(path)
+
+
+def test_an_enter_before_the_mesh_is_known_is_answered_once_it_is(
+    api: Api, open_page: Open
+) -> None:
+    """Whoever is faster than an answer, or than the scripts, has not looked for nothing."""
+    page = open_page("/map")
+    find = page.get_by_label("Find", exact=True)
+    with _late(page, "**/api/v1/nodes?*"):
+        page.goto(f"{api.url}/audit")
+        find.fill("NY2")
+        find.press("Enter")
+        told = "“NY2” is looked for as soon as the mesh is known."
+        expect(page.locator("#trouble")).to_have_text(told)
+    expect(page).to_have_url(f"{api.url}/map?node=ny2")
+    expect(page.locator("#trouble")).to_be_empty()
+    with _late(page, "**/static/main.js"):
+        page.goto(f"{api.url}/audit", wait_until="commit")
+        find.fill("tk1 -> ny1")
+        find.press("Enter")
+        page.wait_for_url("**/audit?find=*", wait_until="commit")
+    expect(page).to_have_url(f"{api.url}/map?link=tk1-%3Eny1")
+
+
+def test_keys_before_the_mesh_is_known_do_what_they_do_later(api: Api, open_page: Open) -> None:
+    """A table in place of a drawing that is not there yet; minutes back of a time not yet read."""
+    api.lives(125)
+    page = open_page("/map")
+    time, back = page.get_by_label("Time", exact=True), "one => one.max - one.value"
+    with _late(page, "**/api/v1/nodes?*"):
+        page.goto(f"{api.url}/audit")
+        page.keyboard.press("t")
+        expect(page).to_have_url(f"{api.url}/audit?table=1")
+        time.press("ArrowLeft")
+        time.press("ArrowLeft")
+        expect(page.locator("#trouble")).to_contain_text("The time is turned back as soon as")
+    expect(page).to_have_url(re.compile(r"/audit\?table=1&at=1970"))  # by the clock of the server
+    age = page.locator("#proof-age")
+    expect(age).to_contain_text("as of")
+    assert time.evaluate(back) == 2
+    page.get_by_role("button", name="Live").click()
+    expect(age).not_to_contain_text("as of")
+    with _late(page, "**/api/v1/nodes?*"):
+        time.press("ArrowLeft")
+        expect(page).to_have_url(re.compile("at=1970"))
+        page.evaluate("window.began = performance.now()")
+        page.wait_for_function(
+            "() => performance.now() - window.began > 1100"
+        )  # what shows the age
+        time.press("ArrowLeft")
+        assert time.evaluate(back) == 2
+    expect(age).to_contain_text("as of")
+    assert time.evaluate(back) == 2
 
 
 def test_a_trace_looks_at_older_records_only_when_asked(api: Api, open_page: Open) -> None:
@@ -408,7 +479,7 @@ def test_eight_tabs_share_one_feed(api: Api, chromium: Browser) -> None:
     context = chromium.new_context()
     pages = [context.new_page() for _ in range(8)]
     for page in pages:
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(WAIT_MS)
         page.goto(f"{api.url}/map")
         page.get_by_label("node tk1", exact=True).wait_for()
     with api.turn:

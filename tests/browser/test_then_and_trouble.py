@@ -303,7 +303,7 @@ def test_a_large_mesh_asks_for_a_filter_first(chromium: Browser, api_of: MakeApi
     page.get_by_label("Filter", exact=True).fill("n63")
     page.keyboard.press("Enter")
     expect(page.get_by_label("node n63", exact=True)).to_be_visible()
-    assert page.locator(".node").count() == 1
+    expect(page.locator(".node")).to_have_count(1)
     page.close()
 
 

@@ -5,7 +5,7 @@ import { h, setText, shown } from "./dom.js";
 import { clock, count, moment } from "./format.js";
 import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
-import { commands, exporting, table } from "./table.js";
+import { commands, exporting, isTable, table, tableButton } from "./table.js";
 
 const MINUTE = 60_000;
 const MARK = { equal: "", "not equal": "!", unproven: "?", waiting: "", quiet: "", blind: "" };
@@ -70,15 +70,14 @@ function cellOf({ cell = "" }) {
 function auditParts(state, chosen, { wall, standing, found, certificates }) {
   const counts = standing.counts;
   const proven = counts.equal - counts.unsure;
-  const isTable = state.table === "1";
   const rows = wall.rows.map((row) => Object.fromEntries([["endpoint", row.endpoint], ...kinds.map((kind) => [kind, row.cells.filter((cell) => cell === kind).length])]));
   const columns = [
     { name: "endpoint", of: (row) => shown(row.endpoint), short: true },
     ...kinds.map((kind) => ({ name: `minutes ${kind}`, of: (row) => row[kind], number: true })),
   ];
   return [
-    h("div", { class: "bar" }, h("h2", { class: "title" }, "Audit"), isTable ? exporting("audit", columns, () => rows) : null,
-      h("button", { type: "button", id: "as-table", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "" : "1" }) }, "Table")),
+    h("div", { class: "bar" }, h("h2", { class: "title" }, "Audit"), isTable(state) ? exporting("audit", columns, () => rows) : null,
+      tableButton(state)),
     h("p", null,
       h("span", { class: proven ? "pill ok" : "pill" }, `equal ${count(proven)} certificates`), " ",
       h("span", { class: "pill" }, `owed ${count(counts.expected)}, came ${count(counts.delivered)}`), " ",
@@ -87,7 +86,7 @@ function auditParts(state, chosen, { wall, standing, found, certificates }) {
       standing.uncertified ? h("span", { class: "pill" }, `waiting ${count(standing.uncertified)} ranges`) : null),
     standing.doubts.length ? h("ul", null, standing.doubts.map((doubt) => h("li", null, shown(doubt)))) : null,
     h("p", { class: "legend" }, kinds.map((kind) => h("span", { class: "key" }, h("span", { class: classOf(kind), "aria-hidden": "true" }, MARK[kind]), MEANING[kind]))),
-    isTable ? table(columns, rows, { caption: "The last hour", empty: "No endpoint is to be certified." }) : wallTable(state, wall),
+    isTable(state) ? table(columns, rows, { caption: "The last hour", empty: "No endpoint is to be certified." }) : wallTable(state, wall),
     ...(chosen ? cellParts(chosen, wall, found, certificates) : newest(found)),
     commands(["mesh audit report"]),
   ];

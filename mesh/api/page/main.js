@@ -10,6 +10,7 @@ import { map, noteSplit } from "./map.js";
 import { nodes, queues, roles } from "./lists.js";
 import { plan } from "./plan.js";
 import { panelOf } from "./panel.js";
+import { turnTable } from "./table.js";
 
 const MAKERS = { map, interest, trace, audit, findings, plan, queues, roles, nodes };
 const $ = (id) => document.getElementById(id);
@@ -19,6 +20,7 @@ const MONTH_HOURS = 29 * 24;
 
 let view = null; // the view on screen: { element, update?, close? }
 let openFindings = 0;
+const wishes = new Map(); // what is to be done once the mesh is known, and what is told of it
 
 const rail = new Map(VIEWS.map((name) => {
   const count = h("span", { class: "count", hidden: true });
@@ -28,6 +30,7 @@ const rail = new Map(VIEWS.map((name) => {
       event.preventDefault();
       $("views").classList.remove("open");
       setAttribute($("menu"), "aria-expanded", "false");
+      wishes.delete("find");
       go(name.toLowerCase());
       $("main").focus();
     },
@@ -80,12 +83,13 @@ function drawTime() {
   const begin = starts.length ? Math.min(...starts) : now();
   const steps = Math.min(DAY_MINUTES + MONTH_HOURS, Math.max(1, Math.ceil(stepsBack(now() - begin))));
   const slider = $("time");
-  setAttribute(slider, "max", steps);
   const at = store.at ? store.mesh.at_ms : null;
-  if (!sliding && (document.activeElement !== slider || at === null)) {
+  const isOnItsWay = (here().at ?? null) !== store.at || wishes.has("time"); // until then the slider stays where it was put
+  if (!sliding && !isOnItsWay) {
+    setAttribute(slider, "max", steps);
     slider.value = at !== null ? Math.max(0, steps - Math.round(stepsBack(now() - at))) : steps;
+    showTime(at);
   }
-  if (!sliding) showTime(at);
   setAttribute($("live"), "aria-pressed", String(at === null));
   setText($("zone"), timesAreLocal() ? "Local" : "UTC");
 }
@@ -109,8 +113,11 @@ function slide() {
   clearTimeout(sliding);
   sliding = setTimeout(() => {
     sliding = 0;
-    const at = back ? new Date(Math.floor((now() - back) / 1000) * 1000).toISOString().replace(".000", "") : "";
-    adjust({ at });
+    // By the clock of the server.
+    whenKnown("time", "The time is turned back as soon as the mesh is known.", () => {
+      const at = back ? new Date(Math.floor((now() - back) / 1000) * 1000).toISOString().replace(".000", "") : "";
+      adjust({ at });
+    });
   }, 200);
 }
 
@@ -119,6 +126,7 @@ function drawTrouble() {
   if (store.isLost) told.push("The feed of changes is lost: what is shown may be old. It is tried again by itself.");
   else if (standsStill()) told.push(`The server has not looked at the mesh for more than ${STILL_S} s: what is shown may be old.`);
   if (store.trouble) told.push(store.trouble);
+  for (const { text } of wishes.values()) told.push(text);
   for (const kafka of store.mesh?.kafka ?? []) {
     if (!kafka.answers) told.push(`Kafka cluster ${kafka.name} does not answer: its part of the mesh is not shown as it is now.`);
   }
@@ -217,9 +225,26 @@ function renewAll() {
   return draw();
 }
 
-function findText(text) {
+// Nobody has asked for nothing who is faster than the first answer.
+function whenKnown(name, text, deed) {
+  if (store.mesh) { deed(); return; }
+  wishes.set(name, { text, deed });
+  drawTrouble();
+}
+
+function grantWishes() {
+  const deeds = [...wishes.values()].map(({ deed }) => deed);
+  wishes.clear();
+  for (const deed of deeds) deed();
+}
+
+function find(text) {
   const wanted = text.trim();
-  if (!wanted || !store.mesh) return;
+  if (wanted) whenKnown("find", `“${shown(wanted)}” is looked for as soon as the mesh is known.`, () => findKnown(wanted));
+  else wishes.delete("find");
+}
+
+function findKnown(wanted) {
   const name = [...store.nodes.keys()].find((one) => one.toLowerCase() === wanted.toLowerCase());
   const link = linkCalled(wanted.toLowerCase());
   if (name) go("map", { node: name });
@@ -240,7 +265,7 @@ function keys(event) {
   if (event.target.closest("input:not([type=range]), textarea, select")) return;
   if (event.key === "t") {
     event.preventDefault();
-    $("as-table")?.click();
+    turnTable();
   } else if (event.key === "/") {
     event.preventDefault();
     $("find").focus();
@@ -249,9 +274,9 @@ function keys(event) {
   }
 }
 
-$("find-form").addEventListener("submit", (event) => { event.preventDefault(); findText($("find").value); });
+$("find-form").addEventListener("submit", (event) => { event.preventDefault(); find($("find").value); });
 $("time").addEventListener("input", slide);
-$("live").addEventListener("click", () => adjust({ at: "" }));
+$("live").addEventListener("click", () => { wishes.delete("time"); adjust({ at: "" }); });
 $("zone").addEventListener("click", () => {
   showLocalTimes(!timesAreLocal());
   renewAll();
@@ -269,11 +294,21 @@ async function readSplit() {
   } catch { /* said elsewhere: the view itself asks too */ }
 }
 
+// Of an Enter that comes before this script the browser makes an address.
+function takeEarly() {
+  const { find: text } = here();
+  if (!text) return;
+  adjust({ find: "" }, { replaces: true });
+  $("find").value = text;
+  find(text);
+}
+
 addEventListener("keydown", keys);
 onMove(draw);
 onChange((what) => {
   if (what.kind === "all") {
     setText($("mesh-name"), shown(store.mesh?.mesh ?? "Trellis"));
+    if (store.mesh) grantWishes();
     renewAll();
     if (store.mesh && !store.refusal) readSplit();
   }
@@ -287,4 +322,5 @@ onChange((what) => {
 });
 setInterval(() => { drawAge(); if (!store.at) drawTime(); }, 1000);
 drawRail();
+takeEarly();
 begin(here().at);

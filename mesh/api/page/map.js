@@ -5,7 +5,7 @@ import { adjust, here } from "./address.js";
 import { h, s, setAttribute, setText, shown } from "./dom.js";
 import { INSIDE_MAX, brief, linkLook, moment, nodeLook, rate, total } from "./format.js";
 import { now, store } from "./store.js";
-import { exporting, retable, table } from "./table.js";
+import { exporting, isTable, retable, table, tableButton } from "./table.js";
 
 const NODES_MAX = 60; // more are not drawn at once
 const RADIUS = 21;
@@ -23,12 +23,10 @@ const COLUMNS = [
 ];
 
 export function map(state) {
-  const isNarrow = matchMedia("(max-width: 700px)").matches;
-  const isTable = state.table === "1" || (isNarrow && state.table !== "0");
   const shownNodes = chosen(state);
   const links = [...store.links.values()].filter((link) => shownNodes.has(link.source) && shownNodes.has(link.target));
-  const bar = barOf(state, shownNodes.size, isTable, () => links);
-  if (isTable) {
+  const bar = barOf(state, shownNodes.size, () => links);
+  if (isTable(state)) {
     const drawn = table(...tableOf(links));
     return { element: h("div", null, bar, splitNote(), drawn), update: () => retable(drawn, ...tableOf(links)) };
   }
@@ -62,7 +60,7 @@ function chosen(state) {
 const inZone = (node, zone) =>
   [...store.links.values()].some((link) => link.zone === zone && (link.source === node || link.target === node));
 
-function barOf(state, shownCount, isTable, rows) {
+function barOf(state, shownCount, rows) {
   const filter = h("input", { type: "search", id: "map-filter", value: state.q ?? "", placeholder: "Node, Kafka cluster or zone" });
   const form = h("form", { class: "grow", onsubmit: (event) => { event.preventDefault(); adjust({ q: filter.value.trim(), kafka: "" }); } },
     h("label", { for: "map-filter" }, "Filter"), filter);
@@ -71,8 +69,8 @@ function barOf(state, shownCount, isTable, rows) {
     h("h2", { class: "title" }, `${shownCount === all ? all : `${shownCount} of ${all}`} node${all === 1 ? "" : "s"}${state.kafka ? ` around Kafka cluster ${state.kafka}` : ""}`),
     form,
     state.q || state.kafka ? h("button", { type: "button", onclick: () => adjust({ q: "", kafka: "" }) }, "Show all") : null,
-    isTable ? exporting("links", COLUMNS, rows) : null,
-    h("button", { type: "button", id: "as-table", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "0" : "1" }) }, "Table"));
+    isTable(state) ? exporting("links", COLUMNS, rows) : null,
+    tableButton(state));
 }
 
 const byKafka = (one, other) =>

@@ -6,10 +6,8 @@ import { count, moment, quoted, rate, total } from "./format.js";
 import { FINDINGS } from "./audit.js";
 import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
-import { commands, exporting, table } from "./table.js";
+import { commands, exporting, isTable, table, tableButton } from "./table.js";
 import { drawTree } from "./tree.js";
-
-const asTable = (state) => h("button", { type: "button", id: "as-table", "aria-pressed": String(state.table === "1"), onclick: () => adjust({ table: state.table === "1" ? "" : "1" }) }, "Table");
 
 const arrow = (link) => link.replace("->", " → ");
 
@@ -126,18 +124,17 @@ function explanation(state, { told, asked, links, past }) {
     { name: "because", of: (row) => shown(row.why) },
     { name: "wants it", of: (row) => row.wants, short: true },
   ];
-  const isTable = state.table === "1";
   return [
     h("div", { class: "bar" },
       h("h2", { class: "title" }, "Who gets ", h("code", null, shown(told.subject)), ` published at ${told.source}?`),
       exporting("carried", CARRIED, () => carried),
-      asTable(state)),
+      tableButton(state)),
     h("p", { class: "lead" }, endpoints.length
       ? `${plural(endpoints.length, "endpoint")} on ${plural(nodesWith.size, "node")}, ${plural(told.links.length, "link")} crossed, 1 copy each · as of now`
       : `Nobody gets it: ${plural(told.links.length, "link")} crossed · as of now`),
     stand.length ? h("p", null, h("span", { class: "pill warn" }, "not through at once"), ` Not every link on the way is up: ${stand.map((one) => `${arrow(one.link)} is ${one.word}`).join(", ")}.`) : null,
     told.unknown.length ? h("p", null, `Not known, for their Kafka cluster does not answer: ${told.unknown.join(", ")}`) : null,
-    isTable ? null : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The tree of links" }, drawTree(told.reached.map((one) => one.path), { notes, waits })),
+    isTable(state) ? null : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The tree of links" }, drawTree(told.reached.map((one) => one.path), { notes, waits })),
     ...told.queues.map((line) => h("p", null, shown(line))),
     h("h2", null, "Carried, because"),
     table(CARRIED, carried, { empty: "No link carries it." }),
@@ -192,14 +189,14 @@ function traced(state, { told: data, findings }) {
   ];
   const isFound = ingress.there || data.frames.length || data.deliveries.length || data.refused;
   return [
-    h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows), asTable(state)),
+    h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows), tableButton(state)),
     h("p", { class: "lead" }, !isFound ? "Nothing is left of such a message, if there ever was one."
       : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frame${data.frames.length === 1 ? "" : "s"} on its way${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,
     findings.length ? table(FINDINGS, findings, { caption: `${count(findings.length)} finding${findings.length === 1 ? " names" : "s name"} it, with the records` }) : null,
     twice.length ? h("p", null, h("span", { class: "pill bad" }, "twice"), ` delivered more than once to ${[...new Set(twice)].map(shown).join(", ")}`) : null,
     data.unknown.length ? h("p", null, `It came to ${data.unknown.join(", ")}, whose Kafka cluster does not answer: what became of it there is not known.`) : null,
-    ways.length && state.table !== "1" ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
+    ways.length && !isTable(state) ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
     table(HOPS, isFound ? rows : [], { caption: "Hop by hop, with the records that prove it", empty: "No record." }),
     data.not_looked_at.length ? h("p", { class: "soft" }, `There may be more in ${data.not_looked_at.map(shown).join(", ")} `,
       state.last ? null : h("button", { type: "button", onclick: () => adjust({ last: LOOKED_AT_MAX }) }, `Look at the newest ${count(LOOKED_AT_MAX)} of each; this takes longer`)) : null,

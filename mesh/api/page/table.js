@@ -1,6 +1,22 @@
 // Every view as a table, with its rows as text for a spreadsheet.
 
+import { adjust, here } from "./address.js";
 import { h, renew, shown } from "./dom.js";
+
+const DRAWINGS = ["map", "interest", "trace", "audit"];
+
+// On a phone the map is a table unless somebody wants it drawn.
+export const isTable = (state) =>
+  (state.table ? state.table === "1" : state.view === "map" && matchMedia("(max-width: 700px)").matches);
+
+// By the button or the key, which may come before the button: the wish stands in the address.
+export function turnTable() {
+  const state = here();
+  if (DRAWINGS.includes(state.view)) adjust({ table: isTable(state) ? "0" : "1" });
+}
+
+export const tableButton = (state) =>
+  h("button", { type: "button", id: "as-table", "aria-pressed": String(isTable(state)), onclick: turnTable }, "Table");
 
 // A column is { name, of: row => text or element, text: row => plain, number, short }.
 export function table(columns, rows, { caption = "", empty = "Nothing." } = {}) {
