@@ -15,7 +15,7 @@ from mesh.config.queues import queue_of
 from mesh.config.scalars import duration_s
 from mesh.config.selectors import selectors_of
 from mesh.config.shapes import check_shape, shown
-from mesh.config.topology_models import LimitSpec, MeshFile, MeshSpec, NodeSpec, ZoneSpec
+from mesh.config.topology_models import LimitSpec, MeshFile, MeshSpec, NodeSpec, RolesSpec, ZoneSpec
 from mesh.config.topology_rules import spec_problems
 from mesh.errors import ConfigError, Problem
 from mesh.model.joins import ANYTHING, Join
@@ -27,6 +27,7 @@ from mesh.model.topology import (
     KafkaCluster,
     LinkLimit,
     Node,
+    RolePings,
     Topology,
     WhenFull,
     Zone,
@@ -137,8 +138,16 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         selectors=selectors_of(spec.selectors),
         covering=spec.covering,
         allows_drills=spec.drills == "allowed",
+        role_pings=_role_pings(spec.roles),
         queues={key: queue_of(key, queue) for key, queue in spec.queues.items()},
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
+    )
+
+
+def _role_pings(roles: RolesSpec) -> RolePings:
+    every_s = duration_s(roles.ping_every)
+    return RolePings(
+        every_s=RolePings().every_s if every_s is None else every_s, missed_max=roles.pings_missed
     )
 
 

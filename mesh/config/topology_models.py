@@ -15,7 +15,13 @@ from mesh.config.selectors import SelectorSpec
 from mesh.config.shapes import OneLine, StrictModel
 from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
 from mesh.model.names import NAME_PATTERN
-from mesh.model.topology import ANY, KEEP_DEFAULT_S, MESSAGE_BYTES_DEFAULT, QUARANTINE_AFTER_DEFAULT
+from mesh.model.topology import (
+    ANY,
+    KEEP_DEFAULT_S,
+    MESSAGE_BYTES_DEFAULT,
+    QUARANTINE_AFTER_DEFAULT,
+    RolePings,
+)
 
 MESSAGE_BYTES_MAX = 100_000_000
 LANES_MAX = 64
@@ -102,6 +108,23 @@ class AuditSpec(StrictModel):
     )
 
 
+class RolesSpec(StrictModel):
+    """When a link counts as down for roles on trees: after pingEvery times pingsMissed."""
+
+    ping_every: str = Field(
+        default=f"{RolePings().every_s:g}s",
+        alias="pingEvery",
+        description="How often each end tries the link, as in 500ms.",
+    )
+    pings_missed: int = Field(
+        default=RolePings().missed_max,
+        alias="pingsMissed",
+        ge=1,
+        le=1_000,
+        description="For how many of these times it may be silent.",
+    )
+
+
 class MeshSpec(StrictModel):
     """One mesh."""
 
@@ -145,6 +168,7 @@ class MeshSpec(StrictModel):
         json_schema_extra=_NAMED,
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
+    roles: RolesSpec = Field(default_factory=RolesSpec)
     drills: Literal["allowed", "refused"] = Field(
         "refused", description="Whether `mesh drill` may plant faults for the auditor to find."
     )

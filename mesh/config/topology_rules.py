@@ -22,13 +22,19 @@ from mesh.config.selectors import selector_problems
 from mesh.errors import Problem
 from mesh.model.names import fold, name_fault, prefix_fault
 from mesh.model.subject import filter_fault
-from mesh.model.topology import ANY, WhenFull, ZoneKind
+from mesh.model.topology import ANY, RolePings, WhenFull, ZoneKind
 
 _BY_NODES_ONLY = ZoneKind.CLUSTER
 _BY_LINKS_ONLY = ZoneKind.EXTERNAL
 _NO_CLUSTERS = frozenset(ZoneKind) - {ZoneKind.CLUSTER}
 _ENDS = ("from", "to")
 _JOIN_KEYS = (*_ENDS, "filter", "hops")
+
+PING_S_MIN, PING_S_MAX = 0.1, 60.0
+"""A worker looks ten times a second whether anything is due."""
+
+SILENT_S_MIN, SILENT_S_MAX = 2.0, 600.0
+"""A worker may stand still for a second and blame nobody; what waits is not kept for longer."""
 
 Entries = Mapping[str, object]
 
@@ -153,9 +159,29 @@ class _Checker:
             self._note(
                 "WRONG_VALUE", f"{keep[:60]!r} is no duration; write {DURATION_RULE}", ("keep",)
             )
+        self._pings(_mapping(self.spec.get("roles")))
         kafka = _mapping(self.spec.get("audit")).get("kafka")
         if isinstance(kafka, str):
             self._known(kafka, self.kafka, "Kafka cluster", ("audit", "kafka"))
+
+    def _pings(self, roles: Entries) -> None:
+        text = roles.get("pingEvery", f"{RolePings().every_s:g}s")
+        missed = roles.get("pingsMissed", RolePings().missed_max)
+        if not isinstance(text, str) or type(missed) is not int or missed < 1:
+            return
+        every_s = duration_s(text)
+        if every_s is None or not PING_S_MIN <= every_s <= PING_S_MAX:
+            message = (
+                f"{text[:60]!r} is no duration from {PING_S_MIN * 1000:g}ms to {PING_S_MAX:g}s; "
+                f"write {DURATION_RULE}"
+            )
+            self._note("WRONG_VALUE", message, ("roles", "pingEvery"))
+        elif not SILENT_S_MIN <= every_s * missed <= SILENT_S_MAX:
+            message = (
+                f"a link that is silent for {missed} times {text} is down; let that be from "
+                f"{SILENT_S_MIN:g}s to {SILENT_S_MAX:g}s, by pingEvery or pingsMissed"
+            )
+            self._note("WRONG_VALUE", message, ("roles",))
 
     def _known(self, name: str, known: Entries, noun: str, path: KeyPath) -> bool:
         if name in known:

@@ -18,6 +18,7 @@ from mesh.model.topology import (
     KafkaCluster,
     LinkLimit,
     Node,
+    RolePings,
     Topology,
     Zone,
     ZoneKind,
@@ -61,6 +62,9 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
         spec["drills"] = "allowed"
     if topology.queues:
         spec["queues"] = {name: _queue(queue) for name, queue in topology.queues.items()}
+    if topology.role_pings != RolePings():
+        pings = topology.role_pings
+        spec["roles"] = {"pingEvery": _duration(pings.every_s), "pingsMissed": pings.missed_max}
     if topology.audit_kafka:
         wanted = {"canary": topology.audit_canary, "copies": topology.audit_copies}
         more = {name: True for name, is_wanted in wanted.items() if is_wanted}

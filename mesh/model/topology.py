@@ -233,6 +233,19 @@ class LinkLimit:
         return self.outbox_bytes is not None or self.outbox_age_s is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolePings:
+    """When a link counts as down for roles on trees. Spec: tree_layer 12, K32.
+
+    Attributes:
+        every_s: How often each end tries it, in seconds.
+        missed_max: One that was silent for so many of these times is down.
+    """
+
+    every_s: float = 1.0
+    missed_max: int = 10
+
+
 ANY = "*"
 """Stands for every node, or every endpoint."""
 
@@ -289,6 +302,7 @@ class Topology:
         covering: Whether a node offers no filter that another one it offers covers.
         queues: What is declared of queues, by name; others are what their subscriptions say.
         allows_drills: Whether faults may be planted for the auditor to find.
+        role_pings: When a link counts as down for roles on trees.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
             directions are one link, known by the first of their names.
         joins: By source and target.
@@ -314,6 +328,7 @@ class Topology:
     covering: bool = False
     queues: Mapping[str, Queue] = field(default_factory=dict)
     allows_drills: bool = False
+    role_pings: RolePings = field(default_factory=RolePings)
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
     conditions: Mapping[tuple[str, str], Sequence[str]] = field(

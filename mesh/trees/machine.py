@@ -156,6 +156,11 @@ class TreeNode:
         settings = self._node.settings
         self._node.settings = replace(settings, hops_max=max(settings.hops_max, nodes))
 
+    def try_links(self, every_ms: int, missed_max: int) -> None:
+        """Send PING so often, and take a link for down that was silent for so many of them."""
+        settings = self._node.settings
+        self._node.settings = replace(settings, ping_ms=every_ms, pings_missed_max=missed_max)
+
     @property
     def wakes_ms(self) -> int | None:
         """Return by when the next `Ticked` is due, None while nothing is awaited."""

@@ -192,7 +192,7 @@ class TreeService:
         self.topology = relinked.topology
         now_ms = self._awake(now_ms)
         if self._now is not None:
-            self._now.apps.node.reach(len(relinked.topology.nodes))
+            self._fit(self._now.apps.node)
             self._now.apps.splits.follow(relinked.topology.nodes)
             self._now.feeds.topology = self._now.writer.topology = relinked.topology
             self._close_links(self._now, relinked.gone, now_ms)
@@ -215,7 +215,7 @@ class TreeService:
         realm = self.topology.nodes[self.node].realm or ""
         settings = replace(self.settings, collected_bytes_max=self.topology.max_message_bytes)
         tree_node = TreeNode(self.node, uuid, epoch, number, realm, settings)
-        tree_node.reach(len(self.topology.nodes))
+        self._fit(tree_node)
         self._now = _Incarnation(
             (uuid, epoch),
             Applications(tree_node, uuid, epoch),
@@ -225,6 +225,12 @@ class TreeService:
             looked_ms=now_ms,
         )
         self._now.apps.splits.follow(self.topology.nodes)
+
+    def _fit(self, tree_node: TreeNode) -> None:
+        """Give the tree node what the topology says of it."""
+        tree_node.reach(len(self.topology.nodes))
+        pings = self.topology.role_pings
+        tree_node.try_links(round(pings.every_s * 1000), pings.missed_max)
 
     # -- one turn -------------------------------------------------------------------------
 

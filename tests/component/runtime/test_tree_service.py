@@ -348,6 +348,27 @@ def test_a_cut_and_a_heal_are_told_and_the_far_side_is_found(mesh: Mesh, applica
     assert payloads(finished(sender.send("desk-7", "pricing", b"3"), host)) == ["c: 3"]
 
 
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_operators_say_when_a_silent_neighbour_counts_as_down(is_changed: bool) -> None:
+    """Long before its heartbeats are missed, and from a change on. Spec: tree_layer 12, K32."""
+    soon = topology_from_mapping({**CHAIN, "roles": {"pingEvery": "200ms"}})
+    mesh = Mesh(topology_from_mapping(CHAIN) if is_changed else soon, trees=Settings())
+    sender = mesh.client("a").roles("app").open()
+    told: list[object] = []
+    sender.listener = told.append
+    live(mesh, 2, sender)
+    if is_changed:
+        service = mesh.world.workers["a"].tree_service
+        assert service is not None
+        service.relink(Relinked(soon, (), ()), mesh.now_ms())
+    mesh.world.pause("b")
+    live(mesh, 1.5, sender)
+    assert told == []
+    live(mesh, 2, sender)
+    assert told == [PartitionSuspected("b")]
+    mesh.close()
+
+
 def test_what_is_said_wrongly_changes_nothing_and_stops_nothing(
     mesh: Mesh, application: Open
 ) -> None:
