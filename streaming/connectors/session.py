@@ -95,6 +95,9 @@ def start_session(
         # A batch needs some 120 pieces of generated code. Of more than fit here, each batch would
         # compile half anew, and the default is 100.
         "spark.sql.codegen.cache.maxEntries": "1000",
+        # Ids are hexadecimal. The tables of all languages' cases take 2.5 seconds of the processor
+        # to make, in each process.
+        "spark.sql.icu.caseMappings.enabled": "false",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.stopTimeout": "20s",
