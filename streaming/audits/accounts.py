@@ -179,7 +179,7 @@ class Accounts:
         if not is_place(self.prefix, topic):
             return None
         place = place_of(self.prefix, topic)
-        return place if place.role == OUTBOX and place.letter == DIRECT else None
+        return place if place.kind == OUTBOX and place.letter == DIRECT else None
 
     def _finding(self, place: TopicPartition, sent: Mark, reported: Mark) -> Finding:
         outbox = place_of(self.prefix, place.topic)

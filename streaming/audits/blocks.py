@@ -284,7 +284,7 @@ class Blocks:
                 key = StrangerKey(row.place.topic, row.source)
                 self.parked.setdefault(key, Stranger(now_s)).rows.append(row)
                 continue
-            if place_of(self.prefix, place.topic).role != INGRESS:
+            if place_of(self.prefix, place.topic).kind != INGRESS:
                 self.mislabelled.append(_never_published(self.prefix, place, row))
                 continue
             if row.message_class != CLASSES.get(place_of(self.prefix, place.topic).letter):
@@ -402,7 +402,7 @@ class Blocks:
         for known in (self.open, self.dropped, self.skipped, self.times, self.timed):
             known.pop(place, None)
         self.late = {key: one for key, one in self.late.items() if key.place != place}
-        if unread and place_of(self.prefix, place.topic).role == INGRESS:
+        if unread and place_of(self.prefix, place.topic).kind == INGRESS:
             self.skip(place, unread - 1)
         for _, _, block in self.walk():
             for node, ticket in list(block.tickets.items()):
@@ -433,7 +433,7 @@ class Blocks:
             if source.first < 0 or not is_place(self.prefix, source.topic):
                 continue
             topic = place_of(self.prefix, source.topic)
-            if topic.role == INGRESS and topic.letter == GUARANTEED:
+            if topic.kind == INGRESS and topic.letter == GUARANTEED:
                 place = TopicPartition(source.topic, source.partition)
                 self.times.setdefault(place, Times()).note(source.first, at_ms)
                 self.timed[place] = None

@@ -110,7 +110,7 @@ class Links:
         if not is_place(self.prefix, topic):
             return None
         place = place_of(self.prefix, topic)
-        return place if place.role == OUTBOX else None
+        return place if place.kind == OUTBOX else None
 
     def take_rates(self, over_s: float) -> Mapping[str, float]:
         """Return messages per second since the last measurement, of all links.

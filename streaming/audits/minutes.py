@@ -138,7 +138,7 @@ class Minutes:
 
     def _is_beat(self, row: SmallRow) -> bool:
         """Say whether a record is a heartbeat; clients may write one of that key, at any time."""
-        return row.key == "heartbeat" and place_of(self.prefix, row.place.topic).role == "control"
+        return row.key == "heartbeat" and place_of(self.prefix, row.place.topic).kind == "control"
 
     def _set_clock(self, kafka: str, at_ms: int) -> None:
         """Follow the clock of a Kafka cluster; where it was set back, begin anew."""

@@ -80,7 +80,7 @@ class Routed:
                     self._note(source, row.at_ms)
 
     def _is_ingress(self, topic: str) -> bool:
-        return is_place(self.prefix, topic) and place_of(self.prefix, topic).role == INGRESS
+        return is_place(self.prefix, topic) and place_of(self.prefix, topic).kind == INGRESS
 
     def _note(self, source: SourceRange, at_ms: int) -> None:
         first, last = source.first // BLOCK_OFFSETS, (source.next - 1) // BLOCK_OFFSETS

@@ -41,7 +41,7 @@ from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
-from streaming.tables.aggregates import DATA_ROLES, batch_rows
+from streaming.tables.aggregates import DATA_KINDS, batch_rows
 from streaming.tables.columns import parsed
 from streaming.tables.rows import Batch, TopicPartition, read_batch
 from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, OUTBOX, is_of_data, place_of
@@ -168,26 +168,26 @@ class Auditor:
             ends: Up to where it reads the partitions of its Kafka cluster; None: nobody knows.
         """
         topology = self.topology
-        roles = DATA_ROLES if ends is None else self._roles(ends)
+        kinds = DATA_KINDS if ends is None else self._kinds(ends)
         tasks = self.tasks if ends is None or self._news(ends) > ALONE_MAX else 1
         with kept(
             parsed(records.coalesce(tasks), topology.prefix, topology.max_message_bytes)
         ) as opened:
-            rows = batch_rows(opened, self.wanted, self.asked, roles, is_alone=tasks == 1)
+            rows = batch_rows(opened, self.wanted, self.asked, kinds, is_alone=tasks == 1)
             return self.only(read_batch(row[0] for row in rows.collect()))
 
     def _news(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return how many offsets a batch reads that ends there."""
         return sum(max(0, end - self.state.read.get(place, 0)) for place, end in ends.items())
 
-    def _roles(self, ends: Mapping[TopicPartition, int]) -> Collection[str]:
+    def _kinds(self, ends: Mapping[TopicPartition, int]) -> Collection[str]:
         """Return what topics with messages a batch has read on, that ends there.
 
         Most batches of a mesh at rest hold what nodes say of themselves, and nothing else.
         """
         prefix, read = self.topology.prefix, self.state.read
         news = [place.topic for place, end in ends.items() if end != read.get(place, 0)]
-        return {place_of(prefix, one).role for one in news if is_of_data(prefix, one)}
+        return {place_of(prefix, one).kind for one in news if is_of_data(prefix, one)}
 
     def absorb(self, rows: Batch, kafka: str, batch: int) -> None:
         """Take the small rows of a micro-batch, and judge."""
@@ -264,9 +264,9 @@ class Auditor:
     def _leave_out(self, place: TopicPartition, last: int) -> None:
         """Judge nothing that rests on records up to an offset that nobody has read."""
         topic = place_of(self.topology.prefix, place.topic)
-        if topic.role == LEDGER:
+        if topic.kind == LEDGER:
             self.state.accounts.forget(topic.node)
-        elif topic.role == INGRESS and topic.letter == GUARANTEED:
+        elif topic.kind == INGRESS and topic.letter == GUARANTEED:
             self.state.certifier.blocks.skip(place, last)
 
     def _know_subscriptions(self) -> None:
@@ -445,8 +445,8 @@ class Auditor:
         is_due = asked_s is None or not 0 <= self.clock() - asked_s < BROKERS_EVERY_S
         if is_due:
             self.asked_s[kafka] = self.clock()
-        roles = {place: place_of(prefix, place.topic) for place in sorted(state.read)}
-        here = [place for place in roles if self.sources.home_of(place.topic) == kafka]
+        apart = {place: place_of(prefix, place.topic) for place in sorted(state.read)}
+        here = [place for place in apart if self.sources.home_of(place.topic) == kafka]
         topics = {
             place.topic: None
             for place in here
@@ -456,7 +456,7 @@ class Auditor:
         }
         anew: dict[str, str] = {}
         for topic, id_ in self.sources.ids_of(kafka, topics).items():
-            if place_of(prefix, topic).role in (INGRESS, OUTBOX):
+            if place_of(prefix, topic).kind in (INGRESS, OUTBOX):
                 state.names.tell(topic, id_)
             if state.ids.setdefault(topic, id_) != id_:
                 anew[topic] = state.ids[topic] = id_
@@ -468,19 +468,19 @@ class Auditor:
             place
             for place in here
             if (is_due or place not in before)
-            and (roles[place].letter == GUARANTEED or roles[place].role in (OUTBOX, LEDGER))
+            and (apart[place].letter == GUARANTEED or apart[place].kind in (OUTBOX, LEDGER))
         ]
         for place, beginning in self.sources.beginnings(places).items() if places else ():
             first = before.get(place, 0)
             if beginning <= first:
                 continue
-            if roles[place].role == OUTBOX:
+            if apart[place].kind == OUTBOX:
                 state.minutes.lose(kafka)
-            if roles[place].role == LEDGER:
-                state.accounts.forget(roles[place].node)
-            elif roles[place].letter == GUARANTEED:
+            if apart[place].kind == LEDGER:
+                state.accounts.forget(apart[place].node)
+            elif apart[place].letter == GUARANTEED:
                 state.register.add(_unread(prefix, place, first, beginning - 1))
-                if roles[place].role == INGRESS:
+                if apart[place].kind == INGRESS:
                     state.certifier.blocks.skip(place, beginning - 1)
 
     def _publish(self, *, is_last: bool) -> None:
@@ -544,7 +544,7 @@ class Auditor:
 
     def _reader_of(self, topic: str) -> str:
         place = place_of(self.topology.prefix, topic)
-        return place.other if place.role == OUTBOX else ""
+        return place.other if place.kind == OUTBOX else ""
 
 
 def wall_ms() -> int:

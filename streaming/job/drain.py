@@ -126,4 +126,4 @@ class Drain:
 
 
 def _counts(sources: Sources, kafka: str, topic: str) -> bool:
-    return place_of(sources.prefix, topic).role != CONFIG and sources.is_at_home(kafka, topic)
+    return place_of(sources.prefix, topic).kind != CONFIG and sources.is_at_home(kafka, topic)

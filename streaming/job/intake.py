@@ -40,7 +40,7 @@ def take_configs(state: State, rows: Sequence[SmallRow], now_s: float) -> None:
         now_s: The auditor's clock, in seconds.
     """
     for row in rows:
-        if place_of(state.eras.prefix, row.place.topic).role == CONFIG:
+        if place_of(state.eras.prefix, row.place.topic).kind == CONFIG:
             _take_small(state, state.eras.prefix, row, now_s)
 
 
@@ -54,7 +54,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     """
     prefix = state.eras.prefix
     for row in batch.small:
-        if place_of(prefix, row.place.topic).role != CONFIG:
+        if place_of(prefix, row.place.topic).kind != CONFIG:
             _take_small(state, prefix, row, now_s)
     for row in batch.ledgers:
         _take_ledger(state, place_of(prefix, row.place.topic).node, row)
@@ -81,7 +81,7 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
     """Take one record of the control plane; one that nobody can read is the nodes' to refuse."""
     place = place_of(prefix, row.place.topic)
     try:
-        match place.role, row.key, row.value:
+        match place.kind, row.key, row.value:
             case "config", _, value:
                 _take_config(state, row, value, now_s)
             case "clients", _, _:
@@ -245,12 +245,12 @@ def _foreign_finding(prefix: str, row: SmallRow, topic: str) -> Finding:
 
 
 def _stray_finding(place: TopicPlace, row: StrayRow) -> Finding:
-    what = "delivery" if place.role == ENDPOINT else "frame"
+    what = "delivery" if place.kind == ENDPOINT else "frame"
     return Finding(
         kind=FindingKind.UNEXPECTED,
         text=f"{row.place} has a record that is no {what} of this mesh's version",
         ids=(f"{row.place}@{row.first}",),
-        link=place.link if place.role == OUTBOX else "",
+        link=place.link if place.kind == OUTBOX else "",
         endpoint=place.endpoint,
         source=str(row.place),
         first=row.first,

@@ -151,8 +151,8 @@ class Past:
         """Say whether a topic tells what messages are judged by."""
         return not is_of_data(self.auditor.topology.prefix, topic)
 
-    def _role(self, place: TopicPartition) -> str:
-        return place_of(self.auditor.topology.prefix, place.topic).role
+    def _kind(self, place: TopicPartition) -> str:
+        return place_of(self.auditor.topology.prefix, place.topic).kind
 
     def _places(
         self, kafka: str, is_wanted: Callable[[str], bool] = lambda _: True
@@ -169,12 +169,12 @@ class Past:
         ends: dict[TopicPartition, int] = {}
         ledgers: dict[TopicPartition, int] = {}
         for kafka, brokers in auditor.sources.brokers.items():
-            roles = {place: self._role(place) for place in self._places(kafka)}
-            ingress = [place for place, role in roles.items() if role == INGRESS]
+            kinds = {place: self._kind(place) for place in self._places(kafka)}
+            ingress = [place for place, kind in kinds.items() if kind == INGRESS]
             for topic, id_ in auditor.sources.ids_of(kafka, {p.topic for p in ingress}).items():
                 names.tell(topic, id_)
             ends.update(brokers.stable_ends(ingress))
-            ledgers.update(brokers.beginnings(p for p, role in roles.items() if role == LEDGER))
+            ledgers.update(brokers.beginnings(p for p, kind in kinds.items() if kind == LEDGER))
         now_ms = int(time.time() * 1000)
         self.not_judged = [*routed.leave_out(names, ends), *routed.untold(ledgers, now_ms)]
         blocks = {
@@ -193,12 +193,12 @@ class Past:
         earliest_ms = auditor.rereader.earliest_ms(ranges)
         began_ms = max(0, self.routed.began_ms() - SKEW_MS)
         for kafka, brokers in auditor.sources.brokers.items():
-            roles = {p: self._role(p) for p in self._places(kafka) if not self._is_said(p.topic)}
-            ingress = brokers.ends(place for place, role in roles.items() if role == INGRESS)
+            kinds = {p: self._kind(p) for p in self._places(kafka) if not self._is_said(p.topic)}
+            ingress = brokers.ends(place for place, kind in kinds.items() if kind == INGRESS)
             begins = {
-                **brokers.since([p for p, role in roles.items() if role == ENDPOINT], earliest_ms),
+                **brokers.since([p for p, kind in kinds.items() if kind == ENDPOINT], earliest_ms),
                 **brokers.since(
-                    [p for p, role in roles.items() if role not in (ENDPOINT, INGRESS)], began_ms
+                    [p for p, kind in kinds.items() if kind not in (ENDPOINT, INGRESS)], began_ms
                 ),
                 **{p: ranges[p][0] if p in ranges else end for p, end in ingress.items()},
             }
@@ -222,7 +222,7 @@ class Past:
 
     def _until(self, place: TopicPartition, end: int) -> int:
         """Return up to where a partition that ends there is read: of ingress the range alone."""
-        return min(end, self.ends.get(place, 0)) if self._role(place) == INGRESS else end
+        return min(end, self.ends.get(place, 0)) if self._kind(place) == INGRESS else end
 
     def _parts(self, ranges: Ranges) -> Iterator[Ranges]:
         """Divide what is to be read into batches; what tells how to judge comes first."""

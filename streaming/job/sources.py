@@ -113,7 +113,7 @@ class Sources:
         A topic of the same name elsewhere is another topic; that of a node that no topology knows
         yet may turn out to be at home.
         """
-        return place_of(self.prefix, topic).role == CONFIG or self.home_of(topic) in ("", kafka)
+        return place_of(self.prefix, topic).kind == CONFIG or self.home_of(topic) in ("", kafka)
 
     def answers(self, kafka: str) -> bool:
         """Say whether it makes sense to ask a Kafka cluster."""
@@ -145,7 +145,7 @@ class Sources:
 
         def is_written(topic: str) -> bool:
             place = place_of(self.prefix, topic)
-            return place.node == node and place.role in _WRITTEN
+            return place.node == node and place.kind in _WRITTEN
 
         try:
             ends = self.brokers[kafka].ends(self.places(kafka, is_written))

@@ -25,7 +25,7 @@ REPAIR = 1
 """Bit of a header's flags. Spec: K20."""
 
 
-DATA_ROLES = (INGRESS, ENDPOINT, OUTBOX)
+DATA_KINDS = (INGRESS, ENDPOINT, OUTBOX)
 """Topics with messages."""
 
 WANTED = "array<struct<topic: string, pattern: string>>"
@@ -44,7 +44,7 @@ def batch_rows(
     records: DataFrame,
     wanted: Mapping[str, str],
     asked: Mapping[str, str],
-    roles: Collection[str] = DATA_ROLES,
+    kinds: Collection[str] = DATA_KINDS,
     *,
     is_alone: bool = False,
 ) -> DataFrame:
@@ -54,22 +54,22 @@ def batch_rows(
         records: The batch.
         wanted: Endpoint topic -> regular expression of the subjects that were ever asked for.
         asked: Outbox topic without its class -> the same of what is asked for behind its link.
-        roles: Of topics with messages that the batch has records of: a table costs as much
+        kinds: Of topics with messages that the batch has records of: a table costs as much
             without a record as with a hundred.
         is_alone: Whether one task holds all of them: then nothing is shared out, and one task
             does it all.
     """
     tables: list[DataFrame] = [small_rows(records), ledger_rows(records), minute_rows(records)]
-    if INGRESS in roles:
+    if INGRESS in kinds:
         tables.append(ingress_rows(records))
-    if ENDPOINT in roles:
+    if ENDPOINT in kinds:
         tables += [unwanted_rows(records, wanted), delivery_rows(records)]
-    if OUTBOX in roles:
+    if OUTBOX in kinds:
         tables += [
             frame_rows(records, is_alone=is_alone),
             *((needless_rows(records, asked),) if asked else ()),
         ]
-    if ENDPOINT in roles or OUTBOX in roles:
+    if ENDPOINT in kinds or OUTBOX in kinds:
         tables.append(stray_rows(records))
     rows = reduce(DataFrame.union, tables)
     return rows.coalesce(1) if is_alone else rows
@@ -88,7 +88,7 @@ def _block(offset: Column) -> Column:
 
 def ingress_rows(records: DataFrame) -> DataFrame:
     """Digest of the published messages per (partition, block, subject). Spec: K29, K31."""
-    published = records.where(F.col("role") == INGRESS)
+    published = records.where(F.col("topic_kind") == INGRESS)
     offset = F.col("offset")
     grouped = published.groupBy("topic", "partition", _block(offset), "subject")
     return _rows(
@@ -99,7 +99,7 @@ def ingress_rows(records: DataFrame) -> DataFrame:
 
 def _delivered(records: DataFrame) -> DataFrame:
     told = F.col("delivery")
-    return records.where((F.col("role") == ENDPOINT) & told.isNotNull()).select(
+    return records.where((F.col("topic_kind") == ENDPOINT) & told.isNotNull()).select(
         "topic",
         "partition",
         "offset",
@@ -120,7 +120,7 @@ def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
     Guaranteed ones are certified. Whoever has subscribed since then asks for them after all.
     """
     told = F.col("delivery")
-    is_direct = (F.col("role") == ENDPOINT) & (told["class"] == "direct")
+    is_direct = (F.col("topic_kind") == ENDPOINT) & (told["class"] == "direct")
     patterns = _patterns(records, wanted)
     found = records.where(is_direct).join(F.broadcast(patterns), on="topic", how="left")
     # Java's matching goes as deep as a subject has levels: what is too long for one is left out.
@@ -216,8 +216,10 @@ def delivery_rows(records: DataFrame) -> DataFrame:
 
 def stray_rows(records: DataFrame) -> DataFrame:
     """Records of endpoint and outbox topics that do not say what they are, counted."""
-    is_delivery = (F.col("role") == ENDPOINT) & F.col("delivery").isNull()
-    is_frame = (F.col("role") == OUTBOX) & (F.col("letter") != CONTROL) & F.col("header").isNull()
+    is_delivery = (F.col("topic_kind") == ENDPOINT) & F.col("delivery").isNull()
+    is_frame = (
+        (F.col("topic_kind") == OUTBOX) & (F.col("letter") != CONTROL) & F.col("header").isNull()
+    )
     strays = records.where(is_delivery | is_frame).groupBy("topic", "partition")
     return _rows(
         strays.agg(
@@ -317,13 +319,13 @@ def _frame_groups(frames: DataFrame) -> DataFrame:
 def small_rows(records: DataFrame) -> DataFrame:
     """Newest value per key of control, `.c` and progress; every record of the others."""
     key = F.col("key").cast("string")
-    is_config = (F.col("role") == CONFIG) & key.isin("topology", "change")
-    is_kept = (F.col("role") == "clients") | is_config
+    is_config = (F.col("topic_kind") == CONFIG) & key.isin("topology", "change")
+    is_kept = (F.col("topic_kind") == "clients") | is_config
     is_wanted = (
         is_kept
-        | ((F.col("role") == "control") & key.rlike("^(identity$|heartbeat$|stop )"))
-        | ((F.col("role") == OUTBOX) & key.rlike("^(link$|repair )"))
-        | ((F.col("role") == "progress") & key.rlike("^(source|sent|accepted|held) "))
+        | ((F.col("topic_kind") == "control") & key.rlike("^(identity$|heartbeat$|stop )"))
+        | ((F.col("topic_kind") == OUTBOX) & key.rlike("^(link$|repair )"))
+        | ((F.col("topic_kind") == "progress") & key.rlike("^(source|sent|accepted|held) "))
     )
     version = F.when(is_kept, F.col("offset")).otherwise(-1)
     grouped = records.where(is_wanted).groupBy("topic", "partition", key.alias("key"), version)
@@ -337,7 +339,7 @@ def small_rows(records: DataFrame) -> DataFrame:
 
 def ledger_rows(records: DataFrame) -> DataFrame:
     """Every ledger record: one per committed batch of a lane. Spec: kafka.md 1."""
-    ledgers = records.where(F.col("role") == "ledger")
+    ledgers = records.where(F.col("topic_kind") == "ledger")
     columns = ("topic", "partition", "offset", "at_ms")
     return _rows(ledgers.select(*columns, F.base64("value").alias("value")), "ledger")
 
@@ -345,7 +347,7 @@ def ledger_rows(records: DataFrame) -> DataFrame:
 def minute_rows(records: DataFrame) -> DataFrame:
     """Messages and bytes of each outbox, and changes of interest, by the broker's minute."""
     header, words = F.col("header"), F.split(F.col("key").cast("string"), " ")
-    is_advert = (F.col("role") == "control") & F.col("key").cast("string").rlike(ADVERT)
+    is_advert = (F.col("topic_kind") == "control") & F.col("key").cast("string").rlike(ADVERT)
     is_repair = header["flags"].bitwiseAND(F.lit(REPAIR)) != 0
     messages = F.coalesce(header["origin"]["count"], F.lit(1))
     grouped = records.where(is_advert | header.isNotNull()).groupBy(

@@ -12,7 +12,7 @@ from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import MOVED_BYTES, MOVED_EXT
 from schemas import VERSION, text
 from streaming.tables.rows import SUBJECT_BYTES_MAX
-from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_ROLES
+from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_KINDS
 
 #: What `from_avro` makes of bytes that are not what the schema says: null, and no failed query.
 _LENIENT = {"mode": "PERMISSIVE"}
@@ -47,37 +47,37 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         message_bytes_max: Larger messages are refused at ingress. Spec: K6.
 
     Returns:
-        `topic, partition, offset, at_ms, role, letter, subject, delivery, header, content, size,
-        key, value`; `key` and `value` are null where their bytes may be many, `content` stands
-        for what clients wrote, and `size` is that of key and value in bytes.
+        `topic, partition, offset, at_ms, topic_kind, letter, subject, delivery, header, content,
+        size, key, value`; `key` and `value` are null where their bytes may be many, `content`
+        stands for what clients wrote, and `size` is that of key and value in bytes.
     """
     # Native string operations in a projection of their own: computed once per record.
     start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
-    role = F.substring_index(start, ".", -1)
+    kind = F.substring_index(start, ".", -1)
     last_header = F.try_element_at(F.col("headers"), F.lit(-1))["key"]
-    is_announcement = (role == ENDPOINT) & (F.size("headers") == 1) & (last_header == GAP_HEADER)
+    is_announcement = (kind == ENDPOINT) & (F.size("headers") == 1) & (last_header == GAP_HEADER)
     placed = raw.withColumns(
         {
-            "role": F.when(is_announcement, ANNOUNCEMENT).otherwise(role),
+            "topic_kind": F.when(is_announcement, ANNOUNCEMENT).otherwise(kind),
             "letter": F.substring_index(F.col("topic"), ".", -1),
         }
     )
-    is_outbox = F.col("role") == OUTBOX
+    is_outbox = F.col("topic_kind") == OUTBOX
     is_frame = is_outbox & (F.col("letter") != CONTROL)
-    is_small = F.col("role").isin(*SMALL_ROLES) | (is_outbox & (F.col("letter") == CONTROL))
+    is_small = F.col("topic_kind").isin(*SMALL_KINDS) | (is_outbox & (F.col("letter") == CONTROL))
     return placed.select(
         "topic",
         "partition",
         "offset",
         F.unix_millis("timestamp").alias("at_ms"),
-        "role",
+        "topic_kind",
         "letter",
-        F.when(F.col("role") == INGRESS, _subject(message_bytes_max))
-        .when(F.col("role") == ENDPOINT, _delivered_subject())
+        F.when(F.col("topic_kind") == INGRESS, _subject(message_bytes_max))
+        .when(F.col("topic_kind") == ENDPOINT, _delivered_subject())
         .alias("subject"),
-        F.when(F.col("role") == ENDPOINT, delivery_column()).alias("delivery"),
+        F.when(F.col("topic_kind") == ENDPOINT, delivery_column()).alias("delivery"),
         F.when(is_frame, header_column()).alias("header"),
-        F.when(F.col("role").isin(INGRESS, ENDPOINT), content_column()).alias("content"),
+        F.when(F.col("topic_kind").isin(INGRESS, ENDPOINT), content_column()).alias("content"),
         (_length(F.col("key")) + _length(F.col("value"))).alias("size"),
         F.when(is_small, F.col("key")).alias("key"),
         F.when(is_small, F.col("value")).alias("value"),
@@ -124,7 +124,7 @@ def content_column() -> Column:
     """
     headers = F.col("headers")
     size = F.coalesce(F.size(headers), F.lit(0))
-    is_ingress = F.col("role") == INGRESS
+    is_ingress = F.col("topic_kind") == INGRESS
     at = F.when(is_ingress, F.lit(0)).otherwise(size - 2)
     is_usual = F.when(is_ingress, (size == 1)).otherwise(size == 2)
     is_usual &= F.get(headers, at)["key"] == SUBJECT_HEADER

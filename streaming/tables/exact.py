@@ -91,7 +91,7 @@ def case_outcomes(
 def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFrame:
     """Return `case, source_offset, is_must, content` of the messages that somebody wants."""
     one, want = F.broadcast(cases).alias("one"), F.broadcast(wants).alias("want")
-    published = records.where((F.col("role") == INGRESS) & F.col("subject").isNotNull())
+    published = records.where((F.col("topic_kind") == INGRESS) & F.col("subject").isNotNull())
     columns = ("topic", "partition", "offset", "subject", "content")
     message = published.select(*columns).alias("message")
     is_in_case = (
@@ -120,7 +120,7 @@ def _received(records: DataFrame, cases: DataFrame, turns: DataFrame) -> DataFra
     generation that nobody told of are strangers, and take nothing's place. Spec: K9.
     """
     one, told = F.broadcast(cases).alias("one"), F.col("delivery")
-    delivered = records.where((F.col("role") == ENDPOINT) & told.isNotNull())
+    delivered = records.where((F.col("topic_kind") == ENDPOINT) & told.isNotNull())
     copy = delivered.select(
         F.col("topic").alias("endpoint_topic"),
         F.lower(F.hex(told["topic"])).alias("source_id"),

@@ -14,7 +14,7 @@ CONFIG = "config"
 
 LEDGER = "ledger"
 
-SMALL_ROLES = ("clients", "control", "progress", LEDGER, CONFIG)
+SMALL_KINDS = ("clients", "control", "progress", LEDGER, CONFIG)
 """Topics of few and small records, whose bytes may reach Python."""
 
 ANNOUNCEMENT = "gap"
@@ -39,25 +39,25 @@ class TopicPlace:
 
     Attributes:
         node: Owner.
-        role: `in`, `to`, `ep`, or one of the small roles.
+        kind: `in`, `to`, `ep`, or one of the small kinds.
         other: Outbox: the neighbour; endpoint: its name; else empty.
         letter: `g`, `d` or `c` where the name ends with one; else empty.
     """
 
     node: str
-    role: str
+    kind: str
     other: str = ""
     letter: str = ""
 
     @property
     def link(self) -> str:
         """Return `tk1->ny1` for an outbox, else nothing."""
-        return f"{self.node}->{self.other}" if self.role == OUTBOX else ""
+        return f"{self.node}->{self.other}" if self.kind == OUTBOX else ""
 
     @property
     def endpoint(self) -> str:
         """Return `pa2/s1` for an endpoint, else nothing."""
-        return f"{self.node}/{self.other}" if self.role == ENDPOINT else ""
+        return f"{self.node}/{self.other}" if self.kind == ENDPOINT else ""
 
 
 @lru_cache(maxsize=NAMES_KEPT)
@@ -78,8 +78,8 @@ def place_of(prefix: str, topic: str) -> TopicPlace:
             return TopicPlace(node, ENDPOINT, other)
         case ["config"]:
             return TopicPlace("", CONFIG)
-        case [node, role] if role in SMALL_ROLES and role != CONFIG:
-            return TopicPlace(node, role)
+        case [node, kind] if kind in SMALL_KINDS and kind != CONFIG:
+            return TopicPlace(node, kind)
     raise ValueError(f"{topic!r} has no form that a topic of the mesh may have")
 
 
@@ -96,7 +96,7 @@ def _audited(prefix: str) -> re.Pattern[str]:
 def is_of_data(prefix: str, topic: str) -> bool:
     """Say whether a topic holds messages; others say what the messages are judged by."""
     place = place_of(prefix, topic)
-    return place.role not in SMALL_ROLES and place.letter != CONTROL
+    return place.kind not in SMALL_KINDS and place.letter != CONTROL
 
 
 def audited_pattern(prefix: str) -> str:
@@ -111,7 +111,7 @@ def audited_pattern(prefix: str) -> str:
         "in\\.[gd]",
         f"to\\.{_NAME}\\.[gdc]",
         f"ep\\.{_NAME}",
-        *(role for role in SMALL_ROLES if role != CONFIG),
+        *(kind for kind in SMALL_KINDS if kind != CONFIG),
     )
     of_nodes = f"(?!audit\\.|config\\.){_NAME}\\.(?:{'|'.join(rests)})"
     return f"^{re.escape(prefix)}(?:{of_nodes}|{CONFIG})$"

@@ -101,16 +101,16 @@ class Scene:
     used: dict[tuple[At, int], None] = field(default_factory=dict)
     names: TopicNames = field(default_factory=TopicNames)
 
-    def entries(self, role: str, letter: str = "") -> Iterator[Entry]:
-        """Yield the new records of topics of a role that no fault has taken, in order."""
+    def entries(self, kind: str, letter: str = "") -> Iterator[Entry]:
+        """Yield the new records of topics of a kind that no fault has taken, in order."""
         for at, log in sorted(self.plant.logs.items()):
             place = place_of(self.names.prefix, at[0])
-            if place.role != role or (letter and place.letter != letter):
+            if place.kind != kind or (letter and place.letter != letter):
                 continue
             for number in range(self.since.get(at, 0), len(log)):
                 record = log[number]
                 if record is not None and (at, number) not in self.used:
-                    yield Entry(at, number, place, record, **_told(role, record))
+                    yield Entry(at, number, place, record, **_told(kind, record))
 
     def deliveries(self) -> list[Entry]:
         """Return what endpoints got, but those of drills."""
@@ -178,12 +178,12 @@ class Scene:
         self.append(lanes[0] if lanes else (topic, 0), Record(key, encode_fact(fact)))
 
 
-def _told(role: str, record: Record) -> dict:
+def _told(kind: str, record: Record) -> dict:
     headers = dict(record.headers)
     subject = (headers.get(SUBJECT_HEADER) or b"").decode()
-    if role == ENDPOINT:
+    if kind == ENDPOINT:
         return {"subject": subject, "delivery": delivery_of(record.headers)}
-    if role == OUTBOX:
+    if kind == OUTBOX:
         return {"header": decode_header(record.key or b"")}
     return {"subject": subject}
 
@@ -261,7 +261,7 @@ def unexpected(scene: Scene) -> Fault | None:
         (spare, at, way)
         for spare in spares
         for at in sorted(scene.plant.logs)
-        if (place := place_of(scene.names.prefix, at[0])).role == ENDPOINT
+        if (place := place_of(scene.names.prefix, at[0])).kind == ENDPOINT
         and not place.other.startswith("drill-")
         and (way := scene.way(spare.place.node, place.node)) is not None
         and spare.number > reached.get((at, scene.source(*spare.at)), -1)

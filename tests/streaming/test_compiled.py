@@ -6,7 +6,7 @@ import pytest
 
 from streaming.connectors.kept import kept
 from streaming.job import auditor
-from streaming.tables.aggregates import DATA_ROLES, batch_rows
+from streaming.tables.aggregates import DATA_KINDS, batch_rows
 from streaming.tables.columns import parsed
 from streaming.tables.rows import TopicPartition
 from tests.streaming.conftest import kafka_frame
@@ -62,9 +62,9 @@ def test_tables_of_topics_with_nothing_new_are_not_made(bench, plant, monkeypatc
     """A table costs as much for no record as for a hundred, and a mesh at rest only beats."""
     made = []
 
-    def noted(records, wanted, asked, roles, **more):
-        made.append(sorted(roles))
-        return batch_rows(records, wanted, asked, roles, **more)
+    def noted(records, wanted, asked, kinds, **more):
+        made.append(sorted(kinds))
+        return batch_rows(records, wanted, asked, kinds, **more)
 
     monkeypatch.setattr(auditor, "batch_rows", noted)
     plant.beat()
@@ -72,7 +72,7 @@ def test_tables_of_topics_with_nothing_new_are_not_made(bench, plant, monkeypatc
     assert made == [[], []]  # of both Kafka clusters
     plant.carry(1, ["b/s1"])
     bench.take()
-    assert made[2:] == [sorted(DATA_ROLES), []]
+    assert made[2:] == [sorted(DATA_KINDS), []]
     plant.publish("a", "acme/x")
     bench.take()
     assert made[4:] == [["in"]]
@@ -80,4 +80,4 @@ def test_tables_of_topics_with_nothing_new_are_not_made(bench, plant, monkeypatc
     assert tally.digest.count == 2
     place = TopicPartition("mesh.a.in.g", 0)
     bench.auditor.state.read[place] += 7  # and Spark goes back, for the log has lost its end
-    assert bench.auditor._roles({place: 2, TopicPartition("mesh.a.ep.x", 0): 0}) == {"in"}
+    assert bench.auditor._kinds({place: 2, TopicPartition("mesh.a.ep.x", 0): 0}) == {"in"}

@@ -145,7 +145,7 @@ def test_a_snapshot_of_something_else_is_refused_in_one_line(tmp_path: Path):
 )
 def test_topics_are_taken_apart_and_read(topic, told):
     place = place_of("mesh.", topic)
-    assert (place.node, place.role, place.other, place.letter) == told
+    assert (place.node, place.kind, place.other, place.letter) == told
     assert re.fullmatch(audited_pattern("mesh."), topic)
 
 

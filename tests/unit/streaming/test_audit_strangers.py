@@ -130,5 +130,5 @@ def test_a_request_for_a_repair_of_no_partition_is_none(number: str) -> None:
     state = State.of(chain_topology())
     key = f"repair aa {number} 0 guaranteed"
     take_batch(state, Batch(small=[small("mesh.b.to.a.c", key, b"")]), 1.0)
-    assert place_of("mesh.", "mesh.b.to.a.c").role == OUTBOX
+    assert place_of("mesh.", "mesh.b.to.a.c").kind == OUTBOX
     assert not state.marks.asked
