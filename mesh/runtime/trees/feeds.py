@@ -140,6 +140,10 @@ class Feeds:
         if feed.neighbour:
             yield feed.neighbour
 
+    def has_any(self, places: Collection[TopicPartition]) -> bool:
+        """Say whether any of these is read here."""
+        return any(feed.place in places for feed in self._feeds.values())
+
     def lost(self, places: Collection[TopicPartition]) -> Sequence[str]:
         """Look again for topics that lost their end, or were made again; return whose they were.
 

@@ -1,7 +1,10 @@
 """The tree layer of a node, run by the worker that leads it.
 
 One incarnation lives as long as the leadership: takeover and restart are a crash with loss of
-memory, after which `roles` tells what applications want. Spec: tree_layer 12, 13.
+memory, after which `roles` tells what applications want. A worker that cannot write because its
+own Kafka cluster is away leads no more; if it leads again next, nobody has led in between, and the
+incarnation goes on. Until then it is suspended: it writes nothing, and no time passes for it.
+Spec: tree_layer 12, 13.
 """
 
 from __future__ import annotations
@@ -55,6 +58,16 @@ seems to have been silent it has not read yet. Spec: tree_layer 12 (c)."""
 HEAR_MS = 3_000
 """How long a new incarnation listens for neighbours before it serves applications all the same."""
 
+HOLD_MS = 60_000
+"""For how long a suspended incarnation waits for the lead. Spec: tree_layer 12 (b), `hold_down`."""
+
+BACK_MS = 10_000
+"""So long after it has waited its neighbours may still be on their way back from the same outage;
+until then it goes by their frames alone, not by their heartbeats."""
+
+HELD_MAX = 10_000
+"""Records that wait for a suspended incarnation, of links whose Kafka cluster answers."""
+
 LEAVE_S = 1.0
 """How long a node that stops waits for its last frames to be written."""
 
@@ -66,12 +79,17 @@ class _Incarnation:
     """What lives as long as the worker leads.
 
     Attributes:
+        led: The epoch of the node under which it writes.
         open: Neighbours whose frames are read.
         resting: Until when a link rests whose frames could not be read.
         told: Why frames were dropped, as often as the log has said.
+        suspended_ms: Since when it may not write, None while it may.
+        held: What was read meanwhile.
+        back_ms: Until when neighbours may be on their way back.
     """
 
     id: tuple[str, int]
+    led: int
     apps: Applications
     feeds: Feeds
     writer: TreeWriter
@@ -82,6 +100,9 @@ class _Incarnation:
     has_roles: bool = False
     looked_ms: int = 0
     ticked_ms: int = 0
+    suspended_ms: int | None = None
+    held: list[Record] = field(default_factory=list)
+    back_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +186,7 @@ class TreeService:
     def figures(self) -> TreeFigures | None:
         """What metrics tell; None while this worker does not lead."""
         now = self._now
-        if now is None:
+        if now is None or now.suspended_ms is not None:
             return None
         return TreeFigures(
             size=now.apps.node.size,
@@ -190,6 +211,7 @@ class TreeService:
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Follow another topology; links that are gone close with the next step."""
         self.topology = relinked.topology
+        self._end_suspended()
         now_ms = self._awake(now_ms)
         if self._now is not None:
             self._fit(self._now.apps.node)
@@ -198,17 +220,38 @@ class TreeService:
             self._close_links(self._now, relinked.gone, now_ms)
 
     def follow(self, incarnation: tuple[str, int] | None, now_ms: int) -> None:
-        """Begin when this worker has taken the lead, end when it has lost it.
+        """Begin when this worker has taken the lead, wait when it has lost it.
 
         Args:
-            incarnation: Uuid and epoch of the node, None if another worker leads.
+            incarnation: Uuid and epoch of the node, None while this worker does not lead.
             now_ms: The present moment.
         """
-        now_ms = self._awake(now_ms)
-        if self._now is not None and self._now.id != incarnation:
-            self._end(self._now, patience_s=0.0)
+        awake_ms = self._awake(now_ms)
+        now = self._now
+        if now is not None and incarnation is None:
+            if now.suspended_ms is None:
+                now.suspended_ms = now_ms
+            if now_ms - now.suspended_ms > HOLD_MS or len(now.held) > HELD_MAX:
+                self._end(now, patience_s=0.0)
+        elif now is not None and incarnation != (now.id[0], now.led):
+            if now.suspended_ms is not None and incarnation == (now.id[0], now.led + 1):
+                self._resume(now, awake_ms)
+            else:
+                self._end(now, patience_s=0.0)
         if self._now is None and incarnation is not None:
-            self._begin(*incarnation, now_ms)
+            self._begin(*incarnation, awake_ms)
+
+    def _resume(self, now: _Incarnation, now_ms: int) -> None:
+        """Go on: epochs rise by one with each leader, so nobody has led meanwhile."""
+        now.led, now.suspended_ms, now.back_ms = now.led + 1, None, now_ms + BACK_MS
+        held, now.held = now.held, []
+        log.info("trees.resumed", records=len(held))
+        self.take(held, now_ms + self._stood_still_ms)
+
+    def _end_suspended(self) -> None:
+        """End an incarnation that would have to say something and may not."""
+        if self._now is not None and self._now.suspended_ms is not None:
+            self._end(self._now, patience_s=0.0)
 
     def _begin(self, uuid: str, epoch: int, now_ms: int) -> None:
         number = int.from_bytes(sha256(f"{uuid} {epoch}".encode()).digest()[:8], "big")
@@ -218,6 +261,7 @@ class TreeService:
         self._fit(tree_node)
         self._now = _Incarnation(
             (uuid, epoch),
+            epoch,
             Applications(tree_node, uuid, epoch),
             Feeds(self.topology, self.node, self.admins, self.readers, self.intake, self.questions),
             TreeWriter(self.topology, self.node, self.home, self.questions, epoch),
@@ -237,6 +281,9 @@ class TreeService:
     def take(self, records: Sequence[Record], now_ms: int) -> None:
         """Take records of topics that are for the tree layer, in their order."""
         now_ms = self._awake(now_ms)
+        if self._now is not None and self._now.suspended_ms is not None:
+            self._now.held += records
+            return
         for place, group in by_partition(records).items():
             now = self._now
             whose = None if now is None else now.feeds.neighbour(place.topic)
@@ -251,6 +298,8 @@ class TreeService:
 
     def lost(self, places: Collection[TopicPartition], now_ms: int) -> None:
         """Follow topics whose reader stands outside their log; their links close and open again."""
+        if self._now is not None and self._now.feeds.has_any(places):
+            self._end_suspended()
         now_ms = self._awake(now_ms)
         if self._now is not None:
             self._close_links(self._now, self._now.feeds.lost(places), now_ms)
@@ -264,11 +313,13 @@ class TreeService:
         """
         now_ms = self._awake(now_ms)
         now = self._now
-        if now is None:
+        if now is None or now.suspended_ms is not None:
             return
         for link in [link for link, until_ms in now.resting.items() if now_ms >= until_ms]:
             del now.resting[link]
         may_open = [link for link in links if link not in now.resting]
+        if now_ms < now.back_ms:
+            may_open += [link for link in now.open if link not in links]
         self._close_links(now, [link for link in now.open if link not in may_open], now_ms)
         now.feeds.listen_to(may_open)
         for link in now.feeds.find(now_ms):
@@ -290,9 +341,11 @@ class TreeService:
             _tell_dropped(now)
 
     def _awake(self, now_ms: int) -> int:
-        """Return the present moment without the time in which this worker stood still."""
+        """Return the present moment without the time in which this worker stood still or waited."""
         if self._turned_ms is not None:
-            self._stood_still_ms += max(0, now_ms - self._turned_ms - AWAKE_MS)
+            is_suspended = self._now is not None and self._now.suspended_ms is not None
+            counted_ms = 0 if is_suspended else AWAKE_MS
+            self._stood_still_ms += max(0, now_ms - self._turned_ms - counted_ms)
         # Within a turn some ask by the moment in which it began, which may be long ago.
         self._turned_ms = now_ms if self._turned_ms is None else max(self._turned_ms, now_ms)
         return now_ms - self._stood_still_ms
@@ -372,6 +425,7 @@ class TreeService:
 
     def close(self, now_ms: int) -> None:
         """Say goodbye on all links, and end."""
+        self._end_suspended()
         now_ms = self._awake(now_ms)
         if self._now is not None:
             self._close_links(self._now, list(self._now.open), now_ms)
