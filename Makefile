@@ -22,6 +22,7 @@ install: .venv/installed ## Make .venv with everything, from requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . >&2
+	@$(BIN)/python -m mesh.local.software
 	@touch $@
 
 demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed, certified live (ARGS="--duration 60 -o json")
@@ -31,7 +32,7 @@ demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed,
 SUITE := --dist loadfile --no-loadscope-reorder --ignore tests/k8s
 test: .venv/installed ## The whole test suite: whole meshes first, then all else in three processes, file by file
 ifeq ($(strip $(ARGS)),)
-	@$(BIN)/python -m tests.spark_classes
+	@$(BIN)/python -m mesh.local.software
 	@$(BIN)/python -m pytest -n 2 $(SUITE) tests/e2e
 	@exec $(BIN)/python -m pytest -n 3 $(SUITE) --ignore tests/e2e
 else

@@ -131,6 +131,11 @@ def _add_past(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="of a past range: one object a line")
 
 
+def cache_of(environment: Mapping[str, str]) -> Path:
+    """Return the folder for Spark's jars: what MESH_CACHE says, or the platform's own place."""
+    return Path(environment.get("MESH_CACHE") or platformdirs.user_cache_dir("trellis-mesh"))
+
+
 def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSettings:
     """Return the settings that a command line asks for.
 
@@ -141,13 +146,12 @@ def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSet
     options = arguments().parse_args(argv)
     topology = load_topology(options.file)
     problems = [*_limits(options), *_past_problems(options)]
-    cache = Path(environment.get("MESH_CACHE") or platformdirs.user_cache_dir("trellis-mesh"))
     state = Path(platformdirs.user_state_dir("trellis-mesh"), "audit", topology.name)
     return AuditSettings(
         topology=topology,
         kafka=_kafka(topology, options.bootstrap, environment, problems),
         checkpoint=(options.checkpoint or state) / QUERY_VERSION,
-        cache=cache,
+        cache=cache_of(environment),
         until_drained=options.until_drained,
         trigger_s=max(options.trigger, 0.0),
         offsets_max=options.batch,

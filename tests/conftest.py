@@ -16,10 +16,9 @@ from xdist.scheduler import LoadFileScheduling
 
 from mesh.errors import StartError
 from mesh.local.brokers import KafkaClusters, start_brokers
-from mesh.local.class_archive import prepare_kafka
 from mesh.local.jars import KafkaSoftware
+from mesh.local.software import prepare_kafka, with_spark_classes
 from tests.parts import durations
-from tests.spark_classes import options
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
 gc.set_threshold(100_000, 50, 50)
@@ -27,8 +26,7 @@ gc.set_threshold(100_000, 50, 50)
 # No JVM of a test lives long enough to win back what the second compiler takes.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
-if archived := options():
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", archived)
+os.environ.update(with_spark_classes())
 
 # A shell has what it starts in the background ignore Ctrl-C, and so would all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -99,7 +99,9 @@ def run(
     for word, at in (("--from", from_time), ("--to", to_time)):
         words += [] if at is None else [word, str(moment(at, now_ms, word))]
     words += ["--json"] if as_json else []
-    os.execv(words[0], words)  # noqa: S606  # this very interpreter, and no shell
+    from mesh.local.software import with_spark_classes
+
+    os.execve(words[0], words, with_spark_classes())  # noqa: S606  # this very interpreter, and no shell
 
 
 def follow(

@@ -43,7 +43,7 @@ def demo(
     import tempfile
 
     from mesh.lab.demo.run import DemoSettings, run_demo
-    from mesh.local.class_archive import prepare_kafka
+    from mesh.local.software import archive_spark, prepare_kafka
     from mesh.local.stopping import Stopping, run_stoppable, work_folder
 
     progress = Reporter()
@@ -69,6 +69,8 @@ def demo(
         if report is None:
             return 0
         render(report.data, lambda: _tables(report), output)
+        if audit:
+            archive_spark(progress=progress)
         return report.exit_code
 
     sys.exit(run_stoppable(work, progress=progress))

@@ -8,6 +8,7 @@ import sys
 from mesh.errors import StartError
 from mesh.local.fleet import Fleet
 from mesh.local.processes import Process, spawn
+from mesh.local.software import with_spark_classes
 
 
 def spawn_auditor(fleet: Fleet) -> Process:
@@ -26,4 +27,5 @@ def spawn_auditor(fleet: Fleet) -> Process:
         ],
         name="the auditor",
         log=fleet.directory / "log" / "auditor.log",
+        env=with_spark_classes(),
     )

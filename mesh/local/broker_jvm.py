@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mesh.local.class_archive import use
 from mesh.local.jars import KafkaSoftware
 from mesh.local.processes import Process, spawn
 
@@ -107,8 +108,8 @@ class BrokerJvm:
 
     def _java(self, arguments: Sequence[str], *, name: str, log: Path, heap_mb: int) -> Process:
         options = [f"-Xmx{heap_mb}m", *self._jvm, *_SMALL_JVM, *_LOGGING]
-        if archive := self._software.class_archive:
-            options.append(f"-XX:SharedArchiveFile={archive}")
+        if archive := self._software.classes.find():
+            options.append(use(archive))
         command = [str(self._software.java), *options, "-cp", self._software.classpath]
         # glibc would otherwise keep a heap per thread, which doubles the resident memory.
         env = {**os.environ, "MALLOC_ARENA_MAX": "2"}

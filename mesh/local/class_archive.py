@@ -1,79 +1,87 @@
-"""Kafka's classes as the JVM keeps them once loaded: brokers start in half the time and CPU.
+"""Classes as a JVM keeps them once loaded: who maps an archive of them starts in half the time.
 
-Java's own class data sharing does the work: a broker that is stopped at once leaves an archive
-beside the jars, and every broker from then on maps it instead of reading and checking ten thousand
-classes. A JVM refuses an archive that does not fit, and loads classes as ever.
+Java's own class data sharing does the work: a JVM that ends leaves an archive, and every one from
+then on maps it instead of reading and checking ten thousand classes. A JVM refuses an archive that
+does not fit, and loads classes as ever.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from mesh.errors import StartError
-from mesh.local.broker_jvm import YOUNG_JVM
-from mesh.local.embedded import EmbeddedKafka, start_together
-from mesh.local.jars import KafkaSoftware, Progress, cache_folder, find_kafka, silent
-
-STOP_DEADLINE_S = 60.0
-"""The archive is written while the broker stops."""
 
 
-def prepare_kafka(
-    environment: Mapping[str, str] = os.environ, progress: Progress = silent
-) -> KafkaSoftware:
-    """Return Java and Kafka's jars as `find_kafka`, with the archive of their classes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassArchive:
+    """Where the archive of some classes is, or will be.
 
-    Args:
-        environment: `MESH_CACHE` and `JAVA_HOME` count.
-        progress: Called with short lines about what is going on.
-
-    Raises:
-        StartError: As `find_kafka`.
+    Attributes:
+        folder: Made when the archive is.
+        java: The `java` that maps it; another one has another archive.
+        of: What else it hangs on: classes in other places, or of other versions, do not fit.
     """
-    software = find_kafka(
-        cache=cache_folder(environment.get("MESH_CACHE")),
-        java_home=environment.get("JAVA_HOME"),
-        progress=progress,
-    )
-    archive_classes(software, progress)
-    return software
+
+    folder: Path
+    java: Path
+    of: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return what the archive's name begins with."""
+        place = self.java.resolve()
+        made_ns = place.stat().st_mtime_ns if place.exists() else 0
+        key = f"{place} {made_ns} {self.of}".rstrip()
+        return f"classes-{hashlib.sha256(key.encode()).hexdigest()[:10]}"
+
+    def find(self) -> Path | None:
+        """Return the archive, if one was made and is there in full."""
+        for found in self.folder.glob(f"{self.name}-*.jsa"):
+            if found.stem.rpartition("-")[2] == str(found.stat().st_size):
+                return found
+        return None
+
+    def make(self, write: Callable[[Path], bool]) -> None:
+        """Make the archive, unless it is there or somebody else makes it.
+
+        Without one everything works, only slower: nothing is raised where none can be made.
+
+        Args:
+            write: Has a JVM leave it at a path when it ends (`leave`), and says whether that JVM
+                ended well. Half an archive would crash who maps it, as one cut short later would.
+        """
+        with suppress(OSError, StartError):
+            if self.find() is not None:
+                return
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / f"{self.name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if self.find() is None:  # somebody else may have been quicker
+                    self._make(write)
+
+    def _make(self, write: Callable[[Path], bool]) -> None:
+        partial = self.folder / f"{self.name}.{os.getpid()}"
+        try:
+            if write(partial):
+                for former in self.folder.glob("classes-*.jsa"):
+                    former.unlink()  # of a Java or of jars that were here before: they are large
+                size = partial.stat().st_size
+                partial.rename(self.folder / f"{self.name}-{size}.jsa")
+        finally:
+            partial.unlink(missing_ok=True)
 
 
-def archive_classes(software: KafkaSoftware, progress: Progress = silent) -> None:
-    """Make the archive of this Java and these jars, unless it is there.
-
-    Without one everything works, only slower: nothing is raised where none can be made.
-
-    Args:
-        software: Java and jars.
-        progress: Called with a short line when it takes time.
-    """
-    with suppress(OSError, StartError):
-        if software.class_archive is not None:
-            return
-        with (software.jars / f"{software.archive_name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if software.class_archive is None:  # somebody else may have been quicker
-                progress("preparing Kafka's classes (once, some seconds)")
-                _make(software)
+def leave(archive: Path) -> str:
+    """Return the Java option by which a JVM leaves an archive of its classes when it ends."""
+    return f"-XX:ArchiveClassesAtExit={archive}"
 
 
-def _make(software: KafkaSoftware) -> None:
-    partial = software.jars / f"{software.archive_name}.{os.getpid()}"
-    jvm = (*YOUNG_JVM, f"-XX:ArchiveClassesAtExit={partial}")
-    try:
-        with tempfile.TemporaryDirectory(prefix="trellis-") as folder:
-            kafka = EmbeddedKafka("classes", Path(folder), software, jvm=jvm)
-            start_together([kafka])
-            kafka.stop(STOP_DEADLINE_S)
-        if any(process.returncode is None or process.returncode < 0 for process in kafka.processes):
-            return  # half an archive, which would crash who maps it, as one cut short later would
-        size = partial.stat().st_size
-        partial.rename(software.jars / f"{software.archive_name}-{size}.jsa")
-    finally:
-        partial.unlink(missing_ok=True)
+def use(archive: Path) -> str:
+    """Return the Java option by which a JVM maps an archive."""
+    return f"-XX:SharedArchiveFile={archive}"

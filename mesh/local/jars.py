@@ -21,6 +21,7 @@ from pathlib import Path
 import platformdirs
 
 from mesh.errors import StartError
+from mesh.local.class_archive import ClassArchive
 from mesh.local.java import find_java
 from mesh.local.processes import Process, spawn
 
@@ -94,20 +95,9 @@ class KafkaSoftware:
         return str(self.jars / "*")
 
     @property
-    def class_archive(self) -> Path | None:
-        """Return the archive of these jars' classes, if one was made and is there in full."""
-        for found in self.jars.glob(f"{self.archive_name}-*.jsa"):
-            if found.stem.rpartition("-")[2] == str(found.stat().st_size):
-                return found
-        return None
-
-    @property
-    def archive_name(self) -> str:
-        """Return what the archive's name begins with: another Java has another archive."""
-        place = self.java.resolve()
-        made_ns = place.stat().st_mtime_ns if place.exists() else 0
-        key = hashlib.sha256(f"{place} {made_ns}".encode()).hexdigest()[:10]
-        return f"classes-{key}"
+    def classes(self) -> ClassArchive:
+        """Return where the archive of these jars' classes is, or will be."""
+        return ClassArchive(folder=self.jars, java=self.java)
 
 
 def find_kafka(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from mesh.config.context import VARIABLE, Context, select_local
 from mesh.errors import ConfigError
-from mesh.local.class_archive import prepare_kafka
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware, Progress
+from mesh.local.software import prepare_kafka
 from mesh.local.stopping import StoppedError, Stopping
 from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.topology import Topology

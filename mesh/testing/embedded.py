@@ -11,9 +11,9 @@ from typing import Self
 from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
-from mesh.local.class_archive import prepare_kafka
 from mesh.local.fleet import Fleet
 from mesh.local.jars import Progress, silent
+from mesh.local.software import prepare_kafka
 from mesh.local.stopping import Stopping
 from mesh.local.supervisor import Supervisor
 from mesh.model.topology import without_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyspark
@@ -74,18 +74,18 @@ def start_session(
     Raises:
         StartError: Java or the jars could not be had.
     """
-    ivy = cache / "ivy-spark"
-    listing = ivy / f"jars-{pyspark.__version__}.txt"
+    ivy, listing = cache / "ivy-spark", _listing(cache)
     known = _known_jars(listing)
     # The worker's interpreter is this one, wherever it stands.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     progress(f"starting Spark {pyspark.__version__}" + ("" if known else ", resolving its jars"))
+    is_here = not master or master.startswith("local")
     settings = {
-        **({"spark.jars": known} if known else {"spark.jars.packages": packages()}),
+        **_jars(known, is_here=is_here),
         "spark.jars.ivy": str(ivy),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": f"{jvm} {BOUNDED}",
-        **(_AT_HOME if not master or master.startswith("local") else _abroad(cores, memory)),
+        **(_AT_HOME if is_here else _abroad(cores, memory)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -125,6 +125,28 @@ def start_session(
     _silence(session)
     progress("Spark runs")
     return session
+
+
+def _jars(known: str, *, is_here: bool) -> Mapping[str, str]:
+    """Return how the JVMs find the jars, of which `known` is a list or nothing.
+
+    On the class path of a single JVM they need neither be served to it nor fetched, and an archive
+    of classes holds theirs too.
+    """
+    if not known:
+        return {"spark.jars.packages": packages()}
+    if is_here:
+        return {"spark.driver.extraClassPath": known.replace(",", os.pathsep)}
+    return {"spark.jars": known}
+
+
+def knows_jars(cache: Path) -> bool:
+    """Say whether a former start has resolved the jars."""
+    return bool(_known_jars(_listing(cache)))
+
+
+def _listing(cache: Path) -> Path:
+    return cache / "ivy-spark" / f"jars-{pyspark.__version__}.txt"
 
 
 def _known_jars(listing: Path) -> str:

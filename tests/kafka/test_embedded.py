@@ -16,9 +16,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from mesh.errors import StartError, TransportUnavailableError
-from mesh.local import class_archive, embedded, ports
+from mesh.local import embedded, ports, software
 from mesh.local.brokers import EmbeddedKafka, KafkaClusters, start_brokers
-from mesh.local.class_archive import archive_classes
 from mesh.local.embedded import start_together
 from mesh.local.jars import KafkaSoftware
 from mesh.transport.kafka import cluster_id
@@ -203,22 +202,22 @@ def test_classes_are_archived_once_and_never_by_half(
     jars.mkdir()
     for jar in kafka_software.jars.glob("*.jar"):
         (jars / jar.name).symlink_to(jar)
-    software = KafkaSoftware(java=kafka_software.java, jars=jars)
+    classes = (found := KafkaSoftware(java=kafka_software.java, jars=jars)).classes
     said: list[str] = []
-    monkeypatch.setattr(class_archive, "STOP_DEADLINE_S", 0.0)
-    archive_classes(software, said.append)
-    assert software.class_archive is None
+    monkeypatch.setattr(software, "STOP_DEADLINE_S", 0.0)
+    software.archive_kafka(found, said.append)
+    assert classes.find() is None
     monkeypatch.undo()
     for _ in range(2):
-        archive_classes(software, said.append)
+        software.archive_kafka(found, said.append)
     assert len(said) == 2
-    archive = software.class_archive
+    archive = classes.find()
     assert archive is not None
     assert archive.stat().st_size > 1_000_000
     assert {one.suffix for one in jars.glob("classes-*")} == {".lock", ".jsa"}
     archive.chmod(0o600)
     os.truncate(archive, 1_000_000)
-    assert software.class_archive is None
+    assert classes.find() is None
 
 
 def test_failed_start_tells_why_and_leaves_nothing(

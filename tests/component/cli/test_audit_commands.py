@@ -245,7 +245,7 @@ def test_running_the_auditor_is_running_the_streaming_job(
 ) -> None:
     _, file = chain
     started: list[list[str]] = []
-    monkeypatch.setattr(audit_live.os, "execv", lambda _, words: started.append(words))
+    monkeypatch.setattr(audit_live.os, "execve", lambda _, words, __: started.append(words))
     more = ["--bootstrap", "left=h:1", "--until-drained", "--master", "spark://s:7077"]
     said = run("audit", "run", "-f", file, *more, "--cores", "8", "--memory", "2g", "--brief")
     assert said.code == 0
@@ -262,7 +262,7 @@ def test_a_past_range_is_given_to_it_in_milliseconds(
     """Times as everywhere; what is none is refused in one line, and nothing is started."""
     _, file = chain
     started: list[list[str]] = []
-    monkeypatch.setattr(audit_live.os, "execv", lambda _, words: started.append(words))
+    monkeypatch.setattr(audit_live.os, "execve", lambda _, words, __: started.append(words))
     monkeypatch.setattr(clock, "wall_ms", lambda: 1_700_000_900_000)
     span = ["--from", "15m", "--to", "2023-11-14T22:14:00Z"]
     assert run("audit", "run", "-f", file, *span, "--json").code == 0
