@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.frames import decode_header, decode_value
+from mesh.codec.varint import zigzag
 from mesh.errors import ProtocolError
 from mesh.model.frames import FrameFlags, FrameHeader
 from mesh.transport.headers import headers_of
-from mesh.transport.port import Record, TopicPartition
+from mesh.transport.port import Record
 from mesh.view.messages import MessageIdentity, ReceivedMessage, received
 
 BEHIND_MAX = 1_000
@@ -26,23 +27,29 @@ class Search:
 
     Attributes:
         identity: The message.
-        passed: Partitions where a later message was seen, and how many records since then.
+        passed: Topics (one partition of each is read) where a later message was seen, and how many
+            records since then.
         has_earlier: Whether an earlier one was seen, so that the search began early enough.
     """
 
     identity: MessageIdentity
-    passed: dict[TopicPartition, int] = field(default_factory=dict)
+    passed: dict[str, int] = field(default_factory=dict)
     has_earlier: bool = False
 
-    @property
-    def _source(self) -> tuple[str, int, int]:
-        return self.identity.topic_id, self.identity.partition, self.identity.generation
+    _topic_id: bytes = field(init=False)
+    _offset: bytes = field(init=False)
+    _source: tuple[str, int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        one = self.identity
+        self._topic_id, self._offset = bytes.fromhex(one.topic_id), zigzag(one.offset)
+        self._source = one.topic_id, one.partition, one.generation
 
     def frame(self, record: Record) -> FrameHeader | None:
         """Return the header of a record of an outbox if the message is in it."""
         key = record.key() or b""
         # Most are of other sources: telling that costs less than reading them.
-        if bytes.fromhex(self.identity.topic_id) not in key:
+        if self._topic_id not in key:
             return None
         try:
             header = decode_header(key)
@@ -51,7 +58,7 @@ class Search:
             if source != self._source:
                 return None
             if origin.first > self.identity.offset and not header.flags & FrameFlags.REPAIR:
-                self.passed.setdefault(_place(record), 0)
+                self.passed.setdefault(record.topic(), 0)
             self.has_earlier |= origin.last < self.identity.offset
             if not origin.first <= self.identity.offset <= origin.last:
                 return None
@@ -62,8 +69,12 @@ class Search:
 
     def delivery(self, record: Record) -> ReceivedMessage | None:
         """Return what a record of an endpoint says if it is a delivery of the message."""
-        last = headers_of(record)[-1:]
-        if not any(bytes.fromhex(self.identity.topic_id) in (value or b"") for _, value in last):
+        headers = headers_of(record)
+        said = (headers[-1][1] if headers else None) or b""
+        if self._topic_id not in said:
+            return None
+        # What only tells that the message is passed needs no reading where that is known.
+        if self._offset not in said and record.topic() in self.passed:
             return None
         try:
             message = received(record)
@@ -73,18 +84,14 @@ class Search:
         if (found.topic_id, found.partition, found.generation) != self._source:
             return None
         if found.offset > self.identity.offset:
-            self.passed.setdefault(_place(record), 0)
+            self.passed.setdefault(record.topic(), 0)
         self.has_earlier |= found.offset < self.identity.offset
         return message if found == self.identity else None
 
     def is_over(self, record: Record) -> bool:
         """Say whether nothing is to be expected any more behind a record of its partition."""
-        place = _place(record)
-        if place not in self.passed:
+        count = self.passed.get(topic := record.topic())
+        if count is None:
             return False
-        self.passed[place] += 1
-        return self.passed[place] > BEHIND_MAX
-
-
-def _place(record: Record) -> TopicPartition:
-    return TopicPartition(record.topic(), record.partition())
+        self.passed[topic] = count + 1
+        return count >= BEHIND_MAX

@@ -87,7 +87,8 @@ def read_range(
             idle = 0 if records else idle + 1
             for record in records:
                 place = TopicPartition(record.topic(), record.partition())
-                if place in waiting and record.offset() < ends[place]:
+                end = waiting.get(place)
+                if end is not None and record.offset() < end:
                     yield record
                     if until is not None and until(record):
                         del waiting[place]

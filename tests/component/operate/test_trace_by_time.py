@@ -47,7 +47,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             counts[record.topic()] += 1
             yield record
 
-    monkeypatch.setattr("mesh.operate.trace.read_range", counted)
+    monkeypatch.setattr("mesh.operate.message_way.read_range", counted)
     return counts
 
 
@@ -138,4 +138,39 @@ def test_what_is_behind_a_kafka_cluster_that_does_not_answer_is_not_known() -> N
     mesh.world.kafka["left"].available = False
     with pytest.raises(TransportUnavailableError):
         tracer.trace(message)
+    mesh.close()
+
+
+def test_nodes_that_are_equally_far_are_asked_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace takes as long as its way, not as the mesh is large; nor is all progress read for it."""
+    leaves = [f"n{number}" for number in range(6)]
+    mesh = Mesh(
+        topology_from_mapping(
+            {
+                "kafka": {"left": None, "right": None},
+                "nodes": {
+                    "hub": {"kafka": "left", "partitions": 1},
+                    **{leaf: {"kafka": "right", "partitions": 1} for leaf in leaves},
+                },
+                "zones": {"Z": {"kind": "multi-hop", "links": [["hub", leaf] for leaf in leaves]}},
+            }
+        )
+    )
+    for leaf in leaves:
+        mesh.subscribe(leaf, "e", "acme/>")
+    mesh.publish("hub", "acme/x")
+    mesh.pause(3)
+    opened: list[tuple[str, str]] = []
+    original = MemoryKafka.reader
+
+    def counted(kafka: MemoryKafka, name: str, **named: object) -> object:
+        opened.append((kafka.name, name))
+        return original(kafka, name, **named)
+
+    monkeypatch.setattr(MemoryKafka, "reader", counted)
+    tracer = Tracer(mesh.topology, mesh.world.kafka)
+    found = tracer.trace(tracer.find("mesh.hub.in.g/0/0"))
+    assert [one.target for one in found.frames] == leaves
+    assert [one.node for one in found.deliveries] == leaves
+    assert opened == [("left", "trace"), ("left", "trace"), ("right", "trace")]
     mesh.close()

@@ -1,0 +1,298 @@
+"""The way of one message, looked for in the topics of the nodes that it came to. Spec: K3, K9.
+
+Partition i of a source goes to partition i mod P of every target, so one partition per topic is
+read. Where in it is found by time: a delivery has the time of its message, and a frame is written
+after the message, or after the frame that brought it.
+
+Nodes that are equally many links away are asked at once, each Kafka cluster by few requests and one
+reader: each of these waits for its turn where others keep the cores busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from mesh.errors import TransportUnavailableError
+from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
+from mesh.model.names import name_fault
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.search import Search
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.reading import read_range
+from mesh.view.messages import MessageIdentity
+
+SCANNED_MAX = 100_000
+"""Newest records that may be looked at in each outbox and endpoint."""
+
+SHORT_MAX = 20_000
+"""Records that are looked at from where the message can be."""
+
+CLOCKS_MS = 60_000
+"""So far may the clocks of a publisher and of two Kafka clusters be apart."""
+
+SECOND_MS = 1_000
+"""What came within the same second is looked for from the same moment on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """Where a message entered the mesh.
+
+    Attributes:
+        node: The origin node.
+        place: Ingress topic and partition.
+        identity: Intrinsic identity.
+        message_class: Its class.
+    """
+
+    node: str
+    place: TopicPartition
+    identity: MessageIdentity
+    message_class: MessageClass
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSeen:
+    """A frame on an outbox that carries the message.
+
+    Attributes:
+        first, last: Stretch of ingress offsets that the frame speaks for.
+        messages: Messages in it.
+        appended_ms: The broker's time of the record.
+        eras: By which topology its messages were taken, per domain. Spec: K10.
+    """
+
+    source: str
+    target: str
+    place: TopicPartition
+    offset: int
+    path: tuple[str, ...]
+    first: int
+    last: int
+    messages: int
+    is_repair: bool
+    appended_ms: int
+    eras: tuple[Era, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySeen:
+    """A delivery of the message."""
+
+    node: str
+    endpoint: str
+    place: TopicPartition
+    offset: int
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A node that the message came to, in which partition, and when: None if nobody can know."""
+
+    node: str
+    partition: int
+    ms: int | None
+
+
+@dataclass(slots=True)
+class Step:
+    """What one node made of the message, and where in its topics that is looked for.
+
+    Attributes:
+        at: The node, and in which partition the message came.
+        endpoints, outboxes: Partitions that may hold something of it, with whom they are for.
+        ends: How far these can be read.
+        begins, until: Between which offsets they are.
+        frames, deliveries: What was found.
+        unseen: Partitions that may hold more in records that were not looked at.
+    """
+
+    at: Arrival
+    endpoints: Mapping[TopicPartition, str]
+    outboxes: Mapping[TopicPartition, str]
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    begins: Mapping[TopicPartition, int] = field(default_factory=dict)
+    until: Mapping[TopicPartition, int] = field(default_factory=dict)
+    frames: list[FrameSeen] = field(default_factory=list)
+    deliveries: list[DeliverySeen] = field(default_factory=list)
+    unseen: list[TopicPartition] = field(default_factory=list)
+
+    _outboxes: Mapping[str, TopicPartition] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._outboxes = {place.topic: place for place in self.outboxes}
+
+    @property
+    def places(self) -> Sequence[TopicPartition]:
+        """All its partitions."""
+        return [*self.endpoints, *self.outboxes]
+
+    def take(self, record: Record, search: Search) -> None:
+        """Note a record of one of its partitions if it carries the message."""
+        # One partition of each topic is read, and names compare sooner than places.
+        node = self.at.node
+        if (outbox := self._outboxes.get(record.topic())) is not None:
+            if (header := search.frame(record)) is not None:
+                self.frames.append(_frame(node, self.outboxes[outbox], outbox, record, header))
+        elif (message := search.delivery(record)) is not None:
+            place, offset = TopicPartition(record.topic(), record.partition()), record.offset()
+            name = self.endpoints[place]
+            self.deliveries.append(DeliverySeen(node, name, place, offset, message.path))
+
+    def end(self, search: Search) -> None:
+        """Put in order what was found, for partitions are read side by side."""
+        order = {place: number for number, place in enumerate(self.places)}
+        self.deliveries.sort(key=lambda one: (order[one.place], one.offset))
+        self.frames.sort(key=lambda one: (order[one.place], one.offset))
+        left = [place for place, end in self.until.items() if end < self.ends.get(place, 0)]
+        self.unseen += [place for place in left if place.topic not in search.passed]
+
+
+_Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class Way:
+    """Asks the nodes of one way.
+
+    Attributes:
+        topology, kafka: The mesh.
+        ingress: Where the message entered.
+        created_ms: Its publisher's time; None if nobody knows.
+        last: So many of the newest records of each partition are looked at; None: those among
+            which it can be by time.
+        pool: Asks side by side.
+        search: What was seen so far; those who read share it, each in partitions of its own.
+    """
+
+    topology: Topology
+    kafka: Mapping[str, KafkaCluster]
+    ingress: Ingress
+    created_ms: int | None
+    last: int | None
+    pool: Executor
+    search: Search = field(init=False)
+    _topics: dict[str, Future[Sequence[str]]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.search = Search(self.ingress.identity)
+
+    def steps(self, edge: Sequence[Arrival]) -> Mapping[Arrival, Step | TransportUnavailableError]:
+        """Return what nodes made of the message, or why their Kafka cluster does not say it."""
+        by_kafka: dict[str, list[Arrival]] = {}
+        for at in edge:
+            by_kafka.setdefault(self.topology.nodes[at.node].kafka, []).append(at)
+        for name in by_kafka:
+            if name not in self._topics:
+                named = self.kafka[name].admin().named
+                self._topics[name] = self.pool.submit(named, self.topology.prefix)
+        asked: dict[str, tuple[list[Step], Future[_Offsets], list[Future[_Offsets]]]] = {}
+        reading: dict[str, tuple[list[Step], Future[None]]] = {}
+        found: dict[Arrival, Step] = {}
+        silent: dict[str, TransportUnavailableError] = {}
+        for name, arrivals in by_kafka.items():
+            with _noted(name, silent):
+                topics = sorted(self._topics[name].result())
+                steps = [self._step(at, topics) for at in arrivals]
+                asked[name] = steps, *self._ask(name, steps)
+        for name, (steps, ends, begins) in asked.items():
+            with _noted(name, silent):
+                self._locate(steps, ends.result(), [one.result() for one in begins])
+                reading[name] = steps, self.pool.submit(self._read, name, steps)
+        for name, (steps, read) in reading.items():
+            with _noted(name, silent):
+                read.result()
+                found |= {step.at: step for step in steps}
+        return {at: found.get(at) or silent[self.topology.nodes[at.node].kafka] for at in edge}
+
+    def _step(self, at: Arrival, topics: Sequence[str]) -> Step:
+        names, declared = TopicNames(self.topology.prefix), self.topology.nodes[at.node]
+        partition, message_class = at.partition % declared.partitions, self.ingress.message_class
+        # Also of endpoints that nobody subscribes any more: what came to them is still there.
+        beginning = names.endpoint(at.node, "")
+        endpoints = {
+            TopicPartition(topic, partition): topic[len(beginning) :]
+            for topic in topics
+            if topic.startswith(beginning) and name_fault(topic[len(beginning) :]) is None
+        }
+        outboxes = {
+            TopicPartition(names.outbox(at.node, neighbour, message_class), partition): neighbour
+            for neighbour in self.topology.neighbours(at.node)
+            if self.topology.sends(at.node, neighbour)
+        }
+        return Step(at, endpoints, outboxes)
+
+    def _ask(
+        self, name: str, steps: Sequence[Step]
+    ) -> tuple[Future[_Offsets], list[Future[_Offsets]]]:
+        """Ask a Kafka cluster how far partitions go, and from where on to look."""
+        admin, places = self.kafka[name].admin(), [at for step in steps for at in step.places]
+        ends = self.pool.submit(admin.stable_ends, places)
+        if self.last is not None or self.created_ms is None:
+            return ends, [self.pool.submit(admin.starts, places)]
+        moments: dict[int, list[TopicPartition]] = {}
+        for step in steps:
+            came_ms = self.created_ms if step.at.ms is None else step.at.ms
+            came_ms -= came_ms % SECOND_MS + CLOCKS_MS
+            moments.setdefault(self.created_ms, []).extend(step.endpoints)
+            moments.setdefault(came_ms, []).extend(step.outboxes)
+        return ends, [self.pool.submit(admin.since, of, ms) for ms, of in moments.items()]
+
+    def _locate(self, steps: Sequence[Step], ends: _Offsets, found: Sequence[_Offsets]) -> None:
+        """Note of each step between which offsets it is to be read."""
+        first = {place: offset for one in found for place, offset in one.items()}
+        by_time = self.last is None and self.created_ms is not None
+        count = self.last or SCANNED_MAX
+        for step in steps:
+            step.ends = {at: ends[at] for at in step.places if at in ends and at in first}
+            if by_time:
+                step.begins = {at: first[at] for at in step.ends}
+                step.until = {
+                    at: min(end, step.begins[at] + SHORT_MAX) for at, end in step.ends.items()
+                }
+            else:
+                step.begins = {at: max(first[at], end - count) for at, end in step.ends.items()}
+                step.until = step.ends
+                step.unseen += [at for at, begin in step.begins.items() if begin > first[at]]
+
+    def _read(self, name: str, steps: Sequence[Step]) -> None:
+        of = {place.topic: step for step in steps for place in step.places}
+        begins = {place: begin for step in steps for place, begin in step.begins.items()}
+        until = {place: end for step in steps for place, end in step.until.items()}
+        is_over = self.search.is_over if self.last is None else None
+        for record in read_range(self.kafka[name], begins, until, name="trace", until=is_over):
+            of[record.topic()].take(record, self.search)
+        for step in steps:
+            step.end(self.search)
+
+
+@contextmanager
+def _noted(name: str, silent: dict[str, TransportUnavailableError]) -> Iterator[None]:
+    """Note that a Kafka cluster does not answer."""
+    try:
+        yield
+    except TransportUnavailableError as error:
+        silent[name] = error
+
+
+def _frame(
+    node: str, neighbour: str, place: TopicPartition, record: Record, header: FrameHeader
+) -> FrameSeen:
+    return FrameSeen(
+        source=node,
+        target=neighbour,
+        place=place,
+        offset=record.offset(),
+        path=header.hop.path,
+        first=header.origin.first,
+        last=header.origin.last,
+        messages=header.origin.count,
+        is_repair=bool(header.flags & FrameFlags.REPAIR),
+        appended_ms=record.timestamp()[1],
+        eras=header.origin.eras,
+    )
