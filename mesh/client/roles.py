@@ -129,7 +129,7 @@ class Roles:
                 topics=[roles],
             )
         begin = admin.ends([place]).get(place, BEGINNING)
-        self._writer = self._kafka.writer("roles")
+        self._writer = self._kafka.writer("roles", is_prompt=True)
         if self._is_new:
             self._writer.produce(roles, None, lease_key(self.app), 0)
         self._renew(self._word)

@@ -111,6 +111,7 @@ class MemoryKafka(MemoryBroker):
         transactional_id: str | None = None,
         *,
         tells: bool = False,  # noqa: ARG002 - it always tells
+        is_prompt: bool = False,  # noqa: ARG002 - it always is
     ) -> MemoryWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
         self._ask(Call.OPEN, name, transactional_id or "")

@@ -445,7 +445,12 @@ class KafkaCluster(Protocol):
         """
 
     def writer(
-        self, name: str, transactional_id: str | None = None, *, tells: bool = False
+        self,
+        name: str,
+        transactional_id: str | None = None,
+        *,
+        tells: bool = False,
+        is_prompt: bool = False,
     ) -> Writer:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended.
 
@@ -453,6 +458,8 @@ class KafkaCluster(Protocol):
             name: As for a reader.
             transactional_id: Of its transactions.
             tells: Whether `on_delivery` is called for each record written, not only for failures.
+            is_prompt: Whether a record waits for no others that could go with it, but for the
+                answer to those before it: for few records, each of which somebody waits for.
         """
 
     def membership(self, name: str, group: str, topic: str) -> Membership:

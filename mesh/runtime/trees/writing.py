@@ -73,7 +73,7 @@ class TreeWriter:
 
     def __post_init__(self) -> None:
         """Open the writer."""
-        self._writer = self.home.writer("trees")
+        self._writer = self.home.writer("trees", is_prompt=True)
         self._names = TopicNames(self.topology.prefix)
         self._admin = self.home.admin()
 

@@ -87,7 +87,12 @@ class RealKafka:
         return self._keep(KafkaReader(self._site, name, settings, self._health, topics))
 
     def writer(
-        self, name: str, transactional_id: str | None = None, *, tells: bool = False
+        self,
+        name: str,
+        transactional_id: str | None = None,
+        *,
+        tells: bool = False,
+        is_prompt: bool = False,
     ) -> KafkaWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended.
 
@@ -98,7 +103,11 @@ class RealKafka:
             TransportDeniedError: The brokers refuse the id or this client.
         """
         settings = writer_settings(
-            self._options, f"{self._prefix}-{name}", transactional_id, self._batch_bytes_max
+            self._options,
+            f"{self._prefix}-{name}",
+            transactional_id,
+            self._batch_bytes_max,
+            is_prompt=is_prompt,
         )
         if tells:
             settings["delivery.report.only.error"] = False

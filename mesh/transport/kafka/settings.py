@@ -56,6 +56,12 @@ _TUNED_WRITER: Settings = {
     # longer than a transaction may take.
     "topic.metadata.propagation.max.ms": 2_000,
 }
+_TUNED_PROMPT_WRITER: Settings = {
+    # What comes while a request is under way goes together in the next one. So a record that is
+    # alone waits for nothing, and brokers that are busy get fewer and larger requests.
+    "linger.ms": 0,
+    "max.in.flight.requests.per.connection": 1,
+}
 _MANAGED_TRANSACTIONS: Settings = {
     # What shows that a request was sent twice, and how soon it may be: see `retries`.
     "statistics.interval.ms": STATISTICS_MS,
@@ -145,6 +151,8 @@ def writer_settings(
     client_id: str,
     transactional_id: str | None,
     batch_bytes_max: int,
+    *,
+    is_prompt: bool = False,
 ) -> Settings:
     """Return the settings of a writer.
 
@@ -153,9 +161,12 @@ def writer_settings(
         client_id: What brokers show.
         transactional_id: None for a writer without transactions.
         batch_bytes_max: Largest batch on the wire; a topic refuses batches above its limit.
+        is_prompt: Whether records wait for no others, but for the answer to those before them.
     """
     own: Settings = {"client.id": client_id, "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max)}
     tuned = {**_TUNED, **_TUNED_WRITER}
+    if is_prompt:
+        tuned |= _TUNED_PROMPT_WRITER
     if transactional_id is not None:
         tuned |= _TUNED_TRANSACTIONS
         own["transactional.id"] = transactional_id

@@ -87,6 +87,12 @@ def test_the_operators_options_lie_between_ours() -> None:
     assert (writer["linger.ms"], writer["acks"], writer["batch.size"]) == ("0", "all", 500_000)
     assert writer["message.timeout.ms"] <= writer["transaction.timeout.ms"]  # type: ignore[operator]
     assert "transactional.id" not in writer_settings(options, "mesh-a-w", None, 500_000)
+    waits = ("linger.ms", "max.in.flight.requests.per.connection")
+    prompt, plain = (
+        writer_settings({}, "w", None, 500_000, is_prompt=one) for one in (True, False)
+    )
+    assert [prompt.get(one) for one in waits] == [0, 1]
+    assert [plain.get(one) for one in waits] == [5, None]
     member = member_settings(options, "mesh-a-m", "mesh.a.lanes", 300)
     assert (member["group.id"], member["heartbeat.interval.ms"]) == ("mesh.a.lanes", 100)
     assert "group.instance.id" not in member
