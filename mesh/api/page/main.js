@@ -20,7 +20,7 @@ const MONTH_HOURS = 29 * 24;
 
 let view = null; // the view on screen: { element, update?, close? }
 let openFindings = 0;
-const wishes = new Map(); // what is to be done once the mesh is known, and what is told of it
+const deferred = new Map(); // what waits until the mesh is known: name -> { text, action }, and the text says so
 
 const rail = new Map(VIEWS.map((name) => {
   const count = h("span", { class: "count", hidden: true });
@@ -30,7 +30,7 @@ const rail = new Map(VIEWS.map((name) => {
       event.preventDefault();
       $("views").classList.remove("open");
       setAttribute($("menu"), "aria-expanded", "false");
-      wishes.delete("find");
+      deferred.delete("find");
       go(name.toLowerCase());
       $("main").focus();
     },
@@ -84,7 +84,7 @@ function drawTime() {
   const steps = Math.min(DAY_MINUTES + MONTH_HOURS, Math.max(1, Math.ceil(stepsBack(now() - begin))));
   const slider = $("time");
   const at = store.at ? store.mesh.at_ms : null;
-  const isOnItsWay = (here().at ?? null) !== store.at || wishes.has("time"); // until then the slider stays where it was put
+  const isOnItsWay = (here().at ?? null) !== store.at || deferred.has("time"); // until then the slider stays where it was put
   if (!sliding && !isOnItsWay) {
     setAttribute(slider, "max", steps);
     slider.value = at !== null ? Math.max(0, steps - Math.round(stepsBack(now() - at))) : steps;
@@ -114,7 +114,7 @@ function slide() {
   sliding = setTimeout(() => {
     sliding = 0;
     // By the clock of the server.
-    whenKnown("time", "The time is turned back as soon as the mesh is known.", () => {
+    onceKnown("time", "The time is turned back as soon as the mesh is known.", () => {
       const at = back ? new Date(Math.floor((now() - back) / 1000) * 1000).toISOString().replace(".000", "") : "";
       adjust({ at });
     });
@@ -126,7 +126,7 @@ function drawTrouble() {
   if (store.isLost) told.push("The feed of changes is lost: what is shown may be old. It is tried again by itself.");
   else if (standsStill()) told.push(`The server has not looked at the mesh for more than ${STILL_S} s: what is shown may be old.`);
   if (store.trouble) told.push(store.trouble);
-  for (const { text } of wishes.values()) told.push(text);
+  for (const { text } of deferred.values()) told.push(text);
   for (const kafka of store.mesh?.kafka ?? []) {
     if (!kafka.answers) told.push(`Kafka cluster ${kafka.name} does not answer: its part of the mesh is not shown as it is now.`);
   }
@@ -225,23 +225,23 @@ function renewAll() {
   return draw();
 }
 
-// Nobody has asked for nothing who is faster than the first answer.
-function whenKnown(name, text, deed) {
-  if (store.mesh) { deed(); return; }
-  wishes.set(name, { text, deed });
+// Who is faster than the first answer of the server is served as soon as that is here.
+function onceKnown(name, text, action) {
+  if (store.mesh) { action(); return; }
+  deferred.set(name, { text, action });
   drawTrouble();
 }
 
-function grantWishes() {
-  const deeds = [...wishes.values()].map(({ deed }) => deed);
-  wishes.clear();
-  for (const deed of deeds) deed();
+function runDeferred() {
+  const actions = [...deferred.values()].map(({ action }) => action);
+  deferred.clear();
+  for (const action of actions) action();
 }
 
 function find(text) {
   const wanted = text.trim();
-  if (wanted) whenKnown("find", `“${shown(wanted)}” is looked for as soon as the mesh is known.`, () => findKnown(wanted));
-  else wishes.delete("find");
+  if (wanted) onceKnown("find", `“${shown(wanted)}” is looked for as soon as the mesh is known.`, () => findKnown(wanted));
+  else deferred.delete("find");
 }
 
 function findKnown(wanted) {
@@ -276,7 +276,7 @@ function keys(event) {
 
 $("find-form").addEventListener("submit", (event) => { event.preventDefault(); find($("find").value); });
 $("time").addEventListener("input", slide);
-$("live").addEventListener("click", () => { wishes.delete("time"); adjust({ at: "" }); });
+$("live").addEventListener("click", () => { deferred.delete("time"); adjust({ at: "" }); });
 $("zone").addEventListener("click", () => {
   showLocalTimes(!timesAreLocal());
   renewAll();
@@ -308,7 +308,7 @@ onMove(draw);
 onChange((what) => {
   if (what.kind === "all") {
     setText($("mesh-name"), shown(store.mesh?.mesh ?? "Trellis"));
-    if (store.mesh) grantWishes();
+    if (store.mesh) runDeferred();
     renewAll();
     if (store.mesh && !store.refusal) readSplit();
   }

@@ -9,7 +9,7 @@ const DRAWINGS = ["map", "interest", "trace", "audit"];
 export const isTable = (state) =>
   (state.table ? state.table === "1" : state.view === "map" && matchMedia("(max-width: 700px)").matches);
 
-// By the button or the key, which may come before the button: the wish stands in the address.
+// By the button or the key, which may come before the button: which of both is shown stands in the address.
 export function turnTable() {
   const state = here();
   if (DRAWINGS.includes(state.view)) adjust({ table: isTable(state) ? "0" : "1" });
