@@ -31,6 +31,13 @@ YOUNG_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Compiles little: half the work until the first batch is done, and twice as much per record."""
 
 
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Plans are interpreted: to write and compile code for each costs more than some ten thousand
+records do."""
+
 _AT_HOME = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
@@ -58,6 +65,7 @@ def start_session(
     memory: str = "1g",
     master: str = "",
     jvm: str = STEADY_JVM,
+    compiles: bool = True,
     progress: Progress = lambda _: None,
 ) -> SparkSession:
     """Start Spark in this process, fetching its jars on the first start.
@@ -69,6 +77,7 @@ def start_session(
         memory: Heap of the JVM, and of each executor on a Spark cluster.
         master: The Spark cluster; empty: none, all runs in this process.
         jvm: Further Java options, `STEADY_JVM` or `YOUNG_JVM`.
+        compiles: Whether code is generated for plans; else they are `INTERPRETED`.
         progress: Told what is going on, in short lines.
 
     Raises:
@@ -109,6 +118,7 @@ def start_session(
         "spark.kafka.consumer.cache.timeout": "2m",
         # Python call sites of every column would cost more than the columns.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        **({} if compiles else INTERPRETED),
     }
     builder = SparkSession.builder.master(master or f"local[{cores}]").appName("trellis-audit")
     for name, value in settings.items():

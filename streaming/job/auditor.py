@@ -30,9 +30,9 @@ from streaming.audits.queues import QueueRules
 from streaming.audits.silences import silent
 from streaming.audits.untaken import untaken
 from streaming.audits.unwanted import wanted
-from streaming.connectors.kept import kept
 from streaming.connectors.sink import Output
 from streaming.connectors.source import Ranges
+from streaming.job.batches import Known, rows_of
 from streaming.job.doubts import Doubts
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.outputs import status_json, take_outputs
@@ -41,9 +41,8 @@ from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
-from streaming.tables.aggregates import DATA_KINDS, batch_rows
-from streaming.tables.columns import parsed
-from streaming.tables.rows import Batch, TopicPartition, read_batch
+from streaming.tables.aggregates import DATA_KINDS
+from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, OUTBOX, is_of_data, place_of
 
 BROKERS_EVERY_S = 60.0
@@ -167,14 +166,10 @@ class Auditor:
             records: The micro-batch.
             ends: Up to where it reads the partitions of its Kafka cluster; None: nobody knows.
         """
-        topology = self.topology
         kinds = DATA_KINDS if ends is None else self._kinds(ends)
         tasks = self.tasks if ends is None or self._news(ends) > ALONE_MAX else 1
-        with kept(
-            parsed(records.coalesce(tasks), topology.prefix, topology.max_message_bytes)
-        ) as opened:
-            rows = batch_rows(opened, self.wanted, self.asked, kinds, is_alone=tasks == 1)
-            return self.only(read_batch(row[0] for row in rows.collect()))
+        known = Known(self.topology, self.wanted, self.asked)
+        return self.only(rows_of(records, known, kinds, tasks))
 
     def _news(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return how many offsets a batch reads that ends there."""

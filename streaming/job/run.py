@@ -168,6 +168,7 @@ def session_of(settings: AuditSettings) -> SparkSession:
         memory=settings.memory,
         master=settings.master,
         jvm=YOUNG_JVM if settings.is_brief else STEADY_JVM,
+        compiles=not settings.is_brief,
         progress=say,
     )
 

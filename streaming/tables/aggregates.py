@@ -316,19 +316,28 @@ def _frame_groups(frames: DataFrame) -> DataFrame:
     )
 
 
-def small_rows(records: DataFrame) -> DataFrame:
-    """Newest value per key of control, `.c` and progress; every record of the others."""
+def is_kept() -> Column:
+    """Say of which records of small topics each counts, and not the newest of its key alone."""
+    key, kind = F.col("key").cast("string"), F.col("topic_kind")
+    return (kind == "clients") | ((kind == CONFIG) & key.isin("topology", "change"))
+
+
+def is_wanted() -> Column:
+    """Say which records of small topics count at all, ledgers apart."""
     key = F.col("key").cast("string")
-    is_config = (F.col("topic_kind") == CONFIG) & key.isin("topology", "change")
-    is_kept = (F.col("topic_kind") == "clients") | is_config
-    is_wanted = (
-        is_kept
+    return (
+        is_kept()
         | ((F.col("topic_kind") == "control") & key.rlike("^(identity$|heartbeat$|stop )"))
         | ((F.col("topic_kind") == OUTBOX) & key.rlike("^(link$|repair )"))
         | ((F.col("topic_kind") == "progress") & key.rlike("^(source|sent|accepted|held) "))
     )
-    version = F.when(is_kept, F.col("offset")).otherwise(-1)
-    grouped = records.where(is_wanted).groupBy("topic", "partition", key.alias("key"), version)
+
+
+def small_rows(records: DataFrame) -> DataFrame:
+    """Newest value per key of control, `.c` and progress; every record of the others."""
+    key = F.col("key").cast("string")
+    version = F.when(is_kept(), F.col("offset")).otherwise(-1)
+    grouped = records.where(is_wanted()).groupBy("topic", "partition", key.alias("key"), version)
     newest = grouped.agg(
         F.max("offset").alias("offset"),
         F.max_by(F.base64("value"), "offset").alias("value"),
@@ -344,16 +353,30 @@ def ledger_rows(records: DataFrame) -> DataFrame:
     return _rows(ledgers.select(*columns, F.base64("value").alias("value")), "ledger")
 
 
+def is_advert() -> Column:
+    """Say which records offer interest."""
+    return (F.col("topic_kind") == "control") & F.col("key").cast("string").rlike(ADVERT)
+
+
+def minute_of() -> Column:
+    """Return the number of a record's minute from 1970 on, by the broker's clock."""
+    return F.floor(F.col("at_ms") / MINUTE_MS).cast("long")
+
+
+def scope_of() -> Column:
+    """Return the scope in which an advert offers interest."""
+    return F.get(F.split(F.col("key").cast("string"), " "), F.lit(1))
+
+
 def minute_rows(records: DataFrame) -> DataFrame:
     """Messages and bytes of each outbox, and changes of interest, by the broker's minute."""
-    header, words = F.col("header"), F.split(F.col("key").cast("string"), " ")
-    is_advert = (F.col("topic_kind") == "control") & F.col("key").cast("string").rlike(ADVERT)
+    header = F.col("header")
     is_repair = header["flags"].bitwiseAND(F.lit(REPAIR)) != 0
     messages = F.coalesce(header["origin"]["count"], F.lit(1))
-    grouped = records.where(is_advert | header.isNotNull()).groupBy(
+    grouped = records.where(is_advert() | header.isNotNull()).groupBy(
         "topic",
-        F.floor(F.col("at_ms") / MINUTE_MS).cast("long").alias("minute"),
-        F.when(is_advert, F.get(words, F.lit(1))).alias("scope"),
+        minute_of().alias("minute"),
+        F.when(is_advert(), scope_of()).alias("scope"),
     )
     zero = F.lit(0)
     return _rows(

@@ -51,21 +51,10 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         size, key, value`; `key` and `value` are null where their bytes may be many, `content`
         stands for what clients wrote, and `size` is that of key and value in bytes.
     """
-    # Native string operations in a projection of their own: computed once per record.
-    start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
-    kind = F.substring_index(start, ".", -1)
-    last_header = F.try_element_at(F.col("headers"), F.lit(-1))["key"]
-    is_announcement = (kind == ENDPOINT) & (F.size("headers") == 1) & (last_header == GAP_HEADER)
-    placed = raw.withColumns(
-        {
-            "topic_kind": F.when(is_announcement, ANNOUNCEMENT).otherwise(kind),
-            "letter": F.substring_index(F.col("topic"), ".", -1),
-        }
-    )
     is_outbox = F.col("topic_kind") == OUTBOX
     is_frame = is_outbox & (F.col("letter") != CONTROL)
     is_small = F.col("topic_kind").isin(*SMALL_KINDS) | (is_outbox & (F.col("letter") == CONTROL))
-    return placed.select(
+    return placed(raw, prefix).select(
         "topic",
         "partition",
         "offset",
@@ -78,9 +67,26 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         F.when(F.col("topic_kind") == ENDPOINT, delivery_column()).alias("delivery"),
         F.when(is_frame, header_column()).alias("header"),
         F.when(F.col("topic_kind").isin(INGRESS, ENDPOINT), content_column()).alias("content"),
-        (_length(F.col("key")) + _length(F.col("value"))).alias("size"),
+        size_column().alias("size"),
         F.when(is_small, F.col("key")).alias("key"),
         F.when(is_small, F.col("value")).alias("value"),
+    )
+
+
+def placed(raw: DataFrame, prefix: str) -> DataFrame:
+    """Return records with what their topic is: `topic_kind` and `letter`.
+
+    Native string operations in a projection of their own: computed once per record.
+    """
+    start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
+    kind = F.substring_index(start, ".", -1)
+    last_header = F.try_element_at(F.col("headers"), F.lit(-1))["key"]
+    is_announcement = (kind == ENDPOINT) & (F.size("headers") == 1) & (last_header == GAP_HEADER)
+    return raw.withColumns(
+        {
+            "topic_kind": F.when(is_announcement, ANNOUNCEMENT).otherwise(kind),
+            "letter": F.substring_index(F.col("topic"), ".", -1),
+        }
     )
 
 
@@ -95,11 +101,10 @@ def _subject(message_bytes_max: int) -> Column:
     is_plain = (F.size(headers) == 1) & (only["key"] == SUBJECT_HEADER)
     named = F.filter(headers, lambda header: header["key"] == SUBJECT_HEADER)
     sizes = F.transform(headers, lambda header: _length(header["key"]) + _length(header["value"]))
-    size = _length(F.col("key")) + _length(F.col("value"))
     all_headers = F.aggregate(sizes, F.lit(0), lambda total, one: total + one)
-    is_fit = size + F.when(is_plain, _length(only["key"]) + _length(only["value"])).otherwise(
-        all_headers
-    )
+    is_fit = size_column() + F.when(
+        is_plain, _length(only["key"]) + _length(only["value"])
+    ).otherwise(all_headers)
     subject = (
         F.when(is_plain, only["value"])
         .when(F.size(named) == 1, F.get(named, F.lit(0))["value"])
@@ -145,6 +150,11 @@ def content_column() -> Column:
     key, value = F.col("key"), F.col("value")
     lengths = (F.coalesce(F.octet_length(one), F.lit(-1)) for one in (key, value))
     return F.xxhash64(subject, key, value, *lengths, others, F.unix_millis("timestamp"))
+
+
+def size_column() -> Column:
+    """Return the size of a record's key and value in bytes."""
+    return _length(F.col("key")) + _length(F.col("value"))
 
 
 def _length(column: Column) -> Column:

@@ -280,18 +280,26 @@ Fields = Mapping[str, Any]
 
 
 def read_batch(lines: Iterable[str]) -> Batch:
-    """Return the batch that the JSON lines of `batch_rows` stand for, in a fixed order."""
+    """Return the batch that the JSON lines of `batch_rows` stand for, in a fixed order.
+
+    Of those called `newest` the last of each key counts.
+    """
     tables: dict[str, list[Fields]] = {}
     for line in sorted(lines):
         told = json.loads(line)
         tables.setdefault(told["of"], []).append(told)
     frames = sorted(map(_frame, tables.get("frame", ())), key=lambda row: row.head.offset)
     deliveries = map(_delivery, tables.get("delivery", ()))
+    newest = sorted(map(_small, tables.get("newest", ())), key=_by_offset)
+    small = [
+        *map(_small, tables.get("small", ())),
+        *{(one.place, one.key): one for one in newest}.values(),
+    ]
     return Batch(
         ingress=[_ingress(one) for one in tables.get("ingress", ())],
         deliveries=sorted(deliveries, key=lambda row: row.record_first),
         frames=frames,
-        small=sorted(map(_small, tables.get("small", ())), key=_by_offset),
+        small=sorted(small, key=_by_offset),
         ledgers=sorted(map(_small, tables.get("ledger", ())), key=_by_offset),
         strays=[_stray(one) for one in tables.get("stray", ())],
         unwanted=[_unwanted(one) for one in tables.get("unwanted", ())],

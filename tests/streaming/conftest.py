@@ -32,10 +32,7 @@ value: string, headers: array<struct<key: string, value: string>>"""
 def quick_session(progress: Callable[[str], None]) -> SparkSession:
     """Start Spark for a dozen rows, which are read sooner than code for them is compiled."""
     cache = Path(os.environ.get("MESH_CACHE") or platformdirs.user_cache_dir("trellis-mesh"))
-    session = start_session(cache, jvm=YOUNG_JVM, progress=progress)
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    return session
+    return start_session(cache, jvm=YOUNG_JVM, compiles=False, progress=progress)
 
 
 @pytest.fixture(scope="session")

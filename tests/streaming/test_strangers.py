@@ -14,7 +14,7 @@ from mesh.model.control import Identity, Stop, TopicIdentity
 from mesh.model.facts import Held
 from mesh.model.frames import SourcePartition, TopicPartition
 from mesh.model.state import Cut, Ledger
-from streaming.job import auditor, intake
+from streaming.job import batches, intake
 from streaming.job.reading import Reading, Readings
 from streaming.tables.columns import parsed
 from tests.streaming.conftest import kafka_frame, kafka_of
@@ -120,7 +120,7 @@ def break_on_odd_records(monkeypatch: pytest.MonkeyPatch) -> None:
     def odd_stop(prefix, node, stop):
         raise ZeroDivisionError(str(stop))
 
-    monkeypatch.setattr(auditor, "parsed", odd_parsed)
+    monkeypatch.setattr(batches, "parsed", odd_parsed)
     monkeypatch.setattr(intake, "_stop_finding", odd_stop)
 
 

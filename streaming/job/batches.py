@@ -1,0 +1,47 @@
+"""The small rows of one micro-batch, by as little work as its records need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from mesh.model.topology import Topology
+from streaming.connectors.kept import kept
+from streaming.tables.aggregates import batch_rows
+from streaming.tables.columns import parsed
+from streaming.tables.resting import resting_rows
+from streaming.tables.rows import Batch, read_batch
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a batch is held against where it is read.
+
+    Attributes:
+        topology: The mesh.
+        wanted: Endpoint topic -> what was ever asked for there, as a regular expression.
+        asked: Outbox topic without its class -> what is asked for behind its link, likewise.
+    """
+
+    topology: Topology
+    wanted: Mapping[str, str]
+    asked: Mapping[str, str]
+
+
+def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int) -> Batch:
+    """Return the small rows of a micro-batch.
+
+    Args:
+        records: The micro-batch.
+        known: What it is held against.
+        kinds: Of topics with messages that it has records of.
+        tasks: That parse it side by side; one makes all of it alone.
+    """
+    prefix, records = known.topology.prefix, records.coalesce(tasks)
+    if tasks == 1 and not kinds:
+        return read_batch(row[0] for row in resting_rows(records, prefix).collect())
+    with kept(parsed(records, prefix, known.topology.max_message_bytes)) as opened:
+        rows = batch_rows(opened, known.wanted, known.asked, kinds, is_alone=tasks == 1)
+        return read_batch(row[0] for row in rows.collect())
