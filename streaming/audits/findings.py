@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
+from typing import NamedTuple
 
 IDS_MAX = 100
 """Identities that one finding spells out; `count` tells how many there are."""
@@ -125,6 +126,15 @@ class Seen:
     run: str
 
 
+class Group(NamedTuple):
+    """Findings of one kind and place."""
+
+    kind: FindingKind
+    link: str
+    endpoint: str
+    node: str
+
+
 @dataclass(slots=True)
 class Register:
     """All findings so far, and which of them are not yet published.
@@ -133,6 +143,7 @@ class Register:
         findings: By id.
         unpublished: Ids of those to be written, or taken back.
         seen: By id, when each was made.
+        groups: How many there are of one kind and place.
         now_ms: The auditor's wall clock.
         run: The run of the auditor.
     """
@@ -140,6 +151,7 @@ class Register:
     findings: dict[str, Finding] = field(default_factory=dict)
     unpublished: dict[str, None] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
+    groups: dict[Group, int] = field(default_factory=dict)
     now_ms: int = 0
     run: str = ""
 
@@ -158,13 +170,13 @@ class Register:
             self._put(finding)
 
     def _put(self, finding: Finding) -> None:
-        if finding.id not in self.findings and len(self.findings) >= TOLD_MAX:
-            more = _more(finding)
-            if more.id in self.findings:
-                return
+        if finding.id not in self.findings:
             group = _group(finding)
-            if sum(_group(one) == group for one in self.findings.values()) >= TOLD_MAX:
-                finding = more
+            if self.groups.get(group, 0) >= TOLD_MAX:
+                finding = _more(finding)
+                if finding.id in self.findings:
+                    return
+            self.groups[group] = self.groups.get(group, 0) + 1
         known = self.seen.get(finding.id, Seen(self.now_ms, self.now_ms, self.run))
         self.seen[finding.id] = replace(known, last_ms=self.now_ms)
         self.findings[finding.id] = finding
@@ -172,7 +184,12 @@ class Register:
 
     def withdraw(self, id_: str) -> None:
         """Take a finding back: what was missing has come after all."""
-        if self.findings.pop(id_, None) is not None:
+        finding = self.findings.pop(id_, None)
+        if finding is not None:
+            group = _group(finding)
+            self.groups[group] -= 1
+            if not self.groups[group]:
+                del self.groups[group]
             self.seen.pop(id_, None)
             self.unpublished[id_] = None
 
@@ -183,8 +200,8 @@ class Register:
         return taken
 
 
-def _group(finding: Finding) -> tuple[str, ...]:
-    return (finding.kind, finding.link, finding.endpoint, finding.node)
+def _group(finding: Finding) -> Group:
+    return Group(finding.kind, finding.link, finding.endpoint, finding.node)
 
 
 def _more(finding: Finding) -> Finding:

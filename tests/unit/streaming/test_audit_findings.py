@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from streaming.audits import findings
 from streaming.audits.findings import IDS_MAX, TOLD_MAX, Finding, FindingKind, Register
 
 ONE = Finding(
@@ -83,3 +86,39 @@ def test_a_stranger_makes_no_more_findings_than_are_told_one_by_one() -> None:
     for finding in elsewhere:
         register.add(finding)
     assert [one for _, one in register.take_unpublished()] == [*elsewhere]
+
+
+def test_what_is_taken_back_makes_room_for_others_of_its_kind() -> None:
+    register = Register()
+    for number in range(TOLD_MAX):
+        register.add(replace(ONE, source=f"t/{number}"))
+    gone = replace(ONE, source="t/5")
+    register.withdraw(gone.id)
+    register.withdraw(gone.id)
+    register.add(replace(ONE, source="t/new"))
+    assert replace(ONE, source="t/new").id in register.findings
+    register.add(replace(ONE, source="t/newer"))
+    assert replace(ONE, source="t/newer").id not in register.findings
+    assert sum(register.groups.values()) == len(register.findings) == TOLD_MAX + 1
+    for id_ in list(register.findings):
+        register.withdraw(id_)
+    assert register.groups == {}
+
+
+def test_a_new_finding_costs_the_same_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All were counted again for each: of 10,000 that took ten seconds of the processor."""
+    looked = []
+
+    def noted(finding: Finding) -> findings.Group:
+        looked.append(finding)
+        return group(finding)
+
+    group = findings._group
+    monkeypatch.setattr(findings, "_group", noted)
+    register = Register()
+    for number in range(3 * TOLD_MAX):
+        register.add(replace(ONE, endpoint=f"b/s{number % 20}", source=f"t/{number}"))
+    assert len(register.findings) == 3 * TOLD_MAX
+    assert len(looked) == 3 * TOLD_MAX
