@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import RoleTaken
 from mesh.model.tree_frames import (
     Cause,
     Frame,
+    Grant,
     Options,
     RecoveryAnswer,
     RecoveryDone,
@@ -14,11 +16,13 @@ from mesh.model.tree_frames import (
     ReplyKind,
     Send,
 )
+from mesh.model.tree_nodes import NODES
 from mesh.model.trees import Extent, InstanceId, MessageId
 from mesh.trees.inputs import AppGone
+from mesh.trees.node import RESERVED
 from mesh.trees.outputs import Transmit
-from tests.sim.trees.rules import check_quiet, inside
-from tests.sim.trees.scenes import REALMS, ask, kinds, said, world
+from tests.sim.trees.rules import check_quiet, hosts, inside
+from tests.sim.trees.scenes import REALMS, answer, ask, codes, hold_answers, kinds, said, world
 from tests.sim.trees.world import APP, address
 
 PLACE = address("t", "r")
@@ -84,3 +88,72 @@ def test_one_response_tells_an_incomplete_recovery_once() -> None:
     mesh.run()
     assert kinds(call) == [("null", False), ("data", True)]
     assert call.answers[0].cause is Cause.RECOVERY_INCOMPLETE
+
+
+def test_no_grant_goes_with_one_response() -> None:
+    """Answers are gathered on the way; a grant is none of them. Spec: tree_layer 6.4, 6.5."""
+    mesh = world(roles="c")
+    held = hold_answers(mesh)
+    call = mesh.send("a", "r", one_response=True)
+    mesh.run(for_ms=1_000)
+    refused = answer(mesh, held[0], grants=True, gives_up=True)
+    assert codes(refused) == ["NOT_GRANTED"]
+    answer(mesh, held[0])
+    mesh.run()
+    check_quiet(mesh)
+    assert (kinds(call), list(hosts(mesh, PLACE))) == ([("data", True)], ["c"])
+
+
+def test_a_role_is_not_given_to_who_cannot_be_reached() -> None:
+    """It would be lost: the reply has no way to go. Spec: tree_layer 5.13, 6.9."""
+    mesh = world(roles="c")
+    held = hold_answers(mesh)
+    mesh.send("a", "r")
+    mesh.run(for_ms=1_000)
+    mesh.cut("b", "c", (0, 0))
+    mesh.run(for_ms=1_000)
+    assert codes(answer(mesh, held[0], grants=True, gives_up=True)) == ["SENDER_GONE"]
+    mesh.run()
+    assert list(hosts(mesh, PLACE)) == ["c"]
+
+
+def test_a_role_is_given_no_further_than_it_may_be_known() -> None:
+    """A message of a role that everybody knows may ask for one of the node alone. Spec: 5.2, 6.5."""
+    mesh = world(roles="c")
+    mesh.role("c", "own", extent=Extent.NODE)
+    held = hold_answers(mesh)
+    mesh.send("a", "r")
+    mesh.run(for_ms=1_000)
+    refused = answer(mesh, held[0], grants=True, gives_up=True, granted="own")
+    assert codes(refused) == ["OUT_OF_EXTENT"]
+    assert list(hosts(mesh, address("t", "own"))) == ["c"]
+
+
+def test_who_has_a_role_needs_no_share_of_it() -> None:
+    """An application has one instance of a role. Spec: tree_layer 5.13, 8."""
+    mesh = world(roles="ac")
+    held = hold_answers(mesh)
+    before = hosts(mesh, PLACE)
+    mesh.send("a", "r")
+    mesh.run(for_ms=1_000)
+    for one in held:
+        assert not codes(answer(mesh, one, grants=one[0] == "c"))
+    mesh.run()
+    check_quiet(mesh)
+    assert hosts(mesh, PLACE) == before
+
+
+def test_nobody_is_given_what_every_node_has_by_itself() -> None:
+    """A stranger's reply grants it all the same. Spec: tree_layer 7.5, 13."""
+    mesh = world(roles="c")
+    hold_answers(mesh)
+    mesh.send("a", "r")
+    mesh.run(for_ms=1_000)
+    [session] = inside(mesh, "a").sessions.values()
+    before = hosts(mesh, NODES)
+    for gives_up in (False, True):
+        grant = Grant(NODES, InstanceId(9), False, gives_up, 0, Extent.CLOUD, "")
+        told = said(mesh, "b", "a", Reply(session.mid, ReplyKind.GRANT, False, grant=grant))
+        assert not [one for one in told if isinstance(one, RoleTaken)]
+    assert hosts(mesh, NODES) == before
+    assert inside(mesh, "a").counts[RESERVED] == 2
