@@ -86,13 +86,21 @@ SINKS = (
 class Stage:
     """Everything that runs while it is measured; a context manager that always stops it."""
 
-    def __init__(self, directory: Path, software: KafkaSoftware, progress: Progress) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        software: KafkaSoftware,
+        progress: Progress,
+        topology: str = TOPOLOGY,
+        sinks: Sequence[Sink] = SINKS,
+    ) -> None:
         self.directory = directory
+        self._sinks = sinks
         self.names = TopicNames()
         self.clock = MonotonicClock()
         self._progress = progress
         file = directory / "bench.yaml"
-        file.write_text(TOPOLOGY, encoding="utf-8")
+        file.write_text(topology, encoding="utf-8")
         settings = {"log.segment.bytes": str(128 << 20)}
         self.broker = EmbeddedKafka(
             "here",
@@ -173,15 +181,16 @@ class Stage:
         self.kafka.admin().create([TopicSpec(name=topic, partitions=PARTITIONS, settings=PLAIN)])
 
     def start_nodes(self) -> Mapping[str, float]:
-        """Start the chain, subscribe, settle; return the seconds and CPU that a start took."""
+        """Start all nodes, subscribe, settle; return the seconds and CPU that a start took."""
         began_s = time.monotonic()
-        for node in NODES:
+        nodes = list(self.fleet.topology.nodes)
+        for node in nodes:
             self.fleet.start_node(node)
-        ready = [self.fleet.ready_file(node) for node in NODES]
+        ready = [self.fleet.ready_file(node) for node in nodes]
         wait_for(self.fleet, lambda: all(file.exists() for file in ready), "ready")
         took = {
             "wall_s": time.monotonic() - began_s,
-            "cpu_s": sum(self.worker(node).cpu_s() for node in NODES) / len(NODES),
+            "cpu_s": sum(self.worker(node).cpu_s() for node in nodes) / len(nodes),
         }
         self._subscribe()
         return took
@@ -192,7 +201,7 @@ class Stage:
 
     def _subscribe(self) -> None:
         writer = self.kafka.writer("clients")
-        for sink in SINKS:
+        for sink in self._sinks:
             subscription = Subscription(EndpointKind.CHANNEL, sink.message_class)
             key = subscription_key(sink.name, sink.filter)
             writer.produce(self.names.clients(sink.node), encode_subscription(subscription), key, 0)
@@ -201,8 +210,8 @@ class Stage:
         writer.close()
         view = MeshView(self.fleet.topology, {"here": self.kafka}, self.clock.now_ms)
         view.refresh()
-        wanted = {node: view.nodes[node].clients_offset for node in NODES}
-        epochs = {node: view.nodes[node].epoch for node in NODES}
+        wanted = {node: seen.clients_offset for node, seen in view.nodes.items()}
+        epochs = {node: seen.epoch for node, seen in view.nodes.items()}
 
         def settled() -> bool:
             view.refresh()
