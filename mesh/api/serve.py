@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import re
 import signal
 import socket
@@ -29,6 +30,9 @@ from mesh.view.connection import open_kafka
 
 M_ARENA_MAX, ARENAS = -8, 2
 """Of glibc's `mallopt`: from how many pools all threads take memory."""
+
+COLLECTED = (50_000, 20, 20)
+"""How many objects more than there were make Python look for cycles, and how often further."""
 
 THREADS_MAX = 16
 GRACE_S = 3
@@ -120,7 +124,7 @@ def serve(topology: Topology, settings: Settings, announce: Callable[[str], None
     shown = settings.host if settings.host not in ("", "0.0.0.0", "::") else "localhost"  # noqa: S104
     host = f"[{shown}]" if ":" in shown else shown
     with ThreadPoolExecutor(max_workers=THREADS_MAX) as pool:
-        watch = Watch(topology, _open, _now_ms, _wall_ms, pool)
+        watch = Watch(topology, _open, _now_ms, _wall_ms, pool, gathers=True)
         asyncio.run(
             _run(
                 watch,
@@ -139,6 +143,15 @@ def share_memory() -> None:
     """
     with suppress(OSError, AttributeError):  # another C library keeps memory in its own way
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
+
+
+def collect_seldom() -> None:
+    """Have Python look for cycles seldom, and not among all that the start has made.
+
+    What a look reads and what an answer is made of has none: it goes when nobody needs it.
+    """
+    gc.freeze()
+    gc.set_threshold(*COLLECTED)
 
 
 async def _run(
@@ -211,6 +224,7 @@ async def _announce_when(server: _Server, live: Live, announce: Callable[[], Non
     await server.listens.wait()
     while not await asyncio.to_thread(live.begun.wait, WAIT_S):
         pass  # in slices, for nothing ends a thread that waits
+    collect_seldom()
     announce()
 
 

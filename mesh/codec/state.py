@@ -253,8 +253,9 @@ def _ledger(fields: Fields) -> Ledger:
 
 def _classed(fields: Fields) -> Fields:
     """Return the fields under the model's names: `class` is a word of Python's own."""
-    renamed = {key: value for key, value in fields.items() if key != "class"}
-    return {**renamed, "message_class": MessageClass(fields["class"])}
+    renamed = dict(fields)
+    renamed["message_class"] = MessageClass(renamed.pop("class"))
+    return renamed
 
 
 _LEDGER = RecordCodec[Ledger]("ledger", _ledger_fields, _ledger)

@@ -116,7 +116,12 @@ class AuditTrail:
     """
 
     def __init__(
-        self, topology: Topology, kafka: KafkaCluster | None, now_ms: Callable[[], int]
+        self,
+        topology: Topology,
+        kafka: KafkaCluster | None,
+        now_ms: Callable[[], int],
+        *,
+        gathers: bool = False,
     ) -> None:
         """Look at nothing yet.
 
@@ -124,6 +129,7 @@ class AuditTrail:
             topology: The mesh.
             kafka: Where its auditor writes; None if nowhere.
             now_ms: Monotonic clock.
+            gathers: As of a follower, for who looks on for long.
         """
         self.findings: dict[str, Said] = {}
         self.certificates: dict[str, Said] = {}
@@ -141,7 +147,7 @@ class AuditTrail:
         self._tables = {names.audit(table): table for table in TABLES}
         self._follower: Follower | None = None
         if kafka is not None:
-            self._follower = Follower(kafka, "audit", now_ms)
+            self._follower = Follower(kafka, "audit", now_ms, gathers=gathers)
             self._follower.add([TopicPartition(topic, 0) for topic in self._tables])
 
     def look(self, *, asks_brokers: bool) -> None:

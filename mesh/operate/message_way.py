@@ -10,7 +10,7 @@ reader: each of these waits for its turn where others keep the cores busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.search import Search
+from mesh.operate.search import BEHIND_MAX, FRAMES_BEHIND_MAX, Search
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 from mesh.view.messages import MessageIdentity
@@ -34,8 +34,8 @@ SHORT_MAX = 20_000
 CLOCKS_MS = 60_000
 """So far may the clocks of a publisher and of two Kafka clusters be apart."""
 
-SECOND_MS = 1_000
-"""What came within the same second is looked for from the same moment on."""
+NEAR_MS = 1_000
+"""So far apart they are nearly always; where nothing earlier is found, the rest is read too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +237,14 @@ class Way:
             return ends, [self.pool.submit(admin.starts, places)]
         moments: dict[int, list[TopicPartition]] = {}
         for step in steps:
-            came_ms = self.created_ms if step.at.ms is None else step.at.ms
-            came_ms -= came_ms % SECOND_MS + CLOCKS_MS
             moments.setdefault(self.created_ms, []).extend(step.endpoints)
-            moments.setdefault(came_ms, []).extend(step.outboxes)
+            moments.setdefault(self._came_ms(step) - NEAR_MS, []).extend(step.outboxes)
         return ends, [self.pool.submit(admin.since, of, ms) for ms, of in moments.items()]
+
+    def _came_ms(self, step: Step) -> int:
+        """Return when a message came to a node, of whole seconds: one request asks for many."""
+        came_ms = (self.created_ms if step.at.ms is None else step.at.ms) or 0
+        return came_ms // NEAR_MS * NEAR_MS
 
     def _locate(self, steps: Sequence[Step], ends: _Offsets, found: Sequence[_Offsets]) -> None:
         """Note of each step between which offsets it is to be read."""
@@ -261,14 +264,48 @@ class Way:
                 step.unseen += [at for at, begin in step.begins.items() if begin > first[at]]
 
     def _read(self, name: str, steps: Sequence[Step]) -> None:
-        of = {place.topic: step for step in steps for place in step.places}
         begins = {place: begin for step in steps for place, begin in step.begins.items()}
         until = {place: end for step in steps for place, end in step.until.items()}
-        is_over = self.search.is_over if self.last is None else None
-        for record in read_range(self.kafka[name], begins, until, name="trace", until=is_over):
-            of[record.topic()].take(record, self.search)
+        frames_in = {place.topic for step in steps for place in step.outboxes}
+
+        def is_over(record: Record) -> bool:
+            most = FRAMES_BEHIND_MAX if record.topic() in frames_in else BEHIND_MAX
+            return self.search.is_over(record, most)
+
+        self._take(name, steps, begins, until, is_over if self.last is None else None)
+        if self.last is None and self.created_ms is not None:
+            self._read_earlier(name, steps)
         for step in steps:
             step.end(self.search)
+
+    def _read_earlier(self, name: str, steps: Sequence[Step]) -> None:
+        """Read outboxes from before where nothing earlier of the source was found there."""
+        moments: dict[int, list[TopicPartition]] = {}
+        until: dict[TopicPartition, int] = {}
+        for step in steps:
+            for place in step.outboxes:
+                if step.begins.get(place) and place.topic not in self.search.early:
+                    until[place] = step.begins[place]
+                    moments.setdefault(self._came_ms(step) - CLOCKS_MS, []).append(place)
+        begins: dict[TopicPartition, int] = {}
+        for ms, places in moments.items():
+            for place, begin in self.kafka[name].admin().since(places, ms).items():
+                begins[place] = max(begin, until[place] - SHORT_MAX)
+                if begin < begins[place]:
+                    next(s for s in steps if place in s.outboxes).unseen.append(place)
+        self._take(name, steps, begins, until, None)
+
+    def _take(
+        self,
+        name: str,
+        steps: Sequence[Step],
+        begins: _Offsets,
+        until: _Offsets,
+        is_over: Callable[[Record], bool] | None,
+    ) -> None:
+        of = {place.topic: step for step in steps for place in step.places}
+        for record in read_range(self.kafka[name], begins, until, name="trace", until=is_over):
+            of[record.topic()].take(record, self.search)
 
 
 @contextmanager

@@ -18,7 +18,10 @@ from mesh.transport.port import Record
 from mesh.view.messages import MessageIdentity, ReceivedMessage, received
 
 BEHIND_MAX = 1_000
-"""Records of a partition that are looked at behind the first later message."""
+"""Deliveries to an endpoint that are looked at behind the first later message."""
+
+FRAMES_BEHIND_MAX = 100
+"""As many frames of an outbox: each has up to a megabyte."""
 
 
 @dataclass(slots=True)
@@ -29,12 +32,12 @@ class Search:
         identity: The message.
         passed: Topics (one partition of each is read) where a later message was seen, and how many
             records since then.
-        has_earlier: Whether an earlier one was seen, so that the search began early enough.
+        early: Topics where an earlier one was seen, so that the search began early enough.
     """
 
     identity: MessageIdentity
     passed: dict[str, int] = field(default_factory=dict)
-    has_earlier: bool = False
+    early: dict[str, None] = field(default_factory=dict)
 
     _topic_id: bytes = field(init=False)
     _offset: bytes = field(init=False)
@@ -59,7 +62,8 @@ class Search:
                 return None
             if origin.first > self.identity.offset and not header.flags & FrameFlags.REPAIR:
                 self.passed.setdefault(record.topic(), 0)
-            self.has_earlier |= origin.last < self.identity.offset
+            if origin.last < self.identity.offset:
+                self.early[record.topic()] = None
             if not origin.first <= self.identity.offset <= origin.last:
                 return None
             offsets: Sequence[int] = [m.offset for m in decode_value(record.value() or b"", header)]
@@ -85,13 +89,14 @@ class Search:
             return None
         if found.offset > self.identity.offset:
             self.passed.setdefault(record.topic(), 0)
-        self.has_earlier |= found.offset < self.identity.offset
+        elif found.offset < self.identity.offset:
+            self.early[record.topic()] = None
         return message if found == self.identity else None
 
-    def is_over(self, record: Record) -> bool:
+    def is_over(self, record: Record, behind_max: int) -> bool:
         """Say whether nothing is to be expected any more behind a record of its partition."""
         count = self.passed.get(topic := record.topic())
         if count is None:
             return False
         self.passed[topic] = count + 1
-        return count >= BEHIND_MAX
+        return count >= behind_max

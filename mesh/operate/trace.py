@@ -187,7 +187,7 @@ class Tracer:
                     if frame.target not in visited:
                         visited[frame.target] = None
                         edge.append(Arrival(frame.target, frame.place.partition, frame.appended_ms))
-        return way.search.has_earlier
+        return bool(way.search.early)
 
     def _cluster(self, node: str) -> KafkaCluster:
         return self.kafka[self.topology.nodes[node].kafka]

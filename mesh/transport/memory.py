@@ -97,6 +97,7 @@ class MemoryKafka(MemoryBroker):
         name: str,
         *,
         patience_ms: int = 0,  # noqa: ARG002 - nothing ever waits here
+        gathers: bool = False,  # noqa: ARG002 - and nothing costs a request
         topics: Collection[str] = (),
     ) -> MemoryReader:
         """Return a new reader; `name` is what `blocked` names."""

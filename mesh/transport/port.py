@@ -432,7 +432,12 @@ class KafkaCluster(Protocol):
     """
 
     def reader(
-        self, name: str, *, patience_ms: int = PATIENCE_MS, topics: Collection[str] = ()
+        self,
+        name: str,
+        *,
+        patience_ms: int = PATIENCE_MS,
+        gathers: bool = False,
+        topics: Collection[str] = (),
     ) -> Reader:
         """Return a new reader.
 
@@ -440,6 +445,8 @@ class KafkaCluster(Protocol):
             name: Ends up in the broker's metrics as part of the client id.
             patience_ms: How long a broker may keep a fetch that finds nothing. So late the end of
                 a log is noticed, and newly assigned partitions are read; less costs requests.
+            gathers: Whether it keeps one for so long that finds something, too, unless it is much:
+                for who looks now and then, and would pay a request for each record.
             topics: What it will read: who leads these is asked now. Of others it is asked by the
                 first read after they are assigned, which waits for the answer.
         """

@@ -134,6 +134,7 @@ class MeshView:
         *,
         name: str = "mesh-view",
         executor: Executor | None = None,
+        gathers: bool = False,
     ) -> None:
         """Look at nothing yet.
 
@@ -143,11 +144,13 @@ class MeshView:
             now_ms: Monotonic clock.
             name: Client name of the readers.
             executor: Reads Kafka clusters side by side; one after the other without it.
+            gathers: As of a follower, for who looks on for long.
         """
         self.nodes: dict[str, NodeView] = {}
         self.unreachable: dict[str, str] = {}
         self.in_force: dict[str, list[bytes]] = {}
         self._executor = executor
+        self._gathers = gathers
         self.change: Change | None = None
         self.change_ms = 0
         self._now_ms = now_ms
@@ -205,7 +208,8 @@ class MeshView:
 
     def _follower(self, kafka: str) -> Follower:
         if kafka not in self._followers:
-            follower = Follower(self._kafka[kafka], self._name, self._now_ms)
+            cluster = self._kafka[kafka]
+            follower = Follower(cluster, self._name, self._now_ms, gathers=self._gathers)
             follower.add(list(self._places[kafka]))
             self._followers[kafka] = follower
         return self._followers[kafka]

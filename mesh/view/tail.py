@@ -29,7 +29,7 @@ class Tail:
     def __init__(self, kafka: KafkaCluster, name: str, back_max: int) -> None:
         self._kafka = kafka
         self._back_max = back_max
-        self._now: Reader = kafka.reader(name)
+        self._now: Reader = kafka.reader(name, gathers=True)
         self._before: Reader = kafka.reader(f"{name}-before")
         self.cut: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.errors import InvariantError, TransportDeniedError, TransportRecordError
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import BEGINNING, TopicPartition
 from tests.contract.conftest import Stand, values
 
 
@@ -82,6 +82,19 @@ def test_an_append_time_topic_ignores_the_writers_time(stand: Stand) -> None:
     kind, stamp = record.timestamp()
     assert kind == 2
     assert before <= stamp <= stand.now_ms()
+
+
+def test_who_gathers_gets_a_single_record_too(stand: Stand) -> None:
+    """Later than others, and not when there is more."""
+    place = TopicPartition(stand.topic(), 0)
+    reader = stand.kafka.reader("contract-gathering", gathers=True)
+    reader.assign({place: BEGINNING})
+    assert stand.quiet(reader) == []
+    writer = stand.kafka.writer("contract-writer")
+    writer.produce(place.topic, b"alone", None, 0)
+    writer.flush()
+    assert values(stand.take(reader, 1)) == [b"alone"]
+    reader.close()
 
 
 def test_one_key_has_one_partition(stand: Stand) -> None:

@@ -80,10 +80,16 @@ class RealKafka:
         self._pulse = Pulse(self._transactional)
 
     def reader(
-        self, name: str, *, patience_ms: int = PATIENCE_MS, topics: Collection[str] = ()
+        self,
+        name: str,
+        *,
+        patience_ms: int = PATIENCE_MS,
+        gathers: bool = False,
+        topics: Collection[str] = (),
     ) -> KafkaReader:
         """Return a new reader; see the port for its patience, and for topics known early."""
-        settings = reader_settings(self._options, f"{self._prefix}-{name}", patience_ms)
+        client_id = f"{self._prefix}-{name}"
+        settings = reader_settings(self._options, client_id, patience_ms, gathers=gathers)
         return self._keep(KafkaReader(self._site, name, settings, self._health, topics))
 
     def writer(

@@ -26,6 +26,8 @@ BATCH_BYTES_MAX = 1_000_000
 TRANSACTION_TIMEOUT_MS = 15_000
 MESSAGE_TIMEOUT_MS = 10_000
 HEARTBEAT_MS = 200
+GATHERED_BYTES = 262_144
+"""So much is not waited for: what a reader that has fallen behind fetches comes at once."""
 
 _TUNED: Settings = {
     "socket.nagle.disable": True,
@@ -116,10 +118,16 @@ def admin_settings(options: Mapping[str, str], client_id: str) -> Settings:
 
 
 def reader_settings(
-    options: Mapping[str, str], client_id: str, patience_ms: int = PATIENCE_MS
+    options: Mapping[str, str],
+    client_id: str,
+    patience_ms: int = PATIENCE_MS,
+    *,
+    gathers: bool = False,
 ) -> Settings:
     """Return the settings of a reader. The group is never joined; the library wants its name."""
     tuned: Settings = {**_TUNED, **_TUNED_READER, "fetch.wait.max.ms": patience_ms}
+    if gathers:
+        tuned["fetch.min.bytes"] = GATHERED_BYTES
     own: Settings = {"client.id": client_id, "group.id": client_id}
     return {**tuned, **options, **_MANAGED, **_MANAGED_READER, **own}
 

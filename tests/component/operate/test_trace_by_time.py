@@ -94,6 +94,23 @@ def test_a_publisher_whose_clock_is_far_ahead_is_traced_all_the_same(busy: Mesh)
     assert len(found.deliveries) == 1
 
 
+def test_a_publisher_whose_clock_is_a_little_ahead_costs_no_long_search(
+    busy: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames were written before its time: they are looked for up to a minute earlier."""
+    writer = busy.world.kafka["left"].writer("a-little-ahead")
+    ahead_ms = busy.now_ms() + 30_000
+    writer.produce("mesh.a.in.g", b"x", b"key", 2, timestamp=ahead_ms, headers=HEADERS)
+    writer.flush()
+    busy.pause(3)
+    tracer = Tracer(busy.topology, busy.world.kafka)
+    ingress = tracer.find("mesh.a.in.g/2/0")
+    monkeypatch.setattr("mesh.operate.trace.SCANNED_MAX", None)  # nothing but by time
+    found = tracer.trace(ingress)
+    assert [(one.source, one.target) for one in found.frames] == [("a", "b"), ("b", "c")]
+    assert len(found.deliveries) == 1
+
+
 @pytest.mark.parametrize("away", ["left", "right"])
 def test_a_message_is_found_whoever_else_does_not_answer(away: str) -> None:
     """By the name of its topic or by its id; only who could have it is asked."""

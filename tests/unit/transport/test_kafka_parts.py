@@ -83,6 +83,8 @@ def test_the_operators_options_lie_between_ours() -> None:
     reader = reader_settings(options, "mesh-a-r")
     assert (reader["fetch.wait.max.ms"], reader["isolation.level"]) == ("100", "read_committed")
     assert reader["group.id"] == reader["client.id"] == "mesh-a-r"
+    assert "fetch.min.bytes" not in reader
+    assert reader_settings({}, "mesh-a-r", gathers=True)["fetch.min.bytes"] > 100_000  # type: ignore[operator]
     writer = writer_settings(options, "mesh-a-w", "id", 500_000)
     assert (writer["linger.ms"], writer["acks"], writer["batch.size"]) == ("0", "all", 500_000)
     assert writer["message.timeout.ms"] <= writer["transaction.timeout.ms"]  # type: ignore[operator]
