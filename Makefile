@@ -10,9 +10,6 @@ MINUTES ?= 5
 # Where it is set, as in many containers, each of hundreds of processes compiles the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Compiled modules are kept: else each worker, command and test process compiles all anew.
-export PYTHONDONTWRITEBYTECODE :=
-
 .PHONY: help install demo test test-k8s lint check fmt bench lab storm lock
 
 help: ## Show this list
