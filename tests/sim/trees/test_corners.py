@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from mesh.model.tree_apps import RoleTaken
+from mesh.model.tree_apps import Resumed, RoleTaken, SnoopWanted
 from mesh.model.tree_frames import (
     Cause,
     Frame,
     Grant,
     Options,
+    Pong,
     RecoveryAnswer,
     RecoveryDone,
     RecoveryRequest,
@@ -21,9 +22,20 @@ from mesh.model.trees import Extent, InstanceId, MessageId
 from mesh.trees.inputs import AppGone
 from mesh.trees.node import RESERVED
 from mesh.trees.outputs import Transmit
+from mesh.trees.settings import Settings
 from tests.sim.trees.rules import check_quiet, hosts, inside
-from tests.sim.trees.scenes import REALMS, answer, ask, codes, hold_answers, kinds, said, world
-from tests.sim.trees.world import APP, address
+from tests.sim.trees.scenes import (
+    REALMS,
+    STAR,
+    answer,
+    ask,
+    codes,
+    hold_answers,
+    kinds,
+    said,
+    world,
+)
+from tests.sim.trees.world import APP, World, address
 
 PLACE = address("t", "r")
 FAR = 10_000
@@ -157,3 +169,60 @@ def test_nobody_is_given_what_every_node_has_by_itself() -> None:
         assert not [one for one in told if isinstance(one, RoleTaken)]
     assert hosts(mesh, NODES) == before
     assert inside(mesh, "a").counts[RESERVED] == 2
+
+
+def test_what_has_ended_begins_again_for_nobody_who_is_cut_off() -> None:
+    """Reopened it would be an account that nobody closes. Spec: tree_layer 6.6, 6.9 (H11)."""
+    mesh = world(roles="c")
+    ask(mesh, "a"), ask(mesh, "a")
+    mesh.send("a", "r")
+    while not inside(mesh, "b").closed:
+        mesh.run(for_ms=1)
+    mesh.cut("a", "b", (0, 0))
+    mesh.run(for_ms=1)
+    assert not inside(mesh, "b").closed
+
+
+def test_replies_behind_one_that_is_held_go_with_their_session() -> None:
+    """Else what they take would count for ever, and nothing could be held. Spec: tree_layer 6.8."""
+    mesh = world(STAR, roles="bc")
+    ask(mesh, "a"), ask(mesh, "a")
+    mesh.step("a", SnoopWanted("watcher", None, holds=True))
+    call = mesh.send("a", "r")
+    call.was_gone = True
+    mesh.step("a", Resumed("watcher", mesh.told[-1][1].token))
+    mesh.run(for_ms=1_000)
+    node = inside(mesh, "a")
+    [session] = node.sessions.values()
+    assert (len(node.held), len(session.behind)) == (1, 1)
+    mesh.step("a", AppGone(APP))
+    mesh.run()
+    check_quiet(mesh)
+    assert (node.held, node.held_bytes) == ({}, 0)
+
+
+def test_a_peer_that_answers_no_ping_costs_no_memory() -> None:
+    """It speaks, so the link is up. Spec: tree_layer 5.10."""
+    few = Settings(ping_ms=100, pings_missed_max=3)
+    mesh = World((("a", "b"),), settings=few)
+    mesh.intercept = lambda _a, _b, frame: (
+        [Frame(frame.session, frame.number, Reopen(MessageId(1)))]
+        if isinstance(frame.body, Pong)
+        else [frame]
+    )
+    mesh.run(for_ms=5_000)
+    [end] = inside(mesh, "a").links.values()
+    assert end.is_up
+    assert len(end.pings) == few.pings_missed_max
+
+
+def test_an_answer_that_has_gone_too_far_shows_no_way() -> None:
+    """Nor is it handed on. Spec: tree_layer 4 (H19), 5.8."""
+    mesh = world()
+    mesh.send("a", "r")
+    [flood] = inside(mesh, "a").recoveries.values()
+    told = RecoveryAnswer(flood.id, InstanceId(9), False, 1, FAR, Extent.CLOUD)
+    said(mesh, "b", "a", told)
+    assert not inside(mesh, "a").trees[PLACE.tree].roles["r"].everywhere.routes
+    mesh.run()
+    check_quiet(mesh)
