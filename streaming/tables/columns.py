@@ -54,7 +54,11 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
     is_outbox = F.col("topic_kind") == OUTBOX
     is_frame = is_outbox & (F.col("letter") != CONTROL)
     is_small = F.col("topic_kind").isin(*SMALL_KINDS) | (is_outbox & (F.col("letter") == CONTROL))
-    return placed(raw, prefix).select(
+    opened = with_delivery(
+        with_header(placed(raw, prefix), F.when(is_frame, F.col("key"))),
+        F.when(F.col("topic_kind") == ENDPOINT, F.col("headers")),
+    )
+    return opened.select(
         "topic",
         "partition",
         "offset",
@@ -64,8 +68,8 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         F.when(F.col("topic_kind") == INGRESS, _subject(message_bytes_max))
         .when(F.col("topic_kind") == ENDPOINT, _delivered_subject())
         .alias("subject"),
-        F.when(F.col("topic_kind") == ENDPOINT, delivery_column()).alias("delivery"),
-        F.when(is_frame, header_column()).alias("header"),
+        "delivery",
+        "header",
         F.when(F.col("topic_kind").isin(INGRESS, ENDPOINT), content_column()).alias("content"),
         size_column().alias("size"),
         F.when(is_small, F.col("key")).alias("key"),
@@ -171,23 +175,28 @@ def moves_column() -> Column:
     return F.coalesce(F.conv(written, 16, 10).try_cast("long"), F.lit(0))
 
 
-def delivery_column() -> Column:
-    """Return what the header `mesh`, the last of a delivered record, says, or null. Spec: K8, K9.
+def with_delivery(records: DataFrame, headers: Column) -> DataFrame:
+    """Add `delivery`: what the header `mesh`, the last of a delivered record, says, or null.
 
-    Of offsets below 0 there are no messages.
+    It is read in a projection of its own, as is a frame's header: each place that names what
+    `from_avro` reads would read it anew, and every reader loads Hadoop's settings in every task.
+    Of offsets below 0 there are no messages. Spec: K8, K9.
     """
-    last = F.try_element_at(F.col("headers"), F.lit(-1))
+    last = F.try_element_at(headers, F.lit(-1))
     options = {**_LENIENT, "avroSchema": DELIVERY_READER}
-    decoded = from_avro(last["value"], text("delivery"), options)
-    numbers = [decoded[name] >= 0 for name in ("partition", "generation", "offset")]
-    is_told = (last["key"] == MESH_HEADER) & (decoded["version"] == VERSION)
-    return F.when(reduce(Column.__and__, numbers, is_told), decoded)
+    told = F.when(last["key"] == MESH_HEADER, last["value"])
+    read = records.withColumn("delivery", from_avro(told, text("delivery"), options))
+    delivery = F.col("delivery")
+    numbers = [delivery[name] >= 0 for name in ("partition", "generation", "offset")]
+    is_sound = reduce(Column.__and__, numbers, delivery["version"] == VERSION)
+    return read.withColumn("delivery", F.when(is_sound, delivery))
 
 
-def header_column() -> Column:
-    """Return the header of a frame, or null. Spec: K10."""
-    decoded = from_avro(F.col("key"), text("frame_header"), _LENIENT)
-    return F.when(decoded["version"] == VERSION, decoded)
+def with_header(records: DataFrame, key: Column) -> DataFrame:
+    """Add `header`: the header of a frame, or null. Spec: K10."""
+    read = records.withColumn("header", from_avro(key, text("frame_header"), _LENIENT))
+    header = F.col("header")
+    return read.withColumn("header", F.when(header["version"] == VERSION, header))
 
 
 def offset_deltas_column() -> Column:

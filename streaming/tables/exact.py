@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.tables.aggregates import frame_columns
-from streaming.tables.columns import header_column, moves_column, offset_deltas_column
+from streaming.tables.columns import moves_column, offset_deltas_column, with_header
 from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.topics import ENDPOINT, INGRESS
 
@@ -197,7 +197,7 @@ def frame_faults(raw: DataFrame, requests: DataFrame) -> DataFrame:
             member of a queue sends on are late by right, and left out.
         requests: As `FRAME_REQUESTS`.
     """
-    opened = raw.withColumns({"header": header_column(), "deltas": offset_deltas_column()})
+    opened = with_header(raw, F.col("key")).withColumn("deltas", offset_deltas_column())
     keys = ["topic", "partition", "source_id", "source_partition", "generation"]
     doubted = (
         frame_columns(opened, "deltas")
@@ -272,7 +272,7 @@ def last_offsets(raw: DataFrame, requests: DataFrame) -> DataFrame:
         raw: Kafka records of the outbox partitions concerned, from their beginning.
         requests: As `END_REQUESTS`.
     """
-    frames = frame_columns(raw.withColumn("header", header_column()))
+    frames = frame_columns(with_header(raw, F.col("key")))
     below = frames.join(F.broadcast(requests), on=["topic", "partition"], how="inner").where(
         F.col("offset") < F.col("position")
     )

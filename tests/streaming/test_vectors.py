@@ -7,10 +7,11 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 import schemas
-from streaming.tables.columns import delivery_column, header_column, offset_deltas_column
+from streaming.tables.columns import offset_deltas_column, with_delivery, with_header
 
 pytestmark = pytest.mark.spark
 
@@ -28,17 +29,31 @@ def vectors(schema: str) -> list[tuple[bytes, dict]]:
     return found
 
 
-def opened(spark, column, name: str, cells: list) -> list:
-    """Return what a column makes of values of another."""
+def rows_of(spark, name: str, cells: list) -> DataFrame:
     kind = "array<struct<key: string, value: binary>>" if name == "headers" else "binary"
-    frame = spark.createDataFrame(list(enumerate(cells)), f"number int, {name} {kind}")
+    return spark.createDataFrame(list(enumerate(cells)), f"number int, {name} {kind}")
+
+
+def values(frame: DataFrame, column: Column | str) -> list:
     return [row[0] for row in frame.orderBy("number").select(column).collect()]
+
+
+def headers_of(spark, keys: list) -> DataFrame:
+    return with_header(rows_of(spark, "key", keys), F.col("key"))
+
+
+def deltas_of(spark, cells: list) -> list:
+    return values(rows_of(spark, "value", cells), offset_deltas_column())
+
+
+def deliveries_of(spark, cells: list) -> DataFrame:
+    return with_delivery(rows_of(spark, "headers", cells), F.col("headers"))
 
 
 def test_frame_headers_are_read_whole(spark):
     """Subject tables in blocks with and without sizes, gaps, flags and extensions: K10."""
     known = vectors("frame_header")
-    rows = opened(spark, F.to_json(header_column()), "key", [data for data, _ in known])
+    rows = values(headers_of(spark, [data for data, _ in known]), F.to_json("header"))
     for row, (_, value) in zip(rows, known, strict=True):
         told = json.loads(row)
         for part in ("chain", "origin"):
@@ -54,7 +69,7 @@ def test_frame_headers_are_read_whole(spark):
 
 def test_offsets_of_a_frames_messages_are_read_past_its_payloads(spark):
     known = vectors("frame_value")
-    rows = opened(spark, offset_deltas_column(), "value", [data for data, _ in known])
+    rows = deltas_of(spark, [data for data, _ in known])
     for row, (_, value) in zip(rows, known, strict=True):
         assert row == [message["offset_delta"] for message in value["messages"]]
 
@@ -62,7 +77,7 @@ def test_offsets_of_a_frames_messages_are_read_past_its_payloads(spark):
 def test_delivery_headers_are_read(spark):
     known = vectors("delivery")
     cells = [[("x", b"1"), ("mesh", data)] for data, _ in known]
-    rows = opened(spark, F.to_json(delivery_column()), "headers", cells)
+    rows = values(deliveries_of(spark, cells), F.to_json("delivery"))
     for row, (_, value) in zip(rows, known, strict=True):
         told = json.loads(row)
         for name in ("version", "path", "partition", "generation", "offset"):
@@ -72,7 +87,6 @@ def test_delivery_headers_are_read(spark):
 @pytest.mark.parametrize("data", [b"", b"\x02", b"\x04" + b"\x00" * 60, b"\xff" * 40])
 def test_bytes_that_are_something_else_are_null_and_no_failed_query(spark, data):
     """Broken bytes and unknown versions: the audit goes on and counts them."""
-    assert opened(spark, header_column(), "key", [data]) == [None]
-    assert opened(spark, offset_deltas_column(), "value", [data]) in ([None], [[]])
-    assert opened(spark, delivery_column(), "headers", [[("mesh", data)]]) == [None]
-    assert opened(spark, delivery_column(), "headers", [None, []]) == [None, None]
+    assert values(headers_of(spark, [data]), "header") == [None]
+    assert deltas_of(spark, [data]) in ([None], [[]])
+    assert values(deliveries_of(spark, [[("mesh", data)], None, []]), "delivery") == [None] * 3
