@@ -38,6 +38,17 @@ INTERPRETED = {
 """Plans are interpreted: to write and compile code for each costs more than some ten thousand
 records do."""
 
+
+_OFTEN = ("col", "lit", "when", "coalesce", "octet_length", "max", "struct")
+_OF_COLUMNS = {
+    "org.apache.spark.sql.functions": _OFTEN,
+    "functions": _OFTEN,
+    "PythonUtils": ("toSeq",),
+    "PythonSQLUtils": (),
+}
+"""Classes of the JVM as PySpark names them, and their functions that it calls often."""
+
+
 _AT_HOME = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
@@ -133,6 +144,7 @@ def start_session(
     if not known:
         _remember_jars(session, listing)
     _silence(session)
+    _remember_classes(session)
     progress("Spark runs")
     return session
 
@@ -184,6 +196,20 @@ def _silence(session: SparkSession) -> None:
     log4j = session._jvm.org.apache.logging.log4j  # noqa: SLF001  # not in Python's own API
     name = "org.apache.spark.sql.execution.streaming.MicroBatchExecution"
     log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+
+
+def _remember_classes(session: SparkSession) -> None:
+    """Keep at hand what columns are made by.
+
+    py4j asks the JVM for a class whenever it is named, and for its function: half of what is said
+    between the two while a batch is prepared, and for a name without its package a search through
+    all jars.
+    """
+    known = vars(session._jvm)  # noqa: SLF001  # not in Python's own API
+    for name, functions in _OF_COLUMNS.items():
+        known[name] = found = getattr(session._jvm, name)  # noqa: SLF001  # the same
+        for function in functions:
+            vars(found)[function] = getattr(found, function)
 
 
 def _first_line(error: Exception) -> str:
