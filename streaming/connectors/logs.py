@@ -13,7 +13,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mesh.errors import TransportUnavailableError
+from streaming.connectors.java import java_class
 from streaming.tables.rows import TopicPartition
+
+_COMMON, _ADMIN = "org.apache.kafka.common", "org.apache.kafka.clients.admin"
 
 PATIENCE_MS = 3000
 """How long a broker may take to answer, in milliseconds."""
@@ -32,19 +35,18 @@ class Logs:
     kafka: Mapping[str, str]
     _client: Any = field(default=None, repr=False)
 
-    @property
-    def _jvm(self) -> Any:
-        return self.session._jvm  # noqa: SLF001  # the only door to the JVM's own classes
+    def _java(self, name: str) -> Any:
+        return java_class(self.session, name)
 
     def _admin(self) -> Any:
         if self._client is None:
-            properties = self._jvm.java.util.Properties()
+            properties = self._java("java.util.Properties")()
             for name, value in self.kafka.items():
                 properties.setProperty(name, value)
             properties.setProperty("default.api.timeout.ms", str(PATIENCE_MS))
             properties.setProperty("request.timeout.ms", str(PATIENCE_MS))
             properties.setProperty("enable.metrics.push", "false")
-            self._client = self._jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+            self._client = self._java(f"{_ADMIN}.Admin").create(properties)
         return self._client
 
     def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -105,7 +107,7 @@ class Logs:
         """
         found: dict[str, tuple[str, int]] = {}
         try:
-            wanted = self._jvm.java.util.ArrayList()
+            wanted = self._java("java.util.ArrayList")()
             for topic in topics:
                 wanted.add(topic)
             answers = self._admin().describeTopics(wanted).topicNameValues()
@@ -119,15 +121,14 @@ class Logs:
 
     @property
     def _spec(self) -> Any:
-        return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        return self._java(f"{_ADMIN}.OffsetSpec")
 
     def _offsets(
         self, places: Iterable[TopicPartition], spec: Any, isolation: str = "READ_UNCOMMITTED"
     ) -> Mapping[TopicPartition, int]:
-        kafka = self._jvm.org.apache.kafka
-        partition_of, level = kafka.common.TopicPartition, kafka.common.IsolationLevel
-        options = kafka.clients.admin.ListOffsetsOptions(level.valueOf(isolation))
-        wanted = self._jvm.java.util.HashMap()
+        partition_of, level = self._java(f"{_COMMON}.TopicPartition"), f"{_COMMON}.IsolationLevel"
+        options = self._java(f"{_ADMIN}.ListOffsetsOptions")(self._java(level).valueOf(isolation))
+        wanted = self._java("java.util.HashMap")()
         keys = {place: partition_of(*place) for place in places}
         for key in keys.values():
             wanted.put(key, spec)
@@ -145,7 +146,7 @@ class Logs:
     def close(self) -> None:
         """Give back the client."""
         if self._client is not None:
-            self._client.close(self._jvm.java.time.Duration.ofMillis(0))
+            self._client.close(self._java("java.time.Duration").ofMillis(0))
             self._client = None
 
 

@@ -11,6 +11,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from mesh.errors import StartError
+from streaming.connectors.java import java_class
 
 Progress = Callable[[str], None]
 
@@ -193,9 +194,10 @@ def _remember_jars(session: SparkSession, listing: Path) -> None:
 
 def _silence(session: SparkSession) -> None:
     """Leave out the stack traces of failed queries: whoever starts them again tells of it."""
-    log4j = session._jvm.org.apache.logging.log4j  # noqa: SLF001  # not in Python's own API
+    log4j = "org.apache.logging.log4j"
+    off = java_class(session, f"{log4j}.Level").OFF
     name = "org.apache.spark.sql.execution.streaming.MicroBatchExecution"
-    log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+    java_class(session, f"{log4j}.core.config.Configurator").setLevel(name, off)
 
 
 def _remember_classes(session: SparkSession) -> None:

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from mesh.errors import TransportFencedError, TransportUnavailableError
+from streaming.connectors.java import java_class
+
+_CLIENTS = "org.apache.kafka.clients"
 
 _TAKEN_OVER = "another auditor of this mesh has taken over: this one ends"
 _FENCED = ("ProducerFenced", "InvalidProducerEpoch", "newer producer")
@@ -45,12 +48,11 @@ class AuditTopics:
     _producer: Any = field(default=None, repr=False)
     _is_fenced: bool = field(default=False, repr=False)
 
-    @property
-    def _jvm(self) -> Any:
-        return self.session._jvm  # noqa: SLF001  # the only door to the JVM's own classes
+    def _java(self, name: str) -> Any:
+        return java_class(self.session, name)
 
     def _properties(self, **more: str) -> Any:
-        properties = self._jvm.java.util.Properties()
+        properties = self._java("java.util.Properties")()
         for name, value in {**self.kafka, **more}.items():
             properties.setProperty(name.replace("_", "."), value)
         return properties
@@ -61,10 +63,10 @@ class AuditTopics:
         Raises:
             TransportUnavailableError: Kafka does not answer or refuses.
         """
-        admin = self._jvm.org.apache.kafka.clients.admin.Admin.create(self._properties())
+        admin = self._java(f"{_CLIENTS}.admin.Admin").create(self._properties())
         try:
             known = admin.listTopics().names().get()
-            missing = self._jvm.java.util.ArrayList()
+            missing = self._java("java.util.ArrayList")()
             for topic, settings in topics.items():
                 if not known.contains(topic):
                     missing.add(self._new_topic(topic, {**_TOPIC_SETTINGS, **settings}))
@@ -76,13 +78,13 @@ class AuditTopics:
             admin.close()
 
     def _new_topic(self, topic: str, wanted: Mapping[str, str]) -> Any:
-        optional = self._jvm.java.util.Optional
-        new = self._jvm.org.apache.kafka.clients.admin.NewTopic(
+        optional = self._java("java.util.Optional")
+        new = self._java(f"{_CLIENTS}.admin.NewTopic")(
             topic,
-            optional.of(self._jvm.java.lang.Integer(1)),
+            optional.of(self._java("java.lang.Integer")(1)),
             optional.empty(),
         )
-        settings = self._jvm.java.util.HashMap()
+        settings = self._java("java.util.HashMap")()
         for name, value in wanted.items():
             settings.put(name, value)
         return new.configs(settings)
@@ -98,7 +100,7 @@ class AuditTopics:
             return
         if self._is_fenced:
             raise TransportFencedError(_TAKEN_OVER)
-        record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
+        record = self._java(f"{_CLIENTS}.producer.ProducerRecord")
         try:
             if self._producer is None:
                 self._producer = self._open()
@@ -129,13 +131,13 @@ class AuditTopics:
             request_timeout_ms="10000",
             client_id="mesh-audit",
         )
-        return self._jvm.org.apache.kafka.clients.producer.KafkaProducer(properties)
+        return self._java(f"{_CLIENTS}.producer.KafkaProducer")(properties)
 
     def close(self) -> None:
         """Give back the producer."""
         if self._producer is not None:
             with suppress(Exception):
-                self._producer.close(self._jvm.java.time.Duration.ofSeconds(1))
+                self._producer.close(self._java("java.time.Duration").ofSeconds(1))
             self._producer = None
 
 

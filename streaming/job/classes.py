@@ -10,9 +10,10 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streaming.config import cache_of
+from streaming.connectors.java import java_class
 from streaming.connectors.kept import kept
 from streaming.connectors.session import INTERPRETED, YOUNG_JVM, knows_jars, start_session
 from streaming.connectors.source import nothing
@@ -79,17 +80,16 @@ def _take_a_batch(session: SparkSession) -> None:
 
 
 def _make_clients(session: SparkSession) -> None:
-    jvm: Any = session._jvm  # noqa: SLF001  # the only door to the JVM's own classes
-    kind, clients = "org.apache.kafka.common.serialization.", jvm.org.apache.kafka.clients
-    settings = jvm.java.util.Properties()
+    kind, clients = "org.apache.kafka.common.serialization.", "org.apache.kafka.clients"
+    settings = java_class(session, "java.util.Properties")()
     settings.setProperty("bootstrap.servers", NOWHERE)
     for side, form in (("key", "String"), ("value", "String")):
         settings.setProperty(f"{side}.serializer", f"{kind}{form}Serializer")
         settings.setProperty(f"{side}.deserializer", f"{kind}{form}Deserializer")
     for made in (
-        clients.admin.Admin.create(settings),
-        clients.producer.KafkaProducer(settings),
-        clients.consumer.KafkaConsumer(settings),
+        java_class(session, f"{clients}.admin.Admin").create(settings),
+        java_class(session, f"{clients}.producer.KafkaProducer")(settings),
+        java_class(session, f"{clients}.consumer.KafkaConsumer")(settings),
     ):
         made.close()
 

@@ -1,0 +1,16 @@
+"""The JVM's own classes, which Spark's API does not show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def java_class(session: SparkSession, name: str) -> Any:
+    """Return a class of Spark's JVM by its full name.
+
+    Asked for part by part (`jvm.org.apache...`), the gateway looks for a class of the name of each
+    part in three hundred jars, each time: that was four fifths of what a resting auditor did.
+    """
+    return getattr(session._jvm, name)  # noqa: SLF001  # the only door to the JVM's own classes
