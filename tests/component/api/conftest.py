@@ -87,9 +87,10 @@ class Api:
         loop_is_set = threading.Event()
 
         def run() -> None:
-            self._loop = asyncio.new_event_loop()
-            loop_is_set.set()
-            self._loop.run_until_complete(self._server.serve())
+            with asyncio.Runner() as runner:  # it ends what the server leaves running, too
+                self._loop = runner.get_loop()
+                loop_is_set.set()
+                runner.run(self._server.serve())
 
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
@@ -102,7 +103,8 @@ class Api:
 
     def stop(self) -> None:
         """Stop the server; nothing listens any more."""
-        self._loop.call_soon_threadsafe(self.feed.end)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.feed.end)
         self._server.should_exit = True
         self._thread.join(10)
 
@@ -113,7 +115,8 @@ class Api:
     is_mute: bool = False
 
     def _publish(self, changes: Mapping[str, Any]) -> None:
-        self._loop.call_soon_threadsafe(self.feed.publish, changes)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.feed.publish, changes)
 
     def lives(self, seconds: int) -> None:
         """Let the mesh live, and look at it every second."""
