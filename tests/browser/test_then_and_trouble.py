@@ -181,6 +181,33 @@ def test_a_split_is_shown_in_colours_and_words_since_when(
     expect(page.get_by_role("status")).not_to_contain_text("split")
 
 
+def test_what_nobody_has_joined_is_no_split(chromium: Browser, api_of: MakeApi) -> None:
+    """Colours tell of parts; the demo's topology has two that no link joins."""
+    east, west = ([f"{zone}{number}" for number in (1, 2, 3)] for zone in ("east", "west"))
+    spec = {
+        "kafka": {"left": None},
+        "nodes": {node: {"kafka": "left"} for node in (*east, *west)},
+        "zones": {
+            "EAST": {"kind": "one-hop", "nodes": east},
+            "WEST": {"kind": "one-hop", "nodes": west},
+        },
+    }
+    api = api_of(topology_from_mapping(spec, name="two"), runs=False)
+    page = chromium.new_page()
+    page.goto(f"{api.url}/map")
+    main, east1 = page.locator("main"), page.get_by_label("node east1", exact=True)
+    expect(east1).to_have_attribute("aria-description", "never")
+    with page.expect_response("**/findings?*kind=heal*") as asked:
+        api._publish({"at_ms": 1, "parts": [east, west], "nodes": {"east1": ("up", 0)}})
+    asked.value.finished()
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))")
+    expect(east1).to_have_attribute("aria-description", "up")
+    expect(main).not_to_contain_text("split")
+    api._publish({"at_ms": 2, "parts": [east[:1], east[2:], west]})
+    expect(main).to_contain_text("split: part 1: east1 | part 2: east3 | part 3: west1")
+    page.close()
+
+
 def test_rows_of_every_list_are_saved_as_csv(
     api: Api, auditor: Auditor, open_page: Open, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ import { adjust, here } from "./address.js";
 import { h, renew, setAttribute, setText, shown } from "./dom.js";
 import { count, moment, nodeLook, quoted, rate } from "./format.js";
 import { certified } from "./panel.js";
-import { ask, askAll, now, store } from "./store.js";
+import { ask, askAll, isSplit, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
 
 // Asks something, shows it when it has come, and a line of text meanwhile; `ready` when it is shown.
@@ -199,6 +199,6 @@ export function roles() {
 
 function partsLine(parts) {
   if (parts.length < 2) return null;
-  return h("p", null, h("span", { class: "pill warn" }, "split"), ` for roles the mesh is in ${parts.length} parts: `,
+  return h("p", null, isSplit(parts) ? h("span", { class: "pill warn" }, "split") : null, ` for roles the mesh is in ${parts.length} parts: `,
     parts.map((nodes, place) => [place ? " | " : "", `part ${place + 1}: ${nodes.join(", ")}`]));
 }

@@ -4,7 +4,7 @@
 import { adjust, here } from "./address.js";
 import { h, s, setAttribute, setText, shown } from "./dom.js";
 import { INSIDE_MAX, brief, linkLook, moment, nodeLook, rate, total } from "./format.js";
-import { now, store } from "./store.js";
+import { isSplit, now, store } from "./store.js";
 import { exporting, isTable, retable, table, tableButton } from "./table.js";
 
 const NODES_MAX = 60; // more are not drawn at once
@@ -293,7 +293,7 @@ let split = null;
 // Takes it from the auditor, or else from the colours of the tree layer; tells whether it is new.
 export function noteSplit(audited) {
   const parts = store.mesh.parts;
-  const next = audited ?? (!store.at && parts.length > 1 ? { parts, since_ms: null } : null);
+  const next = audited ?? (!store.at && isSplit(parts) ? { parts, since_ms: null } : null);
   const isNew = JSON.stringify(next) !== JSON.stringify(split);
   split = next;
   return isNew;

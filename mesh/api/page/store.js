@@ -56,6 +56,28 @@ export const store = {
   idleS: 0, // for how long the server itself has not looked at the mesh
 };
 
+// Whether nodes that links of the topology join, over however many, are in different parts: what
+// nobody has joined is apart, and no split.
+export function isSplit(parts) {
+  const partOf = new Map(parts.flatMap((nodes, part) => nodes.map((node) => [node, part])));
+  const next = new Map();
+  for (const { source, target } of store.links.values()) next.set(source, [...(next.get(source) ?? []), target]);
+  const seen = new Set();
+  for (const first of store.nodes.keys()) {
+    const found = new Set();
+    const edge = seen.has(first) ? [] : [first];
+    while (edge.length) {
+      const node = edge.pop();
+      if (seen.has(node)) continue;
+      seen.add(node);
+      if (partOf.has(node)) found.add(partOf.get(node));
+      edge.push(...(next.get(node) ?? []));
+    }
+    if (found.size > 1) return true;
+  }
+  return false;
+}
+
 const listeners = new Set();
 export const onChange = (listener) => { listeners.add(listener); };
 const tell = (what) => { for (const listener of listeners) listener(what); };
