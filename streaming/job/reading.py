@@ -111,7 +111,7 @@ class Readings:
                 raise self.fatal
             if reading.query is not None and not reading.query.isActive:
                 self._failed(kafka, reading, reading.reason or _reason(reading.query))
-            elif reading.query is not None and reading.query.lastProgress:
+            elif reading.query is not None and _has_taken(reading.query):
                 self.auditor.sources.unread.pop(kafka, None)
                 if _is_waiting(reading.query):
                     self.auditor.sources.read[kafka] = time.monotonic() - self.trigger_s - ASKED_S
@@ -233,6 +233,15 @@ class Readings:
         for reading in self.readings.values():
             if reading.query is not None:
                 reading.query.stop()
+
+
+def _has_taken(query: Any) -> bool:
+    """Say whether a query has looked once.
+
+    What it says of that is not read: PySpark takes it apart by walks through Java's collections,
+    and for the end of each it asks what kind of exception that is, ten times, in all jars.
+    """
+    return query._jsq.lastProgress() is not None  # noqa: SLF001  # not in Python's own API
 
 
 def _is_waiting(query: Any) -> bool:
