@@ -94,7 +94,8 @@ class Logs:
             TransportUnavailableError: Kafka does not answer.
         """
         try:
-            names = self._admin().listTopics().names().get()
+            # A walk through a set would end with an exception, which PySpark takes apart at length.
+            names = self._admin().listTopics().names().get().toArray()
             return sorted(str(name) for name in names)
         except Exception as error:
             raise _unavailable(error) from error
