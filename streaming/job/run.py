@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -39,6 +40,9 @@ PULSE_S = 0.2
 
 QUIET_S = STATUS_S + 1.5
 """An auditor that lives is not silent for so long, in seconds."""
+
+ASKED_MAX = 10
+"""How often a broker is asked where the status ends before the auditor gives up."""
 
 JUDGE_S = 1.0
 """How often open ranges are judged while no batch comes, in seconds."""
@@ -261,17 +265,28 @@ def _refuse_a_second(logs: Logs, status: TopicPartition, stopping: threading.Eve
 
     Raises:
         StartError: There is one.
+        TransportUnavailableError: Kafka does not answer.
     """
-    written, grown, quiet_s = logs.ends([status]).get(status, 0), 0, 0.0
+    written, grown, quiet_s = _end_of(status, logs, stopping), 0, 0.0
     while written and quiet_s < QUIET_S and not stopping.wait(PULSE_S):
         quiet_s += PULSE_S
-        end = logs.ends([status]).get(status, 0)
+        end = _end_of(status, logs, stopping)
         if end > written:
             written, grown, quiet_s = end, grown + 1, 0.0
         if grown > 1:  # once may be the end of a transaction of one that was killed
             raise StartError(
                 f"another auditor of this mesh writes to {status.topic}: end it, or let it run"
             )
+
+
+def _end_of(status: TopicPartition, logs: Logs, stopping: threading.Event) -> int:
+    """Return where a log ends; brokers that start, or have much to do, are asked again."""
+    for _ in range(ASKED_MAX - 1):
+        with suppress(TransportUnavailableError):
+            return logs.ends([status]).get(status, 0)
+        if stopping.wait(PULSE_S):
+            break
+    return logs.ends([status]).get(status, 0)
 
 
 def _on_signals(stopping: threading.Event) -> None:
