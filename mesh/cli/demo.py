@@ -69,7 +69,7 @@ def demo(
         if report is None:
             return 0
         render(report.data, lambda: _tables(report), output)
-        if audit:
+        if audit and not stopping.is_noticed:  # who has stopped it wants no more of it
             archive_spark(progress=progress)
         return report.exit_code
 

@@ -16,14 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
-from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.message_steps import Arrival, Ingress, Step
 from mesh.operate.search import BEHIND_MAX, FRAMES_BEHIND_MAX, Search
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
-from mesh.view.messages import MessageIdentity
 
 SCANNED_MAX = 100_000
 """Newest records that may be looked at in each outbox and endpoint."""
@@ -36,121 +35,6 @@ CLOCKS_MS = 60_000
 
 NEAR_MS = 1_000
 """So far apart they are nearly always; where nothing earlier is found, the rest is read too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ingress:
-    """Where a message entered the mesh.
-
-    Attributes:
-        node: The origin node.
-        place: Ingress topic and partition.
-        identity: Intrinsic identity.
-        message_class: Its class.
-    """
-
-    node: str
-    place: TopicPartition
-    identity: MessageIdentity
-    message_class: MessageClass
-
-
-@dataclass(frozen=True, slots=True)
-class FrameSeen:
-    """A frame on an outbox that carries the message.
-
-    Attributes:
-        first, last: Stretch of ingress offsets that the frame speaks for.
-        messages: Messages in it.
-        appended_ms: The broker's time of the record.
-        eras: By which topology its messages were taken, per domain. Spec: K10.
-    """
-
-    source: str
-    target: str
-    place: TopicPartition
-    offset: int
-    path: tuple[str, ...]
-    first: int
-    last: int
-    messages: int
-    is_repair: bool
-    appended_ms: int
-    eras: tuple[Era, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DeliverySeen:
-    """A delivery of the message."""
-
-    node: str
-    endpoint: str
-    place: TopicPartition
-    offset: int
-    path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A node that the message came to, in which partition, and when: None if nobody can know."""
-
-    node: str
-    partition: int
-    ms: int | None
-
-
-@dataclass(slots=True)
-class Step:
-    """What one node made of the message, and where in its topics that is looked for.
-
-    Attributes:
-        at: The node, and in which partition the message came.
-        endpoints, outboxes: Partitions that may hold something of it, with whom they are for.
-        ends: How far these can be read.
-        begins, until: Between which offsets they are.
-        frames, deliveries: What was found.
-        unseen: Partitions that may hold more in records that were not looked at.
-    """
-
-    at: Arrival
-    endpoints: Mapping[TopicPartition, str]
-    outboxes: Mapping[TopicPartition, str]
-    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    begins: Mapping[TopicPartition, int] = field(default_factory=dict)
-    until: Mapping[TopicPartition, int] = field(default_factory=dict)
-    frames: list[FrameSeen] = field(default_factory=list)
-    deliveries: list[DeliverySeen] = field(default_factory=list)
-    unseen: list[TopicPartition] = field(default_factory=list)
-
-    _outboxes: Mapping[str, TopicPartition] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._outboxes = {place.topic: place for place in self.outboxes}
-
-    @property
-    def places(self) -> Sequence[TopicPartition]:
-        """All its partitions."""
-        return [*self.endpoints, *self.outboxes]
-
-    def take(self, record: Record, search: Search) -> None:
-        """Note a record of one of its partitions if it carries the message."""
-        # One partition of each topic is read, and names compare sooner than places.
-        node = self.at.node
-        if (outbox := self._outboxes.get(record.topic())) is not None:
-            if (header := search.frame(record)) is not None:
-                self.frames.append(_frame(node, self.outboxes[outbox], outbox, record, header))
-        elif (message := search.delivery(record)) is not None:
-            place, offset = TopicPartition(record.topic(), record.partition()), record.offset()
-            name = self.endpoints[place]
-            self.deliveries.append(DeliverySeen(node, name, place, offset, message.path))
-
-    def end(self, search: Search) -> None:
-        """Put in order what was found, for partitions are read side by side."""
-        order = {place: number for number, place in enumerate(self.places)}
-        self.deliveries.sort(key=lambda one: (order[one.place], one.offset))
-        self.frames.sort(key=lambda one: (order[one.place], one.offset))
-        left = [place for place, end in self.until.items() if end < self.ends.get(place, 0)]
-        self.unseen += [place for place in left if place.topic not in search.passed]
 
 
 _Offsets = Mapping[TopicPartition, int]
@@ -280,19 +164,20 @@ class Way:
 
     def _read_earlier(self, name: str, steps: Sequence[Step]) -> None:
         """Read outboxes from before where nothing earlier of the source was found there."""
+        asked: dict[TopicPartition, Step] = {}
         moments: dict[int, list[TopicPartition]] = {}
-        until: dict[TopicPartition, int] = {}
         for step in steps:
             for place in step.outboxes:
                 if step.begins.get(place) and place.topic not in self.search.early:
-                    until[place] = step.begins[place]
+                    asked[place] = step
                     moments.setdefault(self._came_ms(step) - CLOCKS_MS, []).append(place)
+        until = {place: step.begins[place] for place, step in asked.items()}
         begins: dict[TopicPartition, int] = {}
         for ms, places in moments.items():
             for place, begin in self.kafka[name].admin().since(places, ms).items():
                 begins[place] = max(begin, until[place] - SHORT_MAX)
                 if begin < begins[place]:
-                    next(s for s in steps if place in s.outboxes).unseen.append(place)
+                    asked[place].unseen.append(place)
         self._take(name, steps, begins, until, None)
 
     def _take(
@@ -315,21 +200,3 @@ def _noted(name: str, silent: dict[str, TransportUnavailableError]) -> Iterator[
         yield
     except TransportUnavailableError as error:
         silent[name] = error
-
-
-def _frame(
-    node: str, neighbour: str, place: TopicPartition, record: Record, header: FrameHeader
-) -> FrameSeen:
-    return FrameSeen(
-        source=node,
-        target=neighbour,
-        place=place,
-        offset=record.offset(),
-        path=header.hop.path,
-        first=header.origin.first,
-        last=header.origin.last,
-        messages=header.origin.count,
-        is_repair=bool(header.flags & FrameFlags.REPAIR),
-        appended_ms=record.timestamp()[1],
-        eras=header.origin.eras,
-    )

@@ -13,15 +13,8 @@ from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.dead_letters import header_of
-from mesh.operate.message_way import (
-    SCANNED_MAX,
-    Arrival,
-    DeliverySeen,
-    FrameSeen,
-    Ingress,
-    Step,
-    Way,
-)
+from mesh.operate.message_steps import Arrival, DeliverySeen, FrameSeen, Ingress, Step
+from mesh.operate.message_way import SCANNED_MAX, Way
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs, read_range

@@ -440,8 +440,8 @@ class Auditor:
         is_due = asked_s is None or not 0 <= self.clock() - asked_s < BROKERS_EVERY_S
         if is_due:
             self.asked_s[kafka] = self.clock()
-        apart = {place: place_of(prefix, place.topic) for place in sorted(state.read)}
-        here = [place for place in apart if self.sources.home_of(place.topic) == kafka]
+        described = {place: place_of(prefix, place.topic) for place in sorted(state.read)}
+        here = [place for place in described if self.sources.home_of(place.topic) == kafka]
         topics = {
             place.topic: None
             for place in here
@@ -463,19 +463,19 @@ class Auditor:
             place
             for place in here
             if (is_due or place not in before)
-            and (apart[place].letter == GUARANTEED or apart[place].kind in (OUTBOX, LEDGER))
+            and (described[place].letter == GUARANTEED or described[place].kind in (OUTBOX, LEDGER))
         ]
         for place, beginning in self.sources.beginnings(places).items() if places else ():
             first = before.get(place, 0)
             if beginning <= first:
                 continue
-            if apart[place].kind == OUTBOX:
+            if described[place].kind == OUTBOX:
                 state.minutes.lose(kafka)
-            if apart[place].kind == LEDGER:
-                state.accounts.forget(apart[place].node)
-            elif apart[place].letter == GUARANTEED:
+            if described[place].kind == LEDGER:
+                state.accounts.forget(described[place].node)
+            elif described[place].letter == GUARANTEED:
                 state.register.add(_unread(prefix, place, first, beginning - 1))
-                if apart[place].kind == INGRESS:
+                if described[place].kind == INGRESS:
                     state.certifier.blocks.skip(place, beginning - 1)
 
     def _publish(self, *, is_last: bool) -> None:

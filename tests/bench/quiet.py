@@ -66,10 +66,10 @@ def one_way(
 CUTS = (50, 99, 99.9)
 
 
-def percentiles(delays: Sequence[float]) -> dict[str, float]:
+def percentiles(delays: Sequence[float], cuts: Sequence[float] = CUTS) -> dict[str, float]:
     """Return the delays that these percentages of messages do not exceed."""
     kept = sorted(delays)
-    return {f"p{cut:g}": kept[min(len(kept) - 1, int(len(kept) * cut / 100))] for cut in CUTS}
+    return {f"p{cut:g}": kept[min(len(kept) - 1, int(len(kept) * cut / 100))] for cut in cuts}
 
 
 def reader_of(stage: Stage, topic: str) -> Consumer:

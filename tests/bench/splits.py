@@ -2,22 +2,22 @@
 
 Nodes beat once a second; the auditor reads each Kafka cluster in micro-batches that take as long as
 is drawn, knows what was written before one began when it ends, and judges each second. No Spark
-runs: what it takes is in the lengths, and `python -m tests.bench.splits --batch 1:4` are those of a
-mesh that keeps up.
+runs: what it takes is in the lengths, from `--shortest` to `--longest` seconds.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from tests.bench.command import at_least, carry_out, parser_of
 from tests.bench.goals import Goal, goal_line
-from tests.unit.streaming.test_audit_splits import BusyMesh
+from tests.bench.quiet import percentiles
+from tests.unit.streaming.busy_mesh import BusyMesh
 
 LIMIT_S = 20
 REST_S = (60, 120)
@@ -38,31 +38,25 @@ class Found:
         """Return what is promised."""
         found = {"split": self.split_s, "heal": self.heal_s}
         return [
-            Goal(f"{name} found, s, p95", LIMIT_S, percentiles(some)["p95"])
+            Goal(f"{name} found, s, p95", LIMIT_S, percentiles(some, CUTS)["p95"])
             for name, some in found.items()
         ]
 
     def as_json(self) -> dict[str, object]:
         """Return it as plain values."""
         return {
-            "split_s": percentiles(self.split_s),
-            "heal_s": percentiles(self.heal_s),
+            "split_s": percentiles(self.split_s, CUTS),
+            "heal_s": percentiles(self.heal_s, CUTS),
             "goals": [goal.as_json() for goal in self.goals()],
         }
 
     def rows(self) -> Sequence[str]:
         """Return it as lines for people."""
         return [
-            f"split, s  {percentiles(self.split_s)}",
-            f"heal, s   {percentiles(self.heal_s)}",
+            f"split, s  {percentiles(self.split_s, CUTS)}",
+            f"heal, s   {percentiles(self.heal_s, CUTS)}",
             *(goal_line(goal.as_json()) for goal in self.goals()),
         ]
-
-
-def percentiles(seconds: Sequence[int]) -> Mapping[str, int]:
-    """Return the seconds that these percentages do not exceed."""
-    kept = sorted(seconds)
-    return {f"p{cut}": kept[min(len(kept) - 1, len(kept) * cut // 100)] for cut in CUTS}
 
 
 def measure(_: Path, *, cuts: int, shortest: int, longest: int, seed: int) -> Found:

@@ -27,7 +27,7 @@ TRANSACTION_TIMEOUT_MS = 15_000
 MESSAGE_TIMEOUT_MS = 10_000
 HEARTBEAT_MS = 200
 GATHERED_BYTES = 262_144
-"""So much is not waited for: what a reader that has fallen behind fetches comes at once."""
+"""A fetch that finds so much is answered at once: a reader that has fallen behind catches up."""
 
 _TUNED: Settings = {
     "socket.nagle.disable": True,

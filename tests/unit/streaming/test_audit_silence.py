@@ -13,7 +13,7 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.job.auditor import Auditor
 from streaming.job.doubts import Doubts
-from streaming.job.reading import Reading, Readings
+from streaming.job.reading import Reading, Readings, _has_taken
 from streaming.job.rereads import Repeats
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
@@ -110,6 +110,21 @@ class Query:
 
     def stop(self) -> None:
         self.is_stopped = True
+
+
+class Resting:
+    """A query of which PySpark would take apart what it says of its progress."""
+
+    def __init__(self, progress: object) -> None:
+        self._jsq = SimpleNamespace(lastProgress=lambda: progress)
+
+    @property
+    def lastProgress(self) -> object:
+        raise AssertionError("four fifths of a resting auditor's processor time")
+
+
+def test_that_a_query_has_looked_is_asked_without_taking_apart_what_it_found() -> None:
+    assert [_has_taken(Resting(one)) for one in (None, object())] == [False, True]
 
 
 def test_what_no_node_uses_any_more_is_not_read_on(tmp_path: Path) -> None:
