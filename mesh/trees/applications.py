@@ -232,6 +232,7 @@ class Applications:
         """Serve whoever lives: all at once, so that what is long gone was never there."""
         self._is_caught_up = True
         for name, app in list(self._apps.items()):
+            app.until_ms = self._now_ms + app.lease_ms  # nobody could be served until now
             yield from self._adopt(name)
             wishes = list(app.wishes.values())
             yield from self._add(name, [one for one in wishes if not one.is_exclusive])

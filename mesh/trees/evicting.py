@@ -30,7 +30,6 @@ def forget_unused(node: Node) -> None:
     them, names that are made up would fill the memory.
     """
     open_ = {one.address for one in node.recoveries.values()} | {*node.by_address}
-    open_ |= {address for address, _ in node.joins}
     for id_, tree in list(node.trees.items()):
         for role in list(tree.roles.values()):
             address = Address(id_, role.name)
@@ -65,8 +64,9 @@ def make_room(node: Node) -> None:
 
 
 def _is_pinned(node: Node, id_: TreeId) -> bool:
+    """Return whether a message waits on a tree, or a recovery runs there."""
     return any(
         one.address.tree == id_
-        for kind in (node.sessions, node.closed, node.recoveries, node.joins)
+        for kind in (node.sessions, node.recoveries)
         for one in kind.values()
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mesh.model.tree_apps import Loss, RoleLost
 from mesh.model.trees import Address, Extent, InstanceId
-from mesh.trees.installing import remove_instance, role_routes, wipe
+from mesh.trees.installing import has_ended, remove_instance, role_routes, wipe
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole
 from mesh.trees.utility import is_reserved
@@ -39,6 +39,15 @@ def give_way(node: Node, address: Address, iid: InstanceId) -> None:
     wipe(node, address, iid)
     _, role = role_routes(node, address)
     role.exclusive = iid
+
+
+def heed_holder(node: Node, address: Address, scope: Extent, iid: InstanceId) -> None:
+    """Have all others give way to a holder elsewhere, unless what was heard of it came too late.
+
+    To be called when the map has been given the way to it, which it takes only if that is news.
+    """
+    if not has_ended(node, address, scope, iid):
+        give_way(node, address, iid)
 
 
 def drop_local(node: Node, one: LocalRole, why: Loss | None) -> None:

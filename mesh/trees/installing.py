@@ -70,6 +70,13 @@ def _is_made_up(known: Known, route: Route, asked_ms: int | None) -> bool:
     return asked_ms is not None and known.since_ms < asked_ms and known.value[0] > route.seq
 
 
+def has_ended(node: Node, address: Address, scope: Extent, iid: InstanceId) -> bool:
+    """Return whether the last that was heard of an instance is that it is no more. H2."""
+    table = role_routes(node, address)[1].map(scope)
+    known = table.known(iid) or node.remembered.get((*address, scope, iid))
+    return known is not None and known.has_ended
+
+
 def remove_instance(
     node: Node, address: Address, scope: Extent, iid: InstanceId, seq: int = 0
 ) -> None:
@@ -80,7 +87,7 @@ def remove_instance(
     if table.routes.get(iid) is not None:
         _lose(node, tree, table, iid)
     if known is None or known.value < (seq, 0):
-        table.remember(iid, Known((seq, 0), node.now_ms))
+        table.remember(iid, Known.ended(seq, node.now_ms))
 
 
 def remove_routes_over(

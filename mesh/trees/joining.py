@@ -10,7 +10,7 @@ from __future__ import annotations
 from mesh.model.tree_apps import RouteReason
 from mesh.model.tree_frames import GetTrees, KnownInstance, KnownRole, Trees
 from mesh.model.trees import Address, Extent
-from mesh.trees.exclusives import give_way, holder, is_beaten
+from mesh.trees.exclusives import heed_holder, holder, is_beaten
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.recovery import heals_known, is_built
@@ -101,9 +101,9 @@ def _copy(node: Node, link: str, address: Address, known: KnownInstance) -> bool
         return False
     if is_beaten(node, address, known.iid, is_exclusive=known.is_exclusive):
         return False
-    if known.is_exclusive and holder(node, address) != known.iid:
-        give_way(node, address, known.iid)
     route = Route(link, known.seq, known.hops, RouteReason.COPIED, node.now_ms)
     install(node, address, Extent.CLOUD, known.iid, route)
+    if known.is_exclusive:
+        heed_holder(node, address, Extent.CLOUD, known.iid)
     _, role = role_routes(node, address)
     return known.iid in role.everywhere.routes or known.iid in node.instances(address)

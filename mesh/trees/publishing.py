@@ -22,7 +22,7 @@ from mesh.model.tree_apps import (
 from mesh.model.tree_frames import Bulk, Publish
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, clock_of, name_fault
 from mesh.trees.colours import need_colour
-from mesh.trees.exclusives import drop_local, give_way, holder, is_beaten
+from mesh.trees.exclusives import drop_local, give_way, heed_holder, holder, is_beaten
 from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
 from mesh.trees.node import RESERVED, TOO_FAR, Node
@@ -186,14 +186,14 @@ def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
 
 
 def _install(node: Node, link: str, address: Address, told: Publish, *, is_inside: bool) -> None:
-    if told.is_exclusive:
-        give_way(node, address, told.iid)
     route = Route(link, told.seq, told.hops, RouteReason.PUBLISHED, node.now_ms, told.extent)
     scopes = (Extent.CLOUD, Extent.REALM) if is_inside else (Extent.CLOUD,)
     for scope in scopes:
         is_new = install(node, address, scope, told.iid, route, is_published=True)
         if is_new and told.is_exclusive:
             role_routes(node, address)[1].map(scope).is_certified = True
+    if told.is_exclusive:
+        heed_holder(node, address, Extent.CLOUD, told.iid)
 
 
 def _clear(node: Node, address: Address, iid: InstanceId) -> None:

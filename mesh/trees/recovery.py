@@ -14,7 +14,7 @@ from mesh.model.tree_frames import RecoveryAnswer, RecoveryDone, RecoveryRequest
 from mesh.model.trees import Address, Extent, MessageId
 from mesh.trees.colours import need_colour
 from mesh.trees.directing import heals_to_ask, way_to
-from mesh.trees.exclusives import give_way, holder, is_beaten
+from mesh.trees.exclusives import heed_holder, is_beaten
 from mesh.trees.hop_times import believable, expected_hop, hear_of_far, slowest_own
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import TOO_FAR, Node
@@ -222,12 +222,12 @@ def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None
     """Spec: 5.4, 5.14: a flood of the realm fills its map; beaten holders fill none."""
     if is_beaten(node, own.address, said.iid, is_exclusive=said.is_exclusive):
         return
-    if said.is_exclusive and holder(node, own.address) != said.iid:
-        give_way(node, own.address, said.iid)
     route = Route(link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms, said.extent)
     install(node, own.address, own.scope, said.iid, route, asked_ms=own.began_ms)
     if said.extent is Extent.REALM:
         install(node, own.address, Extent.CLOUD, said.iid, route, asked_ms=own.began_ms)
+    if said.is_exclusive:
+        heed_holder(node, own.address, own.scope, said.iid)
 
 
 def _settle_branch(node: Node, own: Recovery, link: str, *, ok: bool) -> None:

@@ -171,8 +171,12 @@ def _account(node: Node, session: Session, source: Source, said: Reply) -> None:
 
 
 def _tries_on(session: Session) -> bool:
-    """Return whether a message for one instance still looks for one."""
-    return session.options.one_instance and not session.has_data and not session.has_null
+    """Return whether a message for one instance still looks for one.
+
+    Who may have got it answers with a null that is the last; one behind which more comes says only
+    that a recovery could not hear everybody.
+    """
+    return session.options.one_instance and not session.has_data
 
 
 def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> None:

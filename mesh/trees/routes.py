@@ -27,6 +27,16 @@ class Known(NamedTuple):
     value: tuple[int, int]
     since_ms: int
 
+    @classmethod
+    def ended(cls, seq: int, now_ms: int) -> Known:
+        """Return what is known of an instance that has ended with this seq: no way is as short."""
+        return cls((seq, 0), now_ms)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is an end, and no way that was lost."""
+        return not self.value[1]
+
 
 class Route(NamedTuple):
     """The next link towards an instance.

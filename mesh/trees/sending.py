@@ -213,7 +213,7 @@ def _takes_the_place(node: Node, link: str, said: Send) -> bool:
     the way of this one; the other branch has nothing more to say. H16.
     """
     session = node.sessions.get(said.mid) or node.closed.get(said.mid)
-    if session is None or said.left_realm or not session.left_realm or session.is_held:
+    if session is None or said.left_realm or not session.left_realm:
         return False
     if not any(one.extent is Extent.REALM for one in node.instances(session.address).values()):
         return False

@@ -71,8 +71,15 @@ def _forget_soon(node: Node, session: Session) -> None:
 
 
 def _closing_kind(session: Session) -> ReplyKind:
-    if session.has_data or session.has_null or session.is_delivered or session.has_end:
+    """Say how a session ends of which the last word is not an application's.
+
+    Behind a null nobody is said to be not found; and that nobody has got it is for the nodes on the
+    way alone: a message for one instance is tried elsewhere.
+    """
+    if session.has_data or session.is_delivered or session.has_end:
         return ReplyKind.END
+    if session.has_null:
+        return ReplyKind.END if session.came_by is None else ReplyKind.STALE
     if session.has_not_found:
         return ReplyKind.NOT_FOUND
     return ReplyKind.STALE

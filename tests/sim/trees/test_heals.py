@@ -52,6 +52,16 @@ def test_35_a_bridge_that_restarts_wakes_both_halves() -> None:
     assert ask(mesh, "d").reached == ["a", "d"]
 
 
+def test_two_that_have_asked_alone_notice_when_they_meet() -> None:
+    """Who has looked for a role has something to lose, though it found nobody. H14."""
+    mesh = World((), alone="ab")
+    for node in "ab":
+        ask(mesh, node)
+    mesh.heal("a", "b")
+    mesh.run()
+    assert {node for node, one in mesh.told if isinstance(one, Unpartitioned)} == {"a", "b"}
+
+
 def test_36_three_parts_heal_at_once() -> None:
     """Spec: tree_layer 11 (36)."""
     mesh = world((*LONG, ("d", "e"), ("e", "f")))

@@ -49,6 +49,17 @@ def test_31_a_role_moves_with_a_reply_and_nothing_is_published() -> None:
     assert ask(mesh, "x", "e").reached == ["a"]
 
 
+def test_where_a_role_moves_to_there_is_a_colour_of_the_realm() -> None:
+    """Whoever has a role has something to lose, however it came by it. H14, H16."""
+    mesh = world(realms={"a": "r1", "b": "r2", "c": "r2"})
+    mesh.role("c", "e", is_exclusive=True)
+    mesh.run()
+    assert mesh.nodes["a"].realm_colour is None
+    move(mesh, "a")
+    assert list(hosts(mesh, address("t", "e"))) == ["a"]
+    assert mesh.nodes["a"].realm_colour is not None
+
+
 def test_a_role_that_moved_is_not_given_again_what_it_had() -> None:
     """The routes of a move are no new way to somebody who was missed. Spec: I1, H9, 5.13."""
     mesh = world((*LONG, ("b", "x")))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from tests.sim.trees.rules import (
-    inside,
-)
-from tests.sim.trees.scenes import (
-    STAR,
-    ask,
-    kinds,
-    world,
-)
-from tests.sim.trees.world import (
-    address,
-)
+import pytest
+
+from mesh.model.tree_frames import Cause, Frame, RecoveryAnswer, RecoveryDone, Reopen
+from mesh.model.trees import MessageId
+from mesh.trees.settings import Settings
+from tests.sim.trees.rules import hosts, inside
+from tests.sim.trees.scenes import STAR, ask, kinds, world
+from tests.sim.trees.world import address
 
 
 def test_18_19_one_instance_tries_on() -> None:
@@ -36,3 +32,29 @@ def test_18_19_one_instance_tries_on() -> None:
     call = mesh.send("a", "r", one_instance=True)
     mesh.run()
     assert kinds(call) == [("not_found", True)]
+
+
+@pytest.mark.parametrize("roles", ["bc", "b"])
+def test_one_instance_tries_on_though_not_everybody_could_be_asked(roles: str) -> None:
+    """The null says that somebody may have been missed, not that anybody has it. H18.
+
+    Where there is nobody else it is not said that there is none. PAT-5.
+    """
+    wires = (("a", "b"), ("a", "c"), ("a", "z"))
+    mesh = world(wires, roles=roles, settings=Settings(ping_ms=0, copies_trees=False))
+    inside(mesh, "a").trees.clear()
+    mesh.intercept = lambda a, _, frame: (
+        [Frame(frame.session, frame.number, Reopen(MessageId(1)))]
+        if a == "z" and isinstance(frame.body, (RecoveryAnswer, RecoveryDone))
+        else [frame]
+    )
+    call = mesh.send("a", "r", one_instance=True)
+    mesh.run(for_ms=500)
+    assert inside(mesh, "a").recoveries
+    iids = hosts(mesh, address("t", "r"))
+    stale, *others = sorted(iids, key=iids.get)
+    inside(mesh, stale).hosted.clear()  # it has answered, is asked first, and has none any more
+    mesh.run()
+    assert call.reached == others
+    assert kinds(call)[-1] == ("data" if others else "end", True)
+    assert {one.cause for one in call.answers[:-1]} == {Cause.RECOVERY_INCOMPLETE}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from mesh.model.tree_frames import (
-    Send,
-)
+from mesh.model.tree_apps import Resumed, SnoopWanted
+from mesh.model.tree_frames import Publish, Send
 from mesh.model.trees import Extent
+from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
     check_quiet,
     inside,
 )
 from tests.sim.trees.scenes import (
     REALMS,
+    answer,
     ask,
+    hold_answers,
     kinds,
     world,
 )
@@ -94,10 +96,15 @@ def test_who_is_known_in_a_node_alone_gets_nothing_from_others() -> None:
     assert reached(mesh, "b") == ["b", "c"]
 
 
-def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
-    """It came after one that was faster and had left the realm. H16."""
+def two_ways() -> World:
+    """Make a mesh in which a reaches b and d by a fast way outside, and later by one inside.
+
+    b holds the role too, for its realm alone.
+    """
     realms = dict.fromkeys("abcd", "r1") | {"x": "r2"}
-    mesh = World((("a", "x"), ("x", "c"), ("c", "b"), ("b", "d")), realms=realms, latency_ms=(5, 5))
+    wires = (("a", "x"), ("x", "c"), ("c", "b"), ("b", "d"))
+    settings = Settings(ping_ms=0, copies_trees=False)
+    mesh = World(wires, realms=realms, latency_ms=(5, 5), settings=settings)
     mesh.wires[frozenset("ab")] = Wire(200, works=False)
     mesh.run()
     mesh.role("d", "r")
@@ -107,6 +114,12 @@ def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
     mesh.run()
     mesh.role("b", "r", extent=Extent.REALM)
     mesh.run()
+    return mesh
+
+
+def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
+    """It came after one that was faster and had left the realm. H16."""
+    mesh = two_ways()
     for options in ({}, {"one_response": True}, {"one_way": True}):
         call = mesh.send("a", "r", **options)
         mesh.run()
@@ -114,6 +127,76 @@ def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
         assert call.reached == ["b", "d"]
         assert sorted(call.items) == ([] if options == {"one_way": True} else [b"b", b"d"])
     assert reached(mesh, "x") == ["d"]
+
+
+def test_a_copy_from_inside_has_a_way_back_where_the_other_one_was_cut() -> None:
+    """Answers go the way that there still is, and nothing where none is. H11, H16."""
+    mesh = two_ways()
+    held = hold_answers(mesh)
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=100)
+    assert call.reached == ["d"]
+    mesh.cut("b", "c", (0, 0))
+    mesh.run(for_ms=200)
+    assert call.reached == ["b", "d"]
+    for one in held:
+        answer(mesh, one, one[0].encode())
+    mesh.run()
+    check_quiet(mesh)
+    assert sorted(call.items) == [b"b", b"d"]
+
+
+def test_a_copy_from_inside_counts_while_a_reply_to_the_other_one_is_held() -> None:
+    """Else who is known in the realm alone would miss it without a word. H16, 6.8."""
+    mesh = two_ways()
+    mesh.step("b", SnoopWanted("spy", None, holds=True))
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=50)
+    go_on(mesh)
+    mesh.run(for_ms=100)
+    [session] = inside(mesh, "b").sessions.values()
+    assert (session.is_held, call.reached) == (True, ["d"])
+    mesh.run(for_ms=300)
+    assert call.reached == ["b", "d"]
+    while inside(mesh, "b").held:
+        go_on(mesh)
+    mesh.run()
+    check_quiet(mesh)
+    assert sorted(call.items) == [b"b", b"d"]
+
+
+def test_a_copy_from_inside_waits_with_the_other_one() -> None:
+    """Nobody is given a message before its watcher has said its word. H16, 6.8."""
+    mesh = two_ways()
+    mesh.step("b", SnoopWanted("spy", None, holds=True))
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=400)
+    assert call.reached == []
+    while inside(mesh, "b").held:
+        go_on(mesh)
+        mesh.run(for_ms=100)
+    mesh.run()
+    check_quiet(mesh)
+    assert (call.reached, sorted(call.items)) == (["b", "d"], [b"b", b"d"])
+
+
+def go_on(mesh: World) -> None:
+    """Let go on what waits at b for longest."""
+    mesh.step("b", Resumed("spy", next(iter(inside(mesh, "b").held))))
+
+
+def test_a_copy_from_inside_goes_no_further_than_its_realm() -> None:
+    """Everybody outside has had one. Spec: tree_layer 5.14."""
+    realms = REALMS | {"d": "r1"}
+    wires = (("a", "b"), ("a", "c"), ("c", "b"), ("b", "d"))
+    mesh = World(wires, realms=realms, latency_ms=(5, 5))
+    mesh.wires[frozenset("ab")].latency_ms = 200
+    mesh.run()
+    mesh.log = []
+    mesh.role("a", "r")
+    mesh.run()
+    told = [(one, other) for _, one, other, frame in mesh.log if isinstance(frame.body, Publish)]
+    assert (told.count(("b", "d")), told.count(("b", "c"))) == (2, 0)
 
 
 def reached(mesh: World, node: str) -> list[str]:

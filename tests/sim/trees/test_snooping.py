@@ -305,6 +305,21 @@ def test_so_many_replies_wait_behind_one_that_is_held(monkeypatch: pytest.Monkey
     check_quiet(mesh)
 
 
+def test_so_many_messages_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes on top is shown and goes on. Spec: tree_layer 6.8."""
+    monkeypatch.setattr(snooping, "HELD_MAX", 2)
+    mesh = warm()
+    snoop(mesh, "b")
+    calls = [mesh.send("a", "r", one_way=True) for _ in range(3)]
+    mesh.run(for_ms=500)
+    assert [call.reached for call in calls] == [[], [], ["c"]]
+    assert [bool(one.token) for one in shown(mesh)] == [True, True, False]
+    mesh.step("b", AppGone("spy"))
+    mesh.run()
+    assert [call.reached for call in calls] == [["c"]] * 3
+    check_quiet(mesh)
+
+
 def test_so_many_bytes_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages that come on top are shown and go on. Spec: tree_layer 6.8."""
     monkeypatch.setattr(snooping, "HELD_BYTES_MAX", 250)

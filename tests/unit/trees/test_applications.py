@@ -153,6 +153,16 @@ def test_what_was_long_gone_when_the_node_began_was_never_there() -> None:
     assert kinds(effects, "other") == [Served, RoleTaken]
 
 
+def test_no_lease_ends_while_nobody_could_be_served() -> None:
+    """What was said since is read behind what it took so long to read. Spec: tree_layer 13."""
+    apps = served(caught_up=False)
+    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, WISH)]), 0)
+    apps.step(RolesCaughtUp(), 20_000)
+    assert not apps.step(Ticked(), 20_100)
+    effects = apps.step(Ticked(), 25_000)
+    assert told(effects) == [Expired("app")]
+
+
 def test_sends_that_come_before_wishes_are_known_wait() -> None:
     apps = served(caught_up=False)
     apps.step(RolesRead([RoleSaid(KEY, WISH)]), 0)

@@ -72,6 +72,30 @@ def test_an_answer_counts_once() -> None:
     assert not node._node.links["b"].pings
 
 
+def test_an_answer_behind_that_of_a_later_question_says_nothing() -> None:
+    """Answers come in order: of one that does not nobody knows what it took."""
+    node = linked([])
+    for now in (1_000, 2_000):
+        node.step(Ticked(), now)
+    for number, sent_ms in ((2, 2_000), (3, 1_000)):
+        node.step(FrameRead("b", Frame(SESSION, number, Pong(sent_ms))), 2_010)
+    assert node._node.links["b"].hop_ms == 5
+    assert node._node.counts["answers to nothing"] == 1
+
+
+def test_what_was_asked_in_a_session_that_has_ended_is_not_answered_in_the_next() -> None:
+    """It may be minutes old: recoveries would wait for a multiple of that."""
+    node = linked([])
+    node.step(Ticked(), 1_000)
+    end, later = node._node.links["b"], SESSION + 1
+    for heard in (end.mine, end.mine + 1):
+        hello = Hello("ub", 1, heard, "", None, None, 0)
+        node.step(FrameRead("b", Frame(later, 1 + heard - end.mine, hello)), 300_000)
+    assert end.is_up
+    node.step(FrameRead("b", Frame(later, end.read + 1, Pong(1_000))), 300_000)
+    assert (end.hop_ms, node._node.counts["answers to nothing"]) == (0, 1)
+
+
 def test_what_hops_take_that_are_far_away_is_told_by_echoes() -> None:
     """Else a recovery that crosses them gives up before they can have answered."""
     mesh = World([("a", "b"), ("b", "c"), ("c", "d")], settings=Settings(hops_max=4))
