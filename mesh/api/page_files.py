@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from html import escape
@@ -54,6 +55,16 @@ def page_file(name: str, body: bytes) -> PageFile:
     return PageFile(body, media_type, f'"{blake2b(body, digest_size=12).hexdigest()}"')
 
 
+def _modules(names: Iterable[str]) -> str:
+    """Return links to all modules: a browser finds imports of imports only one after another."""
+    modules = [one for one in sorted(names) if one.endswith(".js") and one not in _NO_MODULES]
+    return "\n".join(f'<link rel="modulepreload" href="{{root}}/static/{one}">' for one in modules)
+
+
+_NO_MODULES = ("feed.js", "main.js", "feed.worker.js")
+"""The page itself asks for two of them, and the last is a script of its own."""
+
+
 def add_page(app: FastAPI, folder: Traversable, root_path: str) -> None:
     """Serve the page at / and at the address of each view, its files under /static.
 
@@ -67,7 +78,7 @@ def add_page(app: FastAPI, folder: Traversable, root_path: str) -> None:
         for one in folder.iterdir()
         if one.name.rpartition(".")[2] in TYPES
     }
-    text = found.pop("index.html").body.decode()
+    text = found.pop("index.html").body.decode().replace("{modules}", _modules(found))
     index = page_file("index.html", text.replace("{root}", escape(root_path)).encode())
 
     async def page(request: Request) -> Response:

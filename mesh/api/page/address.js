@@ -1,6 +1,6 @@
 // What is shown stands in the address: a link shows a colleague the same.
 
-import { root } from "./store.js";
+import { root } from "./feed.js";
 
 export const VIEWS = ["Map", "Interest", "Trace", "Audit", "Findings", "Plan", "Queues", "Roles", "Nodes"];
 

@@ -1,6 +1,6 @@
 // What is known of the mesh, asked once and then kept by the feed of changes.
 
-export const root = document.querySelector('meta[name="root"]').content;
+import { onFeed, root } from "./feed.js";
 
 export class Problem extends Error {
   constructor(document) {
@@ -172,22 +172,6 @@ function take(message) {
 // nobody waits for that longer than for a second.
 export function begin(at) {
   first = at;
-  follow();
+  onFeed(take);
   setTimeout(() => { if (!isFollowing) reload(); }, 1000);
-}
-
-// Changes come from a worker that all tabs share; a browser that has no such workers, as on some
-// phones, gives each tab its own. What was missed comes when it asks again, or `reset`; a tab that
-// slept in the browser's memory heard nothing, and reads all.
-function follow() {
-  const address = new URL(`${root}/api/v1/events`, location.href).href;
-  const script = `${root}/static/feed.worker.js`;
-  const worker = globalThis.SharedWorker ? new SharedWorker(script) : new Worker(script);
-  const port = worker.port ?? worker;
-  worker.onerror = () => { take({ kind: "lost" }); setTimeout(follow, RETRY_MS); };
-  port.onmessage = ({ data }) => take(data);
-  const listen = () => port.postMessage({ kind: "follow", address });
-  listen();
-  addEventListener("pagehide", () => port.postMessage({ kind: "bye" }));
-  addEventListener("pageshow", (event) => { if (event.persisted) { listen(); reload(); } });
 }

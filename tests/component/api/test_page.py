@@ -37,6 +37,13 @@ def test_files_are_served_with_their_type_and_a_tag(api: Api) -> None:
         assert api.ask(f"/static/{name}").status == 404
 
 
+def test_the_browser_hears_of_all_modules_at_once(api: Api) -> None:
+    """And asks for each but the worker, instead of for one after another as imports show up."""
+    body = api.ask("/map").body.decode()
+    imported = {name for text in SCRIPTS.values() for name in re.findall(r'from "\./(\S+)"', text)}
+    assert {*re.findall(r'modulepreload" href="/static/(\S+)"', body), "feed.js"} == imported
+
+
 def test_behind_a_proxy_the_page_makes_addresses_below_its_path(api_of: MakeApi) -> None:
     """`--root-path /trellis`."""
     api = api_of(topology_from_mapping(CHAIN), access=Access(root_path="/trellis"))
