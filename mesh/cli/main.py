@@ -10,8 +10,16 @@ from typing import Annotated, NoReturn
 import typer
 
 from mesh.cli.lazy import LazyGroup
-from mesh.cli.problems import EXIT_INTERRUPTED, asked_output, refused_by_system, report
-from mesh.cli.render import standard_output
+from mesh.cli.problems import (
+    EXIT_COULD_NOT_RUN,
+    EXIT_INTERRUPTED,
+    UsageError,
+    asked_output,
+    misused,
+    refused_by_system,
+    report,
+)
+from mesh.cli.render import Output, standard_output
 from mesh.errors import InvariantError, MeshError
 
 app = typer.Typer(
@@ -56,19 +64,25 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Spec: lab.md 2, lab.md 3.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    output = asked_output(given)
     try:
-        _commands()(given, prog_name="mesh")
+        # For people the library says itself how a command line goes on; scripts get it as data.
+        code = _commands()(given, prog_name="mesh", standalone_mode=output is Output.TABLE)
     except KeyboardInterrupt:  # before the command itself has begun, which ends likewise
         sys.exit(EXIT_INTERRUPTED)
     except InvariantError:
         raise
+    except UsageError as exc:
+        sys.exit(report(misused(exc), output))
+    except typer.Abort:  # somebody was asked and gave no answer
+        sys.exit(EXIT_COULD_NOT_RUN)
     except MeshError as exc:
-        sys.exit(report(exc, asked_output(given)))
+        sys.exit(report(exc, output))
     except OSError as exc:  # a folder that cannot be written, a disk that is full
         if exc.filename is None:
             sys.stdout = None  # or what it holds back comes once more when the program ends
-        sys.exit(report(refused_by_system(exc), asked_output(given)))
-    sys.exit(0)
+        sys.exit(report(refused_by_system(exc), output))
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 @functools.cache

@@ -6,6 +6,9 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
+
+import typer
 
 from mesh.cli.render import Output, render
 from mesh.errors import (
@@ -16,12 +19,16 @@ from mesh.errors import (
     OutputError,
     Problem,
     StartError,
+    wrong_input,
 )
 
 EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
 EXIT_NOT_WELL = 10
 EXIT_INTERRUPTED = 130
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What the library raises of a command line that is none; it exports no name of it."""
 
 _EXITS: Mapping[type[MeshError], int] = {
     NotBegunError: EXIT_WRONG_INPUT,
@@ -44,6 +51,14 @@ def refused_by_system(error: OSError) -> MeshError:
     if error.filename is None:
         return OutputError(what)
     return StartError(f"{error.filename}: {what}; check the path and its rights")
+
+
+def misused(error: Exception) -> ConfigError:
+    """Return the error that tells scripts what is wrong with a command line."""
+    said: Any = error
+    command = "mesh" if said.ctx is None else said.ctx.command_path
+    what = " ".join(said.format_message().split()).rstrip(".")
+    return wrong_input(command, f"{what}; `{command} -h` tells what there is", code="USAGE")
 
 
 def report(error: MeshError, output: Output) -> int:

@@ -51,6 +51,29 @@ def test_errors_have_exit_codes_and_words(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "f:1:1: one [A]\ntwo [B]\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "where", "what"),
+    [
+        (("bogus", "-o", "json"), "mesh", "No such command 'bogus'"),
+        (("validate", "-o", "json"), "mesh validate", "Missing argument 'file'"),
+        (("queue", "show", "q", "--nope", "-ojson"), "mesh queue show", "No such option: --nope"),
+        (("lab", "run", "x", "--backend=moon", "-o=json"), "mesh lab run", "'moon' is not one of"),
+    ],
+)
+def test_a_command_line_that_is_none_is_data_for_scripts(
+    arguments: tuple[str, ...], where: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever asks for JSON gets JSON, whatever is wrong."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = capsys.readouterr()
+    [problem] = json.loads(said.out)["error"]
+    assert (ended.value.code, said.err) == (2, "")
+    assert (problem["code"], problem["where"]) == ("USAGE", where)
+    assert what in problem["message"]
+    assert problem["message"].endswith(f"`{where} -h` tells what there is")
+
+
 def test_what_users_wrote_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Control characters of a file are shown, not obeyed."""
     report(ConfigError([Problem(code="A", message="x\x1b[2Jy\nz\ud800")]), Output.TABLE)
