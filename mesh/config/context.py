@@ -17,7 +17,7 @@ from platformdirs import user_config_dir
 
 from mesh.config.nearest import nearest
 from mesh.errors import wrong_input
-from mesh.model.names import name_fault
+from mesh.model.names import fold, name_fault
 
 VARIABLE = "MESH_CONTEXT"
 """Environment variable that names the context in force."""
@@ -78,7 +78,9 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
     stored = _load(folder)
     names = (f"{context.name}-{number}" for number in count(2))
     name = context.name
-    while name in stored.contexts and not stored.contexts[name].is_local:
+    while any(
+        fold(one) == fold(name) and not _gives_way(stored, one, name) for one in stored.contexts
+    ):
         name = next(names)
     _add(stored, replace(context, name=name, is_local=True))
     _select(stored, name)
@@ -155,9 +157,20 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
     _store(stored, folder)
 
 
+def _gives_way(stored: _Stored, name: str, to: str) -> bool:
+    """Say whether a context may be replaced by a mesh that was started on this machine."""
+    return name == to and stored.contexts[name].is_local
+
+
 def _add(stored: _Stored, context: Context) -> None:
     if (fault := name_fault(context.name)) is not None:
         raise wrong_input("context", fault, code="BAD_NAME")
+    for name in stored.contexts:
+        if name != context.name and fold(name) == fold(context.name):
+            text = (
+                f"there is {name}, and case makes no other name; choose another, or remove {name}"
+            )
+            raise wrong_input("context", text, code="NAME_CLASH")
     stored.contexts[context.name] = replace(context, file=context.file.absolute())
 
 

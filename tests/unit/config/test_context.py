@@ -112,3 +112,14 @@ def test_a_mesh_of_this_machine_takes_no_context_that_a_person_added(tmp_path: P
     assert current_context(folder=tmp_path, environment={}) == mine
     assert select_local(Context("demo", tmp_path / "d.yaml"), folder=tmp_path) == "demo"
     assert previous_context(folder=tmp_path) == mine
+
+
+def test_case_makes_no_other_name(tmp_path: Path) -> None:
+    """As with all names: whoever types `Prod` must not speak to another mesh than `prod`."""
+    save_context(Context("prod", tmp_path / "a.yaml"), folder=tmp_path)
+    with pytest.raises(ConfigError, match="there is prod, and case makes no other name"):
+        save_context(Context("Prod", tmp_path / "b.yaml"), folder=tmp_path)
+    assert select_local(Context("PROD", tmp_path / "c.yaml"), folder=tmp_path) == "PROD-2"
+    assert select_local(Context("PROD", tmp_path / "d.yaml"), folder=tmp_path) == "PROD-2"
+    assert select_local(Context("prod", tmp_path / "e.yaml"), folder=tmp_path) == "prod-3"
+    assert [one.name for one in list_contexts(folder=tmp_path)] == ["PROD-2", "prod", "prod-3"]
