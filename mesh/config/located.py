@@ -35,6 +35,9 @@ DEPTH_MAX = 32
 PROBLEMS_MAX = 100
 """Faults of form named at once; after so many nobody reads on."""
 
+_NO_BEGINNING = "*>@`%"
+"""No plain text of YAML begins with these, as filters do."""
+
 _SHOWN_MAX = 80
 
 KeyPath = tuple[str | int, ...]
@@ -136,7 +139,10 @@ def parse_document(data: bytes, name: str) -> Document:
         mark = exc.problem_mark or exc.context_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         what = _one_line(exc.problem or exc.context or "not YAML")
-        raise wrong_input(place, f"not valid YAML: {what}; correct it", code="SYNTAX") from exc
+        near = text[max(0, mark.index - 1) : mark.index + 1] if mark else ""
+        sign = next((one for one in near if one in _NO_BEGINNING), "")
+        way = f"quote text that begins with {sign}" if sign else "correct it"
+        raise wrong_input(place, f"not valid YAML: {what}; {way}", code="SYNTAX") from exc
     except (YAMLError, ValueError, OverflowError) as exc:  # an escape may name no character
         what = _one_line(str(exc))
         raise wrong_input(name, f"not valid YAML: {what}; correct it", code="SYNTAX") from exc
@@ -190,9 +196,11 @@ class _Builder:
 
     def _refuse_magic(self, event: NodeEvent) -> None:
         if isinstance(event, AliasEvent):
-            self._note(
-                "ALIAS", f"alias *{_short(event.anchor)} is not allowed; write it out", event
+            name = _short(event.anchor)
+            text = (
+                f"alias *{name} is not allowed; quote it if it is text ('*{name}'), or write it out"
             )
+            self._note("ALIAS", text, event)
         elif event.anchor is not None:
             self._note(
                 "ALIAS", f"anchor &{_short(event.anchor)} is not allowed; write it out", event
@@ -235,6 +243,9 @@ class _Builder:
         elif isinstance(event, ScalarEvent):
             self._refuse_half(event)
             plain = event.style is None or event.style == ""
+            if event.style == ">" and not event.value:
+                text = "> begins a block of text, and this one is empty; write '>' for a filter"
+                self._note("SYNTAX", text, event)
             value = plain_value(event.value) if plain else event.value
         if top is None:
             self.root = value

@@ -155,6 +155,10 @@ def _mesh(document: Document, model: _ScenarioFile, folder: Path) -> tuple[Mesh,
         file = read_document(folder / name)
         part = file.within("spec")
         return Mesh(topology=topology_of(file), spec=part.value), part.where
+    if "file" in mesh:
+        text = "names a file with all of the mesh, so it stands alone; remove it, or the rest"
+        at = document.within("spec", "mesh", "file").where()
+        raise wrong_input(at, text, code="CONFLICTING_KEYS")
     part = document.within("spec", "mesh")
     topology = topology_from_mapping(mesh, part.where, name=model.metadata.name)
     return Mesh(topology=topology, spec=mesh), part.where
@@ -233,12 +237,12 @@ class _Steps:
     def _propose(self, mesh: Mesh, step: Apply, part: Document) -> None:
         """Work out what a step leads to.
 
-        A slip of the pen is no refusal that was expected; who means it names its code.
+        A slip of the pen is no refusal: who means it names its code.
         """
         proposal = propose(mesh, step.patch, part.where)
         self.proposals[len(self.steps)] = proposal
         if proposal.mesh is None:
-            if step.refused is True:
+            if step.refused != UNKNOWN_KEY:
                 self.problems += [one for one in proposal.problems if one.code == UNKNOWN_KEY]
             return
         if not step.refused:

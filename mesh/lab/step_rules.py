@@ -223,7 +223,8 @@ def owner_of(topic: str, topology: Topology) -> str | None:
 def _data(topic: str, partition: int, topology: Topology) -> str | None:
     node = owner_of(topic, topology)
     if node is None:
-        example = TopicNames(topology.prefix).ingress(min(topology.nodes), MessageClass.GUARANTEED)
+        some = min(topology.nodes, default="NODE")
+        example = TopicNames(topology.prefix).ingress(some, MessageClass.GUARANTEED)
         return (
             f"{topic!r} is no ingress, outbox or endpoint topic of this mesh; write for example "
             f"{example}"
@@ -244,6 +245,8 @@ def _one_broker(step: steps.Truncate, topology: Topology) -> str | None:
 
 
 def _storm(step: steps.Storm, topology: Topology) -> str | None:
+    if not topology.nodes:
+        return "this mesh has no node that a storm could hit; add one to `nodes`"
     given = [name for name, kafka in topology.kafka.items() if not kafka.is_embedded]
     if "kill_broker" in step.faults and given:
         return (

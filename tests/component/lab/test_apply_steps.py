@@ -118,6 +118,8 @@ def test_a_mistyped_key_is_no_refusal_that_was_expected(tmp_path: Path) -> None:
             ConfigError, match=r"scenario.yaml:11:.* unknown key; (did you mean|known here)"
         ):
             load(tmp_path, f"apply: {{{patch}, refused: true}}")
+    with pytest.raises(ConfigError, match="unknown key; did you mean zones"):
+        load(tmp_path, "apply: {zone: {Z: null}}")
     load(tmp_path, "apply: {zone: {Z: null}, refused: UNKNOWN_KEY}")
 
 

@@ -223,6 +223,25 @@ def test_a_mesh_in_a_file_is_named(tmp_path: Path, file: str) -> None:
         load_scenario(path)
 
 
+def test_a_mesh_stands_in_a_file_or_here(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    head = "apiVersion: mesh/v1\nkind: Scenario\nmetadata: {name: x}\n"
+    path.write_text(f"{head}spec: {{mesh: {{file: m.yaml, nodes: {{}}}}, steps: []}}\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"spec.mesh.file: names a file with all of the mesh"):
+        load_scenario(path)
+
+
+@pytest.mark.parametrize("step", ["storm: {}", "truncate: {topic: x, records: 1}"])
+def test_a_mesh_without_nodes_has_nothing_to_break(tmp_path: Path, step: str) -> None:
+    """It may get nodes by a change; until then there is none, and that is one line."""
+    path = tmp_path / "scenario.yaml"
+    head = "apiVersion: mesh/v1\nkind: Scenario\nmetadata: {name: x}\n"
+    mesh = "{kafka: {k: {}}, nodes: {}, zones: {}}"
+    path.write_text(f"{head}spec: {{mesh: {mesh}, steps: [{{{step}}}]}}\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"no node that a storm could hit|write for example"):
+        load_scenario(path)
+
+
 @pytest.mark.parametrize(
     ("steps", "told"),
     [

@@ -98,9 +98,26 @@ def test_anchors_and_aliases_are_all_named() -> None:
     """Both ends of an alias are refused, and everything else goes on being checked."""
     assert lines_of(b"a: &x 1\nb: *x\na: 2\n") == [
         "mesh.yaml:1:4: anchor &x is not allowed; write it out [ALIAS]",
-        "mesh.yaml:2:4: alias *x is not allowed; write it out [ALIAS]",
+        "mesh.yaml:2:4: alias *x is not allowed; quote it if it is text ('*x'), or write it out [ALIAS]",
         "mesh.yaml:3:1: key 'a' is here and in line 1; remove one [DUPLICATE_KEY]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("data", "way"),
+    [
+        (b"filter: *\n", "quote text that begins with *"),
+        (b"{filter: *}\n", "quote text that begins with *"),
+        (b"filter: */x\n", "quote it if it is text ('*/x'), or write it out"),
+        (b"filter: >\nother: 1\n", "and this one is empty; write '>' for a filter"),
+        (b"{filter: >}\n", "quote text that begins with >"),
+        (b"x: 'a\n", "correct it"),
+    ],
+)
+def test_a_filter_that_lacks_its_quotes_is_told_of_them(data: bytes, way: str) -> None:
+    """Those of a mesh begin as aliases and blocks of text do."""
+    (line,) = lines_of(data)
+    assert line.partition(" [")[0].endswith(f"; {way}") or way in line
 
 
 def test_a_flood_of_faults_ends() -> None:
