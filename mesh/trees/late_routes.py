@@ -118,6 +118,7 @@ def _is_for(session: Session, scope: Extent, iid: InstanceId, route: Route) -> b
     return (
         session.scope is scope
         and session.iid in (0, iid)
+        and iid not in session.offered
         and not session.options.one_instance
         and route.link != session.came_by
         and route.link not in session.sent

@@ -5,7 +5,7 @@ Data only; who may change it is `mesh.trees.installing`. Spec: tree_layer 3, 5.1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -104,17 +104,22 @@ class RouteMap:
         if len(self.lost) > LOST_MAX:
             del self.lost[next(iter(self.lost))]
 
-    def links(self, iid: InstanceId, *, from_outside: bool = False) -> dict[str, None]:
+    def links(
+        self,
+        iid: InstanceId,
+        *,
+        from_outside: bool = False,
+        but: Container[InstanceId] = (),
+    ) -> dict[str, None]:
         """Return the links towards one instance, or towards all for 0: `Route.is_open` says which.
 
         Args:
             iid: Which one.
             from_outside: They are for a message that has left the realm.
+            but: Instances that have it already.
         """
-        known = self.routes.get(iid)
-        routes: Iterable[Route] = () if known is None else (known,)
-        if not iid:
-            routes = self.routes.values()
+        meant = (iid,) if iid else self.routes
+        routes = (self.routes[one] for one in meant if one in self.routes and one not in but)
         return dict.fromkeys(one.link for one in routes if one.is_open(from_outside=from_outside))
 
     def doubt(self) -> None:

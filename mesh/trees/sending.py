@@ -103,14 +103,15 @@ def forward(node: Node, session: Session) -> None:
 
 
 def _candidates(node: Node, session: Session) -> list[str]:
-    """Return links towards instances that the message was not sent on; the nearest first."""
+    """Return links towards instances that the message was not sent on; the nearest first.
+
+    One that was here and has it may have moved meanwhile: it is not given it there again. I1.
+    """
     _, role = role_routes(node, session.address, session.protocol)
-    table = role.map(session.scope)
-    found = [
-        link
-        for link in table.links(session.iid, from_outside=session.left_realm)
-        if link != session.came_by and link not in session.sent
-    ]
+    ways = role.map(session.scope).links(
+        session.iid, from_outside=session.left_realm, but=session.offered
+    )
+    found = [link for link in ways if link != session.came_by and link not in session.sent]
     if session.options.one_instance and not session.iid:
         return _nearest_first(node, session, found)
     return found

@@ -10,6 +10,7 @@ from mesh.model.tree_apps import (
 from tests.sim.trees.rules import (
     check_quiet,
     hosts,
+    inside,
 )
 from tests.sim.trees.scenes import (
     LONG,
@@ -72,6 +73,52 @@ def test_a_role_that_moved_is_not_given_again_what_it_had() -> None:
     mesh.send("a", "e", payload="give")
     mesh.run()
     assert (former.reached, list(hosts(mesh, address("t", "e")))) == (["d"], ["a"])
+
+
+def test_a_role_that_moves_while_its_node_asks_for_others_is_not_given_again_what_it_had() -> None:
+    """The way to its new place is none to somebody who was missed. Spec: I1, 5.13."""
+    mesh = world()
+    mesh.wires[frozenset("bc")].latency_ms = 200
+    mesh.role("b", "e", is_exclusive=True)
+    mesh.run()
+    held = hold_answers(mesh)
+    mesh.send("c", "e")
+    mesh.run(for_ms=150)
+    role = inside(mesh, "b").trees[address("t", "e").tree].roles["e"]
+    role.everywhere.doubt()
+    call = mesh.send("a", "e")
+    while len(held) < 2:
+        mesh.run(for_ms=5)
+    assert inside(mesh, "b").joins
+    from_c, from_a = sorted(held, key=lambda one: one[1].payload)
+    answer(mesh, from_c, grants=True, gives_up=True)
+    answer(mesh, from_a)
+    mesh.run()
+    assert list(hosts(mesh, address("t", "e"))) == ["c"]
+    assert call.reached == ["b"]
+
+
+def test_another_way_to_where_a_role_has_moved_brings_it_nothing_again() -> None:
+    """However late that is found: who had the message is the same instance. Spec: I1, 6.6."""
+    mesh = world((("a", "b"), ("b", "c"), ("c", "d"), ("d", "b")))
+    mesh.role("b", "e", is_exclusive=True)
+    mesh.run()
+    held = hold_answers(mesh)
+    call = mesh.send("a", "e")
+    mesh.send("c", "e")
+    while len(held) < 2:
+        mesh.run(for_ms=5)
+    from_a, from_c = sorted(held, key=lambda one: one[1].payload)
+    answer(mesh, from_c, grants=True, gives_up=True)
+    mesh.run(for_ms=500)
+    mesh.cut("b", "c")
+    mesh.run(for_ms=500)
+    later = mesh.send("a", "e")
+    mesh.run(for_ms=2_000)
+    assert later.reached == ["c"]
+    answer(mesh, from_a), answer(mesh, held[-1])
+    mesh.run()
+    assert call.reached == ["b"]
 
 
 def test_32_a_link_lost_under_a_move_leaves_at_most_one_holder() -> None:
