@@ -23,19 +23,15 @@ class JsonFields:
     """The keys of an object that nobody has taken yet.
 
     Args:
-        data: The bytes of the record.
+        data: The bytes of the record, or what was read of them and stands within another object.
 
     Raises:
         DecodeError: They are no JSON object. Every method raises it too, for a value that its key
             cannot have.
     """
 
-    def __init__(self, data: bytes) -> None:
-        try:
-            found = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            text = str(error).partition("\n")[0]
-            raise DecodeError(f"the value is no JSON: {text}; write an object") from error
+    def __init__(self, data: object) -> None:
+        found = _read(data) if isinstance(data, bytes) else data
         if not isinstance(found, dict):
             raise DecodeError(f"the value is no JSON object: {shown(found)}")
         self._left: dict[str, object] = found
@@ -129,11 +125,15 @@ class JsonFields:
 
     def objects(self, key: str) -> list[JsonFields]:
         """Take a list of objects."""
-        return [JsonFields(json.dumps(one).encode()) for one in self._list(key)]
+        return [JsonFields(one) for one in self._list(key)]
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Take a list of texts."""
-        return tuple(str(one) for one in self._list(key))
+        texts = self._list(key)
+        for one in texts:
+            if not isinstance(one, str):
+                raise DecodeError(f"{key} must be texts, not {shown(one)}")
+        return tuple(map(str, texts))
 
     def _list(self, key: str) -> list[object]:
         listed = self._left.pop(key, [])
@@ -150,6 +150,27 @@ class JsonFields:
 _DAY_S = 86_400
 
 
+def _read(data: bytes) -> object:
+    try:
+        return json.loads(data, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as error:
+        text = str(error).partition("\n")[0]
+        raise DecodeError(f"the value is no JSON: {text}; write an object") from error
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of these keys: of one that is there twice the first would be lost."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise DecodeError(f"{shown(name)} is there twice; write it once")
+        found[name] = value
+    return found
+
+
 def shown(value: object) -> str:
-    """Return a value as one short line."""
-    return json.dumps(value, default=str)[:_SHOWN_MAX]
+    """Return a value as one short line; JSON that could just be read may be too deep to write."""
+    try:
+        return json.dumps(value, default=str)[:_SHOWN_MAX]
+    except RecursionError:
+        return "what is nested so deep"

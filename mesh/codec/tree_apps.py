@@ -309,13 +309,18 @@ _READ_BYTES = 10_000
 """Text that people read is no longer; of what is, quotes and ends of lines count too."""
 
 
-def content_fields(key: str, data: bytes) -> Fields:
+def content_fields(key: str, data: bytes, beside: int = 0) -> Fields:
     """Return bytes as text under a key, or as base64 under that with 64 behind it.
 
     Base64 too where text would be longer than that: topics have room for base64, and no more.
+
+    Args:
+        key: Under which.
+        data: What.
+        beside: How many other bytes go in the same record.
     """
     more = 5 * (len(data) - len(data.translate(None, _SIX)))
-    if len(data) > _READ_BYTES:
+    if len(data) + beside > _READ_BYTES:
         more += len(data) - len(data.translate(None, _TWO))
     if 3 * more <= len(data):
         with suppress(UnicodeDecodeError):

@@ -5,7 +5,7 @@ Spec: kafka.md 1; tree_layer 8, 13.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from mesh.codec.json_fields import JsonFields, shown
@@ -75,7 +75,7 @@ def _event_fields(event: AppTold) -> Fields:
             return _snooped(event)
         case Answered():
             cause = {} if event.cause is None else {"cause": event.cause}
-            items = [content_fields("text", item) for item in event.items]
+            items = _item_fields(event.items)
             said = {"call": event.call, "kind": event.kind, "last": event.is_last, "items": items}
             return {"event": "reply", **said, **cause}
         case RoleTaken():
@@ -153,13 +153,18 @@ def _snooped(event: Snooped) -> Fields:
         **({"protocol": event.protocol} if event.protocol else {}),
         **(content_fields("header", event.header) if event.header else {}),
         "options": [name for name in OPTIONS if getattr(event.options, name)],
-        "items": [content_fields("text", item) for item in event.items],
+        "items": _item_fields(event.items),
         "link": event.link,
         "hops": event.hops,
         "has_role": event.has_role,
         **({} if event.kind is None else {"kind": event.kind, "last": event.is_last}),
         **({"endpoint": True} if event.is_endpoint else {}),
     }
+
+
+def _item_fields(items: tuple[bytes, ...]) -> Sequence[Fields]:
+    size = sum(map(len, items))
+    return [content_fields("text", item, size - len(item)) for item in items]
 
 
 def _read_snooped(app: str, fields: JsonFields) -> Snooped:

@@ -26,11 +26,11 @@ from mesh.runtime.control.leading import (
     identity_of,
     read_written,
 )
-from mesh.runtime.control.own_topics import control_topics, restored
 from mesh.runtime.control.unread import Unread
 from mesh.runtime.process.errands import Errand, Errands, Steps
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.process.recall import Recall
+from mesh.runtime.topics.own_topics import control_topics, restored
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.transport.reading import read_tail

@@ -66,11 +66,11 @@ from mesh.model.topology import Topology
 from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.control.orders import OperatorOrders
-from mesh.runtime.control.own_topics import OwnTopics
 from mesh.runtime.lane.faults import Asked, inputs_of
 from mesh.runtime.lane.positions import versions
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
+from mesh.runtime.topics.own_topics import OwnTopics, control_topics
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
 
 UNREACHABLE_AFTER_MS = 15_000
@@ -165,7 +165,9 @@ class Listener:
             for lane in range(lanes):
                 self._add(names.progress(self.node), own, self._progress, None, partition=lane)
         self._own = OwnTopics(
-            self.topology, self.node, self.admins[own], self.questions, self.started_ms
+            *(self.topology, self.node, self.admins[own], self.questions, self.started_ms),
+            control_topics,
+            "control",
         )
         for other in self.topology.neighbours(self.node):
             self._listen_to(other, self.started_ms)

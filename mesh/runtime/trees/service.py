@@ -26,6 +26,7 @@ from mesh.model.topology import Topology
 from mesh.model.tree_apps import AppSaid, LeaseSaid, RoleSaid, content_bytes
 from mesh.runtime.process.intake import Intake, by_partition
 from mesh.runtime.process.questions import Questions
+from mesh.runtime.topics.own_topics import OwnTopics, tree_topics
 from mesh.runtime.trees.feeds import Feeds
 from mesh.runtime.trees.writing import TreeWriter
 from mesh.transport.headers import headers_of
@@ -65,8 +66,9 @@ BACK_MS = 10_000
 """So long after it has waited its neighbours may still be on their way back from the same outage;
 until then it goes by their frames alone, not by their heartbeats."""
 
-HELD_MAX = 10_000
-"""Records that wait for a suspended incarnation, of links whose Kafka cluster answers."""
+HELD_MAX, HELD_BYTES_MAX = 10_000, 64 << 20
+"""Records that wait for a suspended incarnation, of links whose Kafka cluster answers; and what
+they come to."""
 
 LEAVE_S = 1.0
 """How long a node that stops waits for its last frames to be written."""
@@ -84,7 +86,7 @@ class _Incarnation:
         resting: Until when a link rests whose frames could not be read.
         told: Why frames were dropped, as often as the log has said.
         suspended_ms: Since when it may not write, None while it may.
-        held: What was read meanwhile.
+        held, held_bytes: What was read meanwhile, and what that comes to.
         back_ms: Until when neighbours may be on their way back.
     """
 
@@ -93,6 +95,7 @@ class _Incarnation:
     apps: Applications
     feeds: Feeds
     writer: TreeWriter
+    own: OwnTopics
     began_ms: int
     open: dict[str, None] = field(default_factory=dict)
     resting: dict[str, int] = field(default_factory=dict)
@@ -102,6 +105,7 @@ class _Incarnation:
     ticked_ms: int = 0
     suspended_ms: int | None = None
     held: list[Record] = field(default_factory=list)
+    held_bytes: int = 0
     back_ms: int = 0
 
 
@@ -217,6 +221,7 @@ class TreeService:
             self._fit(self._now.apps.node)
             self._now.apps.splits.follow(relinked.topology.nodes)
             self._now.feeds.topology = self._now.writer.topology = relinked.topology
+            self._now.own.topology = relinked.topology
             self._close_links(self._now, relinked.gone, now_ms)
 
     def follow(self, incarnation: tuple[str, int] | None, now_ms: int) -> None:
@@ -231,7 +236,8 @@ class TreeService:
         if now is not None and incarnation is None:
             if now.suspended_ms is None:
                 now.suspended_ms = now_ms
-            if now_ms - now.suspended_ms > HOLD_MS or len(now.held) > HELD_MAX:
+            holds_too_much = len(now.held) > HELD_MAX or now.held_bytes > HELD_BYTES_MAX
+            if holds_too_much or now_ms - now.suspended_ms > HOLD_MS:
                 self._end(now, patience_s=0.0)
         elif now is not None and incarnation != (now.id[0], now.led):
             if now.suspended_ms is not None and incarnation == (now.id[0], now.led + 1):
@@ -244,7 +250,7 @@ class TreeService:
     def _resume(self, now: _Incarnation, now_ms: int) -> None:
         """Go on: epochs rise by one with each leader, so nobody has led meanwhile."""
         now.led, now.suspended_ms, now.back_ms = now.led + 1, None, now_ms + BACK_MS
-        held, now.held = now.held, []
+        held, now.held, now.held_bytes = now.held, [], 0
         log.info("trees.resumed", records=len(held))
         self.take(held, now_ms + self._stood_still_ms)
 
@@ -265,6 +271,11 @@ class TreeService:
             Applications(tree_node, uuid, epoch),
             Feeds(self.topology, self.node, self.admins, self.readers, self.intake, self.questions),
             TreeWriter(self.topology, self.node, self.home, self.questions, epoch),
+            OwnTopics(
+                *(self.topology, self.node, self.home.admin(), self.questions, now_ms),
+                tree_topics,
+                "trees",
+            ),
             began_ms=now_ms,
             looked_ms=now_ms,
         )
@@ -283,6 +294,7 @@ class TreeService:
         now_ms = self._awake(now_ms)
         if self._now is not None and self._now.suspended_ms is not None:
             self._now.held += records
+            self._now.held_bytes += sum(len(one.value() or b"") for one in records)
             return
         for place, group in by_partition(records).items():
             now = self._now
@@ -333,6 +345,8 @@ class TreeService:
             wakes_ms = now.apps.wakes_ms
             if wakes_ms is not None and wakes_ms <= now_ms:
                 self._give(now, Ticked(), now_ms)
+        if made := now.own.changed(now_ms):
+            now.feeds.lost([TopicPartition(topic, 0) for topic in made])
         now.writer.see_to(now_ms)
         if now_ms - now.looked_ms >= LOOK_MS:
             now.looked_ms = now_ms

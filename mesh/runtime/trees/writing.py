@@ -158,9 +158,10 @@ class TreeWriter:
             self.lost += len(self._no_longer_waiting(app))
 
     def count_lost(self) -> None:
-        """Take note of what brokers did not take."""
+        """Take note of what brokers did not take, perhaps because somebody deleted a topic."""
         if failed := self._writer.failed():
             self.lost += failed
+            self._made.clear()  # who is told something next has its topic made, if it is not there
             log.warning("trees.lost", records=failed)
 
     def close(self, patience_s: float) -> None:

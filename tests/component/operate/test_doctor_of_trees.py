@@ -40,8 +40,9 @@ def test_a_mesh_without_tree_layer_is_asked_nothing() -> None:
 
 
 def test_a_link_without_hello_is_named(mesh: Mesh) -> None:
-    """Its topic is gone: the mesh link is up, and nobody can speak over the tree link."""
-    mesh.world.kafka["left"].delete_topic("mesh.a.to.b.t")
+    """Its topic cannot be read: the mesh link is up, and nobody can speak over the tree link."""
+    reader = mesh.world.workers["b"].readers["left"].name
+    mesh.world.kafka["left"].blocked.add((reader, "mesh.a.to.b.t"))
     mesh.pause(20.0)
     found = failed(mesh, Category.TREES)
     assert found["the tree layer of a speaks with its neighbours"] == "no HELLO of b is answered"

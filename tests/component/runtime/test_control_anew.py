@@ -14,7 +14,7 @@ from mesh.codec.keys import AckKey, MarkKey, mark_key, parse_control_key, repair
 from mesh.model.control import Acknowledgement, Mark, Ownership, RepairRequest, Scope
 from mesh.model.frames import MessageClass
 from mesh.node.doubts import PATIENCE_MS
-from mesh.runtime.control.own_topics import LOOK_MS
+from mesh.runtime.topics.own_topics import LOOK_MS
 from mesh.runtime.worker import Worker
 from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import TopicPartition

@@ -132,6 +132,29 @@ def test_a_topic_made_again_is_read_again(mesh: Mesh, application: Open, topic: 
     assert payloads(call) == ["c: still there?"]
 
 
+@pytest.mark.parametrize(
+    "topic",
+    [
+        *("mesh.b.to.c.t", "mesh.c.to.b.t", "mesh.a.sends", "mesh.c.roles"),
+        *("mesh.a.app.app", "mesh.c.app.app"),
+    ],
+)
+def test_a_topic_that_somebody_deleted_is_made_again(
+    mesh: Mesh, application: Open, topic: str
+) -> None:
+    """No client would miss it: it waits for a topic that may come. Spec: tree_layer 12."""
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "pricing")
+    assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
+    next(one for one in mesh.world.kafka.values() if topic in one.topics).delete_topic(topic)
+    for number in range(20):
+        call = sender.send("desk-7", "pricing", b"still there?")
+        live(mesh, 3, host, sender)
+        if payloads(call) == ["c: still there?"] and number:
+            return
+    raise AssertionError("nobody has made it again")
+
+
 def test_a_bridge_that_is_killed_and_comes_back_finds_roles_again(
     mesh: Mesh, application: Open
 ) -> None:

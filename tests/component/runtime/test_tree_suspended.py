@@ -158,3 +158,20 @@ def test_what_is_read_meanwhile_has_an_end(mesh: Mesh, monkeypatch: pytest.Monke
     live(mesh, 9, chain.a)
     assert service(mesh, "b")._now is None  # a went on to send PING
     assert service(mesh, "c")._now is not None
+
+
+def test_what_is_read_meanwhile_has_an_end_however_few_it_is(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand messages of the largest size would be nine gigabytes."""
+    monkeypatch.setattr("mesh.runtime.trees.service.HELD_BYTES_MAX", 100_000)
+    chain = Chain(mesh)
+    for _ in range(2):
+        finished(chain.a.send("desk-7", "pricing", b"?"), chain.c)
+    mesh.world.kill_broker("right")
+    live(mesh, 3, chain.a)
+    assert service(mesh, "b")._now is not None
+    for _ in range(3):
+        chain.a.send("desk-7", "pricing", bytes(40_000))
+    live(mesh, 3, chain.a)
+    assert service(mesh, "b")._now is None

@@ -2,6 +2,9 @@
 
 import json
 import random
+import sys
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -56,6 +59,8 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.trees import Address, Colour, Extent, InstanceId, MessageId, tree_id
+from mesh.runtime.topics.provision import HEADROOM_BYTES
+from mesh.trees.replying import ITEM_BYTES
 
 MUTATIONS = 100_000
 PLACE = Address(tree_id("desk-7"), "pricing")
@@ -210,6 +215,66 @@ def test_a_send_that_is_none_is_refused_in_a_line(said: dict[str, object], told:
     assert "\n" not in str(caught.value)
 
 
+def decode_said_by_app(data: bytes) -> AppSaid:
+    return decode_said("a", b"app", data)
+
+
+def decode_told_to_app(data: bytes) -> EventRecord:
+    return decode_event("app", data)
+
+
+@pytest.mark.parametrize(
+    ("decode", "said"),
+    [
+        (decode_said_by_app, '{"do": "send", "call": %s}'),
+        (decode_said_by_app, '{"do": "answer", "id": %s}'),
+        (decode_said_by_app, "%s"),
+        (partial(decode_roles, b"app"), '{"lease_s": %s}'),
+        (partial(decode_roles, b"app desk-7 pricing"), '{"extent": %s}'),
+        (decode_told_to_app, '{"event": "reply", "kind": "data", "call": "c", "items": %s}'),
+        (decode_told_to_app, '{"event": "split", "reached": [%s], "lost": []}'),
+    ],
+)
+def test_what_is_nested_deep_is_refused_however_deep(
+    decode: Callable[[bytes], object], said: str
+) -> None:
+    """What can just be read may be too deep to be shown: that ended who read it."""
+    most = sys.getrecursionlimit()
+    for opened, closed in (("[", "]"), ('{"a": ', "}")):
+        for depth in (5, *range(most - 150, most), 10_000):
+            data = said % (opened * depth + "1" + closed * depth)
+            with pytest.raises(DecodeError):
+                decode(data.encode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *('{"lease_s": 5, "lease_s": 9}', '{"lease_s": NaN}', '{"lease_s": 1e999}'),
+        *('{"lease_s": -1}', '{"lease_s": 0}', '{"lease_s": 18446744073709551617}'),
+        *('{"lease_s": "5"}', '{"lease_s": 86400.5}', '{"lease_s": 5} x', '{"lease_s": true}'),
+        '{"lease_s": ' + "9" * 10_000 + "}",
+    ],
+)
+def test_odd_numbers_and_keys_that_are_there_twice_are_refused(value: str) -> None:
+    """The second one of two would count, and nobody be told."""
+    with pytest.raises(DecodeError):
+        decode_roles(b"app", value.encode())
+
+
+def test_lone_surrogates_name_nothing_and_are_said_back_as_they_came() -> None:
+    for key in ("tree", "role", "protocol"):
+        said = {"do": "send", "call": "c", "tree": "t", "role": "r", key: "\ud800"}
+        with pytest.raises(DecodeError):
+            decode_said("a", b"app", json.dumps(said).encode())
+    asked = decode_said(
+        "a", b"app", b'{"do": "routes", "call": "\\ud800", "tree": "t", "role": "r"}'
+    )
+    assert isinstance(asked, RoutesAsked)
+    told = RoutesTold("app", asked.call, asked.address, True, (), (), "")
+    assert decode_event("app", encode_event(told, 1)).event == told
+
+
 def test_damaged_records_of_applications_are_refused_and_nothing_else_happens() -> None:
     """Bytes changed, cut and added, a hundred thousand times: a record, or one clear error."""
     chance = random.Random(2)
@@ -244,6 +309,19 @@ def test_what_is_sent_fits_its_topic_whatever_it_is(data: bytes, size: int) -> N
     assert len(value) <= max(2 * size, size * 4 // 3) + 200
     if size > 10_000:
         assert len(value) <= size * 4 // 3 + 200
+
+
+@pytest.mark.parametrize("data", [b"\0", b'"', b"\n", b"\\", b"\xff", b"x", b'""""x'])
+@pytest.mark.parametrize("size", [0, 1, 5, 100, 9_990, 10_001])
+def test_what_is_collected_fits_its_topic_whatever_it_is(data: bytes, size: int) -> None:
+    """Of short answers each was text, and all together more than the topic takes: none came."""
+    most = 900_000
+    item = (data * size)[:size]
+    items = (item,) * ((most + ITEM_BYTES) // (size + ITEM_BYTES))
+    told = Answered("me", "c" * 200, ReplyKind.DATA, True, items)
+    value = encode_event(told, 7)
+    assert decode_event("me", value).event == told
+    assert len(value) <= most * 4 // 3 + HEADROOM_BYTES
 
 
 def test_short_text_with_quotes_stays_readable() -> None:

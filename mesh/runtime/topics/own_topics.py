@@ -1,4 +1,6 @@
-"""Whether the node's own control topics are still those that it knows. Spec: K16, K24.
+"""Whether topics of the node that nobody else would miss are still those that it knows.
+
+Spec: K16, K24.
 
 A reader notices most of it by itself: its position is not in the log any more. A topic that was
 made anew and has outgrown that position, and topics that a node writes and does not read, show by
@@ -7,7 +9,7 @@ their ids alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -28,12 +30,14 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class OwnTopics:
-    """Looks now and then at the control topics that a node writes.
+    """Looks now and then at some topics of a node.
 
     Attributes:
         topology, node: Whose they are.
         admin: Of the node's own Kafka cluster.
         questions: Asks beside the loop.
+        wanted: Which topics.
+        key: What tells its questions from those of others.
     """
 
     topology: Topology
@@ -41,17 +45,19 @@ class OwnTopics:
     admin: Admin
     questions: Questions
     looked_ms: int
+    wanted: Callable[[Topology, str], Sequence[TopicSpec]]
+    key: str
     _ids: dict[str, bytes] = field(default_factory=dict)
 
     def changed(self, now_ms: int) -> Sequence[str]:
         """Return the topics that are others than at the last look; those that vanished are made."""
         if now_ms - self.looked_ms < LOOK_MS:
             return ()
-        wanted = control_topics(self.topology, self.node)
+        wanted = self.wanted(self.topology, self.node)
         try:
-            found = self.questions.answer(("own",), partial(restored, self.admin, wanted))
+            found = self.questions.answer((self.key, "own"), partial(restored, self.admin, wanted))
         except TransportError as error:
-            log.warning("control.not_looked_at", fault=str(error))
+            log.warning("topics.not_looked_at", of=self.key, fault=str(error))
             self.looked_ms = now_ms
             return ()
         if found is None:
@@ -66,6 +72,14 @@ def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     names = TopicNames(topology.prefix)
     streams = [names.to_control(node, other) for other in topology.neighbours(node)]
     wanted = (names.clients(node), names.control(node), *streams)
+    return [spec for spec in node_topics(topology, node) if spec.name in wanted]
+
+
+def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
+    """Return the topics by which applications and neighbours speak with the node's tree layer."""
+    names = TopicNames(topology.prefix)
+    frames = [names.to_trees(node, other) for other in topology.neighbours(node)]
+    wanted = (names.roles(node), names.sends(node), *frames)
     return [spec for spec in node_topics(topology, node) if spec.name in wanted]
 
 
