@@ -82,8 +82,12 @@ class Chains:
             for broken in row.broken:
                 if broken.frame.previous > broken.expected:
                     yield self._gap(key, broken.expected, broken.frame, names)
-        reached = max(expected, *(row.tail.last for row in rows))
-        self.heads[key] = ChainHead(reached, tail.offset)
+        lost = [row.tail for row in rows if row.kind == "gap"]
+        begin = max(lost, key=lambda frame: frame.offset, default=None)
+        tails = [row.tail for row in rows if begin is None or row.tail.offset >= begin.offset]
+        # What came before an announced loss is furthest no more: offsets may come again after it.
+        known = expected if begin is None else NO_OFFSET
+        self.heads[key] = ChainHead(max(known, *(one.last for one in tails)), tail.offset)
 
     def _expected(self, key: ChainKey, head: FramePlace) -> int:
         known = self.heads.get(key)

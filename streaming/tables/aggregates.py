@@ -268,25 +268,25 @@ def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
     """Chains, origins and counts of frames: interval arithmetic on headers. Spec: K11.
 
     Of a chain the next frame goes on where the furthest one before it ended: what was sent twice
-    ends before that.
+    ends before that. After an announced loss offsets may come again, so no earlier frame counts.
     """
     outbox = ("topic", "partition", "is_repair")
     before = (Window.unboundedPreceding, -1)
-    chain = (
-        Window.partitionBy(*outbox, "chain_id", "chain_partition")
-        .orderBy("offset")
-        .rowsBetween(*before)
+    chain = Window.partitionBy(*outbox, "chain_id", "chain_partition").orderBy("offset")
+    losses = F.count_if(F.col("kind") == "gap").over(
+        chain.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     origin = (
         Window.partitionBy(*outbox, "source_id", "source_partition", "generation", "is_moved")
         .orderBy("offset")
         .rowsBetween(*before)
     )
-    expected = F.max("chain_last").over(chain)
+    furthest = F.max(F.struct("losses", "chain_last")).over(chain.rowsBetween(*before))
     found = frame_columns(records)
     shared = found if is_alone else found.repartition("topic", "partition")
     frames = (
-        shared.withColumn("expected", expected)
+        shared.withColumn("losses", losses)
+        .withColumn("expected", furthest["chain_last"])
         .withColumn("is_broken", F.col("expected") != F.col("chain_previous"))
         .withColumn("is_late", F.col("origin_first") <= F.max("origin_last").over(origin))
     )

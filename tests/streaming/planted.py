@@ -72,6 +72,11 @@ class Plant:
     logs: dict[tuple[str, int], list[Record | None]] = field(default_factory=dict)
     sent: dict[tuple[str, int, str, int], int] = field(default_factory=dict)
     beats: dict[str, int] = field(default_factory=dict)
+    ids: dict[str, bytes] = field(default_factory=dict)
+
+    def id_of(self, topic: str) -> bytes:
+        """Return the id of a topic: the broker's, where there is one."""
+        return self.ids.get(topic) or topic_id(topic)
 
     def put(
         self,
@@ -88,11 +93,11 @@ class Plant:
 
     # -- control plane ----------------------------------------------------------------------
 
-    def identities(self) -> None:
+    def identities(self, nodes: Sequence[str] = ROUTE) -> None:
         """Every node says its uuid and its topics."""
-        for node, onward in zip(ROUTE, (*ROUTE[1:], ""), strict=True):
+        for node in nodes:
             names = [f"{node}.in.g", f"{node}.in.d"]
-            names += [f"{node}.to.{other}.{letter}" for other in ROUTE for letter in "gd"]
+            names += [f"{node}.to.{other}.{letter}" for other in nodes for letter in "gd"]
             identity = Identity(
                 node=node,
                 uuid=f"uuid-{node}",
@@ -100,12 +105,11 @@ class Plant:
                 cluster_id="x",
                 lanes=1,
                 topics=[
-                    TopicIdentity(self.prefix + name, topic_id(self.prefix + name), PARTITIONS)
+                    TopicIdentity(self.prefix + name, self.id_of(self.prefix + name), PARTITIONS)
                     for name in names
                 ],
             )
             self.put(f"{node}.control", 0, b"identity", encode_identity(identity))
-            del onward
 
     def want_all(self) -> None:
         """A direct endpoint at each node asks for everything; nobody owes it anything."""
@@ -144,7 +148,7 @@ class Plant:
         self, node: str, topic: str, position: int, of: str, offset: int, partition: int = 0
     ) -> None:
         name = self.prefix + topic
-        cut = Cut(name, topic_id(name), partition, position, f"uuid-{of}", offset)
+        cut = Cut(name, self.id_of(name), partition, position, f"uuid-{of}", offset)
         self.put(
             f"{node}.ledger",
             0,
@@ -181,7 +185,7 @@ class Plant:
             node=node,
             lane=0,
             lane_epoch=1,
-            sources=[SourceRange(name, topic_id(name), partition, first, next_, messages)],
+            sources=[SourceRange(name, self.id_of(name), partition, first, next_, messages)],
             dropped=[Dropped(reason, name, partition, count) for reason, count in dropped],
         )
         self.put(f"{node}.ledger", 0, b"0", encode_ledger(ledger))
@@ -191,7 +195,7 @@ class Plant:
     ) -> None:
         name = self.prefix + topic
         at = TopicPartition(name, partition)
-        self.keep(node, SourceAt(at, topic_id(name), offset, generation=generation))
+        self.keep(node, SourceAt(at, self.id_of(name), offset, generation=generation))
 
     def keep(self, node: str, fact: Fact) -> None:
         """Have a lane of a node keep a fact."""
@@ -223,11 +227,19 @@ class Plant:
         flags: int = 0,
         letter: str = "g",
         subject: str = "acme/x",
+        subjects: Sequence[str] = (),
+        is_gap: bool = False,
     ) -> int:
-        """Write a frame of messages of one origin; `source` and `span` are the sender's own."""
+        """Write a frame of messages of one origin; `source` and `span` are the sender's own.
+
+        All messages have one subject, or each that of `subjects`. One that announces a gap has no
+        messages: lost are those from the first to the last of `offsets`.
+        """
         sender, receiver = link.split("->")
         topic = f"{sender}.to.{receiver}.{letter}"
         first, last = span or (offsets[0], offsets[-1])
+        told = subjects or [subject] * len(offsets)
+        table = {one: number for number, one in enumerate(dict.fromkeys(told))}
         chain = (topic, partition, source, partition)
         if previous is None:
             previous = self.sent.get(chain, -1)
@@ -236,7 +248,7 @@ class Plant:
         header = {
             "magic": MAGIC,
             "version": 1,
-            "kind": "data",
+            "kind": "gap" if is_gap else "data",
             "zone": zone,
             "hops": len(path),
             "join_hops": 0,
@@ -244,7 +256,7 @@ class Plant:
             "lane_epoch": 1,
             "path": list(path),
             "chain": {
-                "topic": topic_id(self.prefix + source),
+                "topic": self.id_of(self.prefix + source),
                 "partition": partition,
                 "previous": previous,
                 "first": first,
@@ -252,20 +264,19 @@ class Plant:
             },
             "origin": {
                 "node": origin.partition(".")[0],
-                "topic": topic_id(self.prefix + origin),
+                "topic": self.id_of(self.prefix + origin),
                 "partition": partition,
                 "generation": 0,
                 "first": offsets[0],
                 "last": offsets[-1],
-                "count": len(offsets),
+                "count": 0 if is_gap else len(offsets),
                 "eras": [],
-                "subjects": [subject],
+                "subjects": list(table),
             },
             "flags": flags,
             "ext": {},
         }
         message = {
-            "subject": 0,
             "timestamp_delta": 0,
             "key": b"k",
             "headers": [],
@@ -274,7 +285,11 @@ class Plant:
         }
         value = {
             "base_timestamp": 0,
-            "messages": [{"offset_delta": one - offsets[0], **message} for one in offsets],
+            "messages": [
+                {"offset_delta": offset - offsets[0], "subject": table[one], **message}
+                for offset, one in zip(offsets, told, strict=True)
+                if not is_gap
+            ],
         }
         return self.put(topic, partition, avro("frame_header", header), avro("frame_value", value))
 
@@ -299,7 +314,7 @@ class Plant:
                 "class": "guaranteed" if origin.endswith("g") else "direct",
                 "path": list(path),
                 "origin": path[0],
-                "topic": topic_id(self.prefix + origin),
+                "topic": self.id_of(self.prefix + origin),
                 "partition": partition,
                 "generation": generation,
                 "offset": offset,
@@ -366,5 +381,5 @@ class Plant:
     def _chain(
         self, outbox: str, partition: int, source: str
     ) -> tuple[TopicPartition, SourcePartition]:
-        of = SourcePartition(topic_id(self.prefix + source), partition)
+        of = SourcePartition(self.id_of(self.prefix + source), partition)
         return TopicPartition(self.prefix + outbox, partition), of

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.streaming.planted import PARTITIONS, ROUTE, Plant
@@ -29,19 +31,30 @@ class Pour:
             for name, address in self.addresses.items()
         }
 
-    def create(self, *endpoints: str) -> None:
+    def create(self, *endpoints: str, nodes: Sequence[str] = ROUTE) -> None:
         """Make every topic of the mesh."""
-        for node in ROUTE:
+        for node in nodes:
             data = [f"{node}.in.g", f"{node}.in.d"]
-            data += [f"{node}.to.{other}.{letter}" for other in ROUTE for letter in "gd"]
+            data += [f"{node}.to.{other}.{letter}" for other in nodes for letter in "gd"]
             data += [f"{node}.ep.{one.split('/')[1]}" for one in endpoints if one[0] == node]
             small = [f"{node}.{one}" for one in ("clients", "control", "progress", "ledger")]
-            small += [f"{node}.to.{other}.c" for other in ROUTE]
+            small += [f"{node}.to.{other}.c" for other in nodes]
             topics = [NewTopic(self.plant.prefix + name, PARTITIONS, 1) for name in data]
             topics += [NewTopic(self.plant.prefix + name, 1, 1) for name in small]
             admin = AdminClient({"bootstrap.servers": self.addresses[KAFKA_OF[node]]})
             for future in admin.create_topics(topics).values():
                 future.result(30)
+            self._learn_ids(admin, {topic.topic: None for topic in topics})
+
+    def _learn_ids(self, admin: AdminClient, names: Mapping[str, None]) -> None:
+        """Have nodes name their topics by the ids that the broker gave, once it tells them."""
+        left, end_s = dict(names), time.monotonic() + 30
+        while left and time.monotonic() < end_s:
+            for name, described in admin.describe_topics(TopicCollection([*left])).items():
+                with suppress(KafkaException):
+                    self.plant.ids[name] = b64decode(f"{described.result(30).topic_id}==")
+                    del left[name]
+        assert not left, f"nobody knows the ids of {[*left]}"
 
     def pour(self) -> None:
         """Write the new records and wait until they are there."""
@@ -86,6 +99,10 @@ class Reader:
                     self.table.pop(key, None)
                 else:
                     self.table[key] = value
+
+    def close(self) -> None:
+        """Follow it no more."""
+        self.consumer.close()
 
     def wait(
         self, condition: Callable[[Mapping[str, dict]], bool], deadline_s: float = 240

@@ -124,6 +124,23 @@ def test_a_frame_that_is_not_there_is_a_gap(bench, plant):
     assert found(bench) == [("gap", "a->b", "", 5, 9), ("gap", "a->b", "", 15, 19)]
 
 
+def test_a_gap_after_an_announced_loss_is_told_although_offsets_came_again(bench, plant):
+    """An operator accepted a truncation: the chain goes on at the announcement. K9, K11."""
+    told = {"path": ["a"], "source": "a.in.g"}
+    plant.publish("a", "acme/x", 40)
+    plant.frame("a->b", range(30), **told)
+    plant.frame("a->b", (10, 29), **told, span=(9, 9), is_gap=True)
+    plant.frame("a->b", range(10, 15), **told)
+    plant.frame("a->b", range(18, 20), **told, previous=17)
+    assert ("gap", "a->b", "", 15, 17) in found(bench)
+    plant.frame("a->b", range(22, 24), **told, previous=21)
+    assert [one for one in found(bench) if one[0] == "gap"] == [
+        ("gap", "a->b", "", 15, 17),
+        ("gap", "a->b", "", 20, 21),
+        ("gap", "a->b", "a", 10, 29),
+    ]
+
+
 def test_what_nobody_wanted_and_what_direct_frames_lost_is_no_gap(bench, plant):
     """Source offsets may be skipped; direct frames may be lost. K11, DESIGN 6."""
     plant.frame("a->b", [0, 1], path=["a"], source="a.in.g")

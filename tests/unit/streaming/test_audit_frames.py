@@ -93,6 +93,15 @@ def test_direct_frames_and_repairs_have_no_gaps_and_an_announced_one_is_told(cha
     assert gaps(chains, told) == [(0, 99)]
 
 
+def test_a_chain_goes_on_at_an_announced_loss_although_offsets_come_again(chains):
+    """What was sent before it is furthest no more, within its batch and after it. Spec: K9, K11."""
+    lost = frames(1, 99, 9, 9, kind="gap")
+    assert gaps(chains, frames(0, -1, 0, 99), lost, frames(2, 9, 10, 14)) == [(9, 9)]
+    assert gaps(chains, frames(3, 17, 18, 20)) == [(15, 17)]
+    assert gaps(chains, frames(4, 20, 5, 5, kind="gap")) == [(5, 5)]
+    assert gaps(chains, frames(5, 7, 8, 8)) == [(6, 7)]
+
+
 def test_intervals_that_go_back_are_suspected(origins):
     assert list(origins.absorb([frames(0, -1, 0, 4), frames(1, 4, 5, 9)])) == []
     (suspicion,) = origins.absorb([frames(2, 9, 9, 12)])
