@@ -17,6 +17,7 @@ from uuid import UUID
 from mesh.codec.records import Fields, RecordCodec
 from mesh.errors import DecodeError
 from mesh.model import tree_frames as said
+from mesh.model.names import name_fault as node_fault
 from mesh.model.tree_frames import Body, Frame
 from mesh.model.trees import (
     Address,
@@ -122,10 +123,15 @@ def _natural(value: int) -> int:
     return value
 
 
-def _role(name: str) -> str:
-    if fault := name_fault(name):
-        raise ValueError(f"role: {fault}")
-    return name
+def _named(what: str, fault_of: Callable[[str], str | None], *, may_lack: bool = False) -> Form:
+    """Return the form of a name that follows a rule."""
+
+    def read(name: str) -> str:
+        if (name or not may_lack) and (fault := fault_of(name)):
+            raise ValueError(f"{what}: {fault}")
+        return name
+
+    return Form(_same, read)
 
 
 def _clock(value: int) -> int:
@@ -198,10 +204,14 @@ def _several(form: Form) -> Form:
 PLAIN = Form(_same, _same)
 ID = Form(_id, _number)
 TREE = Form(_tree_bytes, _tree)
-ROLE = Form(_same, _role)
 CLOCK = Form(_same, _clock)
+ROLE = _named("role", name_fault)
 NAMED = {
     "role": ROLE,
+    "protocol": _named("protocol", name_fault, may_lack=True),
+    "realm": _named("realm", node_fault, may_lack=True),
+    "near": _named("near", node_fault),
+    "far": _named("far", node_fault),
     "clock": CLOCK,
     "seq": Form(_same, _below(SEQ_END)),
     "hops": Form(_same, _below(HOPS_END)),

@@ -58,10 +58,13 @@ class Colour(NamedTuple):
         """Return the colour of a label.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is none, or written otherwise.
         """
         clock, _, id_ = text.partition("-")
-        return cls(int(clock), int(id_, 16))
+        found = cls(int(clock), int(id_, 16))
+        if str(found) != text or found.id >> 2 * ID_BITS:
+            raise ValueError(f"no label of a colour: {text[:80]!r}")
+        return found
 
 
 class Address(NamedTuple):

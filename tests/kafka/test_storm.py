@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mesh.client import connect
+from mesh.client.role_messages import RoleMessage
 from mesh.codec.control import decode_stop
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
@@ -204,11 +208,51 @@ def test_faults_of_workers_and_links(bench: Bench) -> None:
     assert bench.holds(80)
 
 
-def test_faults_of_brokers_and_logs(bench: Bench) -> None:
-    """Spec: DMR-6, reliability.md 5 (rows 17, 23, 27, 30)."""
+class Speakers:
+    """An application at b that has a role, and one at a that asks it."""
+
+    def __init__(self, fleet: Fleet, ends: ExitStack) -> None:
+        self.told: list[object] = []
+        self.asker, self.host = (
+            ends.enter_context(connect(fleet.topology, node)).roles("app").open(60) for node in "ab"
+        )
+        self.asker.listener = self.host.listener = self.told.append
+        self.iid = self.host.add("desk", "pricing", timeout_s=60)
+
+    def until(self, what: str, condition: Callable[[], bool], limit_s: float = 90.0) -> None:
+        """Let the two live until a condition holds."""
+        deadline_s = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < deadline_s, f"{what}: not within {limit_s:g} s"
+            for one in (self.asker, self.host):
+                one.step(0.05)
+
+
+def restart_broker(bench: Bench) -> None:
     bench.run("kill_broker", BrokerStep(kafka="k"))
     bench.run("start_broker", BrokerStep(kafka="k"))
     bench.settle()
+
+
+def test_faults_of_brokers_and_logs(bench: Bench) -> None:
+    """Spec: DMR-6, reliability.md 5 (rows 17, 23, 27, 30); roles go on: tree_layer 12 (b)."""
+    with ExitStack() as ends:
+        speakers = Speakers(bench.fleet, ends)
+        call = speakers.asker.send("desk", "pricing", b"?")
+        messages: list[RoleMessage] = []
+        speakers.until(
+            "the message", lambda: bool(messages.extend(speakers.host.taken()) or messages)
+        )
+        speakers.told.clear()
+        with ThreadPoolExecutor(1) as pool:
+            restarted = pool.submit(restart_broker, bench)
+            speakers.until("the broker is back", restarted.done)
+        restarted.result()
+        messages[0].answer(b"still here")
+        speakers.until("the answer", lambda: call.is_done)
+        assert [one.payload for one in call.replies] == [b"still here"]
+        assert list(speakers.host.held.values()) == [speakers.iid]
+        assert not speakers.told
     bench.publish(20)
     bench.drain()
     assert bench.holds(40)

@@ -10,28 +10,44 @@ from hypothesis import strategies as st
 
 from mesh.codec.trees import CLOCK_MAX, HOPS_END, KINDS, decode_frame, encode_frame
 from mesh.errors import DecodeError, RemoteProtocolError, UnknownVersionError
+from mesh.model.names import NAME_PATTERN
+from mesh.model.names import name_fault as node_fault
 from mesh.model.tree_frames import (
     Body,
     Bulk,
     Cause,
     Frame,
+    Heal,
+    Hello,
     KnownInstance,
     KnownRole,
     Publish,
     Reply,
     ReplyKind,
+    Send,
     Trees,
 )
-from mesh.model.trees import Colour, InstanceId, MessageId, TreeId, name_fault
+from mesh.model.trees import Colour, Extent, InstanceId, MessageId, TreeId, name_fault
 from mesh.trees.inputs import FrameRead
 from tests.property.effort import examples
 from tests.sim.trees.world import World
 from tests.unit.codec.tree_bodies import BODIES
 
 MUTATIONS = 100_000
+SEND = next(body for body in BODIES if isinstance(body, Send))
 IDS = st.integers(0, (1 << 128) - 1)
 INSTANCES = st.integers(0, (1 << 127) - 1)
 NAMES = st.text(min_size=1, max_size=20).filter(lambda text: name_fault(text) is None)
+NODES = st.from_regex(NAME_PATTERN, fullmatch=True).filter(lambda text: node_fault(text) is None)
+NAMED = {
+    "role": NAMES,
+    "protocol": st.just("") | NAMES,
+    "realm": st.just("") | NODES,
+    "near": NODES,
+    "far": NODES,
+}
+"""Fields that are names."""
+
 COLOURS = st.builds(Colour, st.integers(0, CLOCK_MAX), IDS.map(MessageId))
 VALUES: dict[object, st.SearchStrategy[object]] = {
     int: st.integers(0, HOPS_END - 1),
@@ -50,7 +66,7 @@ def body(kind: type[Body]) -> st.SearchStrategy[Body]:
     fields = {
         name: VALUES[hint] if hint in VALUES else st.from_type(hint) for name, hint in hints.items()
     }
-    return st.builds(kind, **fields | ({"role": NAMES} if "role" in fields else {}))
+    return st.builds(kind, **fields | {name: NAMED[name] for name in fields if name in NAMED})
 
 
 SIMPLE = [kind for kind in KINDS if kind not in (Bulk, Reply, Trees)]
@@ -101,6 +117,30 @@ def test_damaged_frames_are_refused_and_nothing_else_happens() -> None:
             told.append(str(error))
     assert refused > MUTATIONS // 10
     assert not [one for one in told if "\n" in one or not one]
+
+
+COLOUR = Colour(3, 5)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Heal(MessageId(1), Extent.CLOUD, "n" * 65, "b", COLOUR),
+        Heal(MessageId(1), Extent.CLOUD, "a", "", COLOUR),
+        Heal(MessageId(1), Extent.CLOUD, "a", "b", COLOUR, Colour(3, 1 << 128)),
+        Heal(MessageId(1), Extent.CLOUD, "a", "b", COLOUR, None, Colour(3, -5)),
+        Hello("u", 1, 0, "r" * 1_000_000, None, None, 1),
+        replace(SEND, protocol="p" * 201),
+        replace(SEND, protocol="a b"),
+    ],
+)
+def test_what_no_node_is_called_is_refused(said: Body) -> None:
+    """Else it would go through the mesh, and be told to applications in records that are too large.
+
+    Fields of `ext` are read as strictly as all others.
+    """
+    with pytest.raises(DecodeError):
+        decode_frame(*encode_frame(Frame(1, 1, said)))
 
 
 @pytest.mark.parametrize("key", [b"", b"\xff", b"sends", b"tree_send"])
