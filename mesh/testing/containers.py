@@ -120,12 +120,7 @@ class MeshContainers(MeshUnderTest):
         self.kafka: dict[str, KafkaContainer] = {}
         self.nodes: dict[str, DockerContainer] = {}
 
-    def start(self) -> Self:
-        """Start brokers, then nodes; returns when all serve.
-
-        Raises:
-            StartError: Something did not serve in time; with the end of its log.
-        """
+    def _start(self) -> None:
         self._network.create()
         self._begun.append(self._network)
         file = Path(self._folder.name)
@@ -144,7 +139,6 @@ class MeshContainers(MeshUnderTest):
             self.nodes[node] = self._run(made, f"node-{node.lower()}")
         for node in self.nodes:
             self._wait_serving(node)
-        return self
 
     def _run(self, container: C, alias: str) -> C:
         container.with_network(self._network).with_network_aliases(alias)
@@ -169,8 +163,7 @@ class MeshContainers(MeshUnderTest):
 
         _wait(container, is_ready, self._timeout_s, f"node {node}")
 
-    def get_bootstrap_server(self, kafka: str) -> str:
-        """Return the address of a Kafka cluster for clients on this machine."""
+    def _address(self, kafka: str) -> str:
         return self.kafka[kafka].bootstrap_servers
 
     def _open(self, node: str) -> MeshClient:

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
@@ -49,8 +48,7 @@ class EmbeddedMesh(MeshUnderTest):
             raise StartError("this mesh is not started: use it in a `with`")
         return self._fleet
 
-    def start(self) -> Self:
-        """Start brokers and nodes; returns when all serve."""
+    def _start(self) -> None:
         file = self._folder / "mesh.yaml"
         write_topology(self.topology, file)
         software = prepare_kafka(progress=self._progress)
@@ -58,15 +56,13 @@ class EmbeddedMesh(MeshUnderTest):
             self.topology, file, self._folder, software=software, progress=self._progress
         )
         self._serve(list(self.topology.nodes))
-        return self
 
     def _serve(self, nodes: Sequence[str]) -> None:
         supervisor = Supervisor(self.fleet, self._progress)
         supervisor.start_nodes(list(nodes), 1)
         supervisor.wait_serving(Stopping(), SERVE_S)
 
-    def get_bootstrap_server(self, kafka: str) -> str:
-        """Return the address of a Kafka cluster, for any Kafka client."""
+    def _address(self, kafka: str) -> str:
         return self.fleet.addresses[kafka]
 
     def _open(self, node: str) -> MeshClient:

@@ -7,9 +7,9 @@ seed is the same. No record outlives the object.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 from mesh.client import MeshClient
+from mesh.errors import wrong_input
 from mesh.lab.world import World
 from mesh.runtime.topics.provision import node_topics
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
@@ -30,13 +30,15 @@ class InMemoryMesh(MeshUnderTest):
         super().__init__(topology)
         self._world = World(self.topology, seed=seed, trees=TreeSettings())
 
-    def start(self) -> Self:
-        """Start every node; returns when all serve."""
+    def _start(self) -> None:
         for node, declared in self.topology.nodes.items():
             self._world.kafka[declared.kafka].admin().create(node_topics(self.topology, node))
             self._world.start(node)
         self._wait_ready(list(self.topology.nodes))
-        return self
+
+    def _address(self, kafka: str) -> str:
+        message = f"{kafka} is in memory and has no address; `EmbeddedMesh` has"
+        raise wrong_input("kafka", message, code="NO_ADDRESS")
 
     def _wait_ready(self, nodes: Sequence[str]) -> None:
         workers = self._world.workers

@@ -10,8 +10,8 @@ from typing import Self
 
 from mesh.client import MeshClient, MessageClass, ReceivedMessage
 from mesh.config.legal import legal_topology_from, load_legal_topology
-from mesh.config.nearest import check_node
-from mesh.errors import MeshError, wrong_input
+from mesh.config.nearest import check_node, nearest
+from mesh.errors import MeshError, StartError, wrong_input
 from mesh.model.topology import Topology
 
 TopologyLike = Topology | str | Path | Mapping[str, object]
@@ -56,12 +56,17 @@ class MeshUnderTest(ABC):
         self._clients: list[MeshClient] = []
         self._own: dict[str, MeshClient] = {}
         self._killed: dict[str, None] = {}
+        self._is_started = self._is_over = False
 
     # -- of each form -------------------------------------------------------------------------
 
     @abstractmethod
-    def start(self) -> Self:
+    def _start(self) -> None:
         """Start everything; returns when every node serves."""
+
+    @abstractmethod
+    def _address(self, kafka: str) -> str:
+        """Return the address of a Kafka cluster that there is."""
 
     @abstractmethod
     def _open(self, node: str) -> MeshClient:
@@ -85,13 +90,47 @@ class MeshUnderTest(ABC):
 
     # -- of all -------------------------------------------------------------------------------
 
+    def start(self) -> Self:
+        """Start everything; returns when every node serves.
+
+        Raises:
+            StartError: It was started before, something could not be had, or serves not in time.
+        """
+        if self._is_started or self._is_over:
+            raise StartError("this mesh was started before; make another one")
+        self._is_started = True
+        self._start()
+        return self
+
+    def _check_runs(self) -> None:
+        """Refuse what a mesh that does not run would lose, or wait for in vain."""
+        if self._is_over:
+            raise StartError("this mesh has ended with its `with`; make another one")
+        if not self._is_started:
+            raise StartError("this mesh is not started: use it in a `with`")
+
+    def get_bootstrap_server(self, kafka: str) -> str:
+        """Return the address of a Kafka cluster, for any Kafka client on this machine.
+
+        Raises:
+            ConfigError: No Kafka cluster is called that, or this form has none with an address.
+        """
+        if kafka not in self.topology.kafka:
+            known = nearest(kafka, list(self.topology.kafka))
+            message = f"no Kafka cluster is called {kafka[:80]!r}{known}"
+            raise wrong_input("kafka", message, code="UNKNOWN_KAFKA")
+        self._check_runs()
+        return self._address(kafka)
+
     def client(self, node: str) -> MeshClient:
         """Return a new client of a node; it is closed with the mesh.
 
         Raises:
             ConfigError: No node is called that.
+            StartError: The mesh does not run; so with all it can do.
         """
         check_node(self.topology, node, "node")
+        self._check_runs()
         client = self._open(node)
         self._clients.append(client)
         return client
@@ -146,9 +185,11 @@ class MeshUnderTest(ABC):
                 found += some
         if len(found) < count:
             subjects = [message.subject for message in found]
+            known = [name for name, _ in self._own_client(node).subscribed()]
+            hint = "" if endpoint in known else f"; nobody subscribes it{nearest(endpoint, known)}"
             raise NotDeliveredError(
                 f"{len(found)} of {count} messages came to {node}/{endpoint} within "
-                f"{timeout_s:g} s: {subjects}"
+                f"{timeout_s:g} s: {subjects}{hint}"
             )
         return found
 
@@ -159,6 +200,7 @@ class MeshUnderTest(ABC):
             ConfigError: No node is called that.
         """
         check_node(self.topology, node, "node")
+        self._check_runs()
         if node not in self._killed:
             self._kill(node)
             self._killed[node] = None
@@ -187,6 +229,7 @@ class MeshUnderTest(ABC):
         if other not in self.topology.neighbours(one):
             message = f"{one} and {other} are no neighbours"
             raise wrong_input("cut", message, code="NO_LINK")
+        self._check_runs()
         for node, neighbour in ((one, other), (other, one)):
             self._cuts[node][neighbour] = None
             self._cut(node, list(self._cuts[node]))
@@ -204,6 +247,7 @@ class MeshUnderTest(ABC):
             client.close()
         self._clients.clear()
         self._own.clear()
+        self._is_over = True
         self._end()
 
     def __enter__(self) -> Self:

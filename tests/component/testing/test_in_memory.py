@@ -12,7 +12,7 @@ import pytest
 from mesh.client import MeshClient
 from mesh.config.topology_file import load_topology
 from mesh.config.topology_writer import write_topology
-from mesh.errors import ConfigError
+from mesh.errors import ConfigError, StartError
 from mesh.model.topology import with_addresses
 from mesh.testing.embedded import EmbeddedMesh
 from mesh.testing.memory import InMemoryMesh
@@ -42,6 +42,39 @@ def test_what_does_not_come_is_told_with_what_did() -> None:
         mesh.publish("tk1", "acme/one", b"1")
         with pytest.raises(NotDeliveredError, match=r"1 of 2 messages came to pa1/e .*acme/one"):
             mesh.wait_delivered("pa1", "e", 2, timeout_s=3)
+
+
+def test_an_endpoint_that_nobody_subscribes_is_told() -> None:
+    """A slip of the pen would else look like a mesh that loses messages."""
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        mesh.subscribe("pa1", "orders", "acme/>")
+        with pytest.raises(NotDeliveredError, match=r"nobody subscribes it; did you mean orders\?"):
+            mesh.wait_delivered("pa1", "order", 1, timeout_s=1)
+
+
+def test_a_mesh_that_does_not_run_says_so() -> None:
+    """Whoever forgets the `with` is told of it, and not of topics; one object runs once."""
+    mesh = InMemoryMesh(EXAMPLE / "mesh.yaml")
+    uses = (
+        lambda: mesh.publish("tk1", "acme/a", b"1"),
+        lambda: mesh.subscribe("tk1", "e", "acme/>"),
+        lambda: mesh.kill("tk1"),
+        lambda: mesh.cut("tk1", "ny1"),
+        lambda: mesh.get_bootstrap_server("tokyo"),
+    )
+    for use in uses:
+        with pytest.raises(StartError, match="not started: use it in a `with`"):
+            use()
+    with mesh:
+        with pytest.raises(StartError, match="was started before; make another one"):
+            mesh.start()
+        with pytest.raises(ConfigError, match="is in memory and has no address"):
+            mesh.get_bootstrap_server("tokyo")
+        with pytest.raises(ConfigError, match="no Kafka cluster is called 'tokio'; did you mean t"):
+            mesh.get_bootstrap_server("tokio")
+    for use in (*uses, mesh.start):
+        with pytest.raises(StartError, match="make another one"):
+            use()
 
 
 def test_wrong_names_and_illegal_topologies_are_refused() -> None:
