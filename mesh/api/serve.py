@@ -18,6 +18,7 @@ from typing import Any
 import uvicorn
 
 from mesh.api.app import application
+from mesh.api.connection import Connection
 from mesh.api.feed import Feed
 from mesh.api.guard import LOOPBACK, Access, is_loopback
 from mesh.api.live import Live
@@ -171,6 +172,7 @@ async def _run(
     live = Live(watch, publish)
     config = uvicorn.Config(
         application(live, feed, access, has_page=has_page),
+        http=Connection,
         log_config=None,
         access_log=False,
         lifespan="off",

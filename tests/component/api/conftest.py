@@ -17,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mesh.api.app import application
+from mesh.api.connection import Connection
 from mesh.api.feed import Feed
 from mesh.api.guard import Access
 from mesh.api.live import Live
@@ -77,6 +78,7 @@ class Api:
         app = _Counted(application(self.live, self.feed, self.access, has_page=True), self)
         config = uvicorn.Config(
             app,
+            http=Connection,
             port=port,
             log_config=None,
             lifespan="off",

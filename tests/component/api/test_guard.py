@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -30,6 +33,26 @@ def test_a_strange_name_is_refused(api: Api) -> None:
     assert "evil.test" in api.refused("/api/v1/nodes", 421, Host="evil.test:80")
     assert api.ask("/api/v1/nodes", Host="LOCALHOST:1").status == 200
     assert api.ask("/livez", Host="10.1.2.3:8080").status in (200, 503)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\x16\x03\x01\x02\x00\x01",
+        b"GET /\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_what_is_no_http_is_told_in_the_same_form(api: Api, request_: bytes) -> None:
+    """Every error is a problem document, also one that comes before any path is known."""
+    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as sent:
+        sent.sendall(request_)
+        head, _, body = b"".join(iter(partial(sent.recv, 65_536), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/problem+json" in head.lower()
+    assert json.loads(body)["problems"][0]["code"] == "BAD_REQUEST"
 
 
 def test_a_token_is_asked_for(guarded: Api) -> None:
