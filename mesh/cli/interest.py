@@ -87,7 +87,8 @@ def _table(
             _wanted_by(entry),
             entry["scope"] or "",
             entry["wish"] or "not on record",
-            entry["since"] or ("topology" if entry["by"] in _CONTROLS else "over a week"),
+            (entry["since"] or "").replace("T", " ")
+            or ("topology" if entry["by"] in _CONTROLS else "over a week"),
         )
         for entry in entries
     ]

@@ -16,7 +16,7 @@ from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
-    from mesh.client import MeshClient
+    from mesh.client import MeshClient, Published
     from mesh.model.frames import MessageClass
 
 NodeOption = Annotated[str, typer.Option("--node", "-n", help="The node next to you.")]
@@ -62,7 +62,7 @@ def publish(
             )
         lines = Counted(_lines() if payload is None else [os.fsencode(payload)])
         try:
-            _publish_all(client, subject, lines, key, headers, message_class, count)
+            last = _publish_all(client, subject, lines, key, headers, message_class, count)
         except MeshError as exc:
             # What stands before it is sent all the same.
             text = f"{exc}; accepted before: {client.flush()}"
@@ -72,9 +72,16 @@ def publish(
             exc.args = (text,)
             raise
         accepted = client.flush()
-    data = {"node": node, "subject": subject, "class": str(message_class), "published": accepted}
+    data = {
+        "node": node,
+        "subject": subject,
+        "class": str(message_class),
+        "published": accepted,
+        "last": None if last is None else last.id,
+    }
     noun = "message" if accepted == 1 else "messages"
-    render(data, lambda: f"{accepted} {noun} accepted at {node}", output)
+    named = "" if last is None else f"{', the last' if accepted > 1 else ''} as {last.id}"
+    render(data, lambda: f"{accepted} {noun} accepted at {node}{named}", output)
 
 
 def _publish_all(
@@ -85,13 +92,16 @@ def _publish_all(
     headers: list[tuple[str, bytes]],
     message_class: MessageClass,
     count: int,
-) -> None:
+) -> Published | None:
+    """Hand all over; return the last, or None if there was none."""
     key_bytes = None if key is None else os.fsencode(key)
+    last = None
     for content in lines:
         for _ in range(count):
-            client.publish(
+            last = client.publish(
                 subject, content, key=key_bytes, headers=headers, message_class=message_class
             )
+    return last
 
 
 def named_queue(where: str, name: str) -> str:
