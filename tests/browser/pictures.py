@@ -70,12 +70,16 @@ def mesh_in_memory() -> Iterator[str]:
         for number in range(40):
             api.mesh.publish("tk3", "billing/eu", b"%d" % number)
         with api.turn:
-            for kafka, node, app in (("left", "tk1", "desk"), ("right", "ny2", "risk")):
+            shared, alone = {"quotes": False}, {"quotes": False, "limits": True}
+            for kafka, node, app, roles in (
+                ("left", "tk1", "desk", shared),
+                ("right", "ny2", "risk", alone),
+            ):
                 writer, topic = api.mesh.world.kafka[kafka].writer("app"), TopicNames("mesh.")
                 writer.produce(topic.ingress(node, MessageClass.GUARANTEED), b"no subject", None, 0)
                 writer.produce(topic.roles(node), encode_lease(600_000), lease_key(app), 0)
-                for role, alone in (("quotes", False), ("limits", app == "risk")):
-                    wish = RoleWish(Address(tree_id("trading"), role), is_exclusive=alone)
+                for role, is_exclusive in roles.items():
+                    wish = RoleWish(Address(tree_id("trading"), role), is_exclusive=is_exclusive)
                     key = role_key(RoleKey(app, "trading", role))
                     writer.produce(topic.roles(node), encode_wish(wish), key, 0)
                 writer.flush()
