@@ -164,7 +164,7 @@ class Backlogs:
         )
         log.warning("outbox.full", lane=lane.number, neighbour=neighbour, bytes=size, age_ms=age_ms)
         target = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
-        if not refused and target not in lane.positions.holds:
+        if not refused and not lane.leaves_out(target):
             if lane.batch is not None:
                 yield from self.lanes.commit(lane)
             if self.lanes.owns(lane):

@@ -93,7 +93,7 @@ class EndpointBacklogs:
     @property
     def has_work(self) -> bool:
         """Whether there is anything to look at, or to take back."""
-        holds = any(lane.positions.holds for lane in self.lanes.owned.values())
+        holds = any(lane.leaves_out_any for lane in self.lanes.owned.values())
         return bool(self.topology.waiting_limits or holds or self._told)
 
     @property
@@ -240,7 +240,7 @@ class EndpointBacklogs:
             self._displace(lane, endpoint, reason, limit, seen, now_ms)
             return
         target = self._topic(endpoint)
-        if target not in lane.positions.holds:
+        if not lane.leaves_out(target):
             if lane.batch is not None:
                 yield from self.lanes.commit(lane)
             if self.lanes.owns(lane):
@@ -291,7 +291,7 @@ class EndpointBacklogs:
             elif texts:
                 now[name] = EndpointStatus(name, FULL, texts[0])
         for lane in self.lanes.owned.values():
-            for target in lane.positions.holds:
+            for target in lane.left_out:
                 if name := endpoint_of(lane, target):
                     now.setdefault(name, EndpointStatus(name, HELD, _held(lane, target)))
         for name in {**self._told, **now}:

@@ -31,15 +31,15 @@ from mesh.runtime.background.displacing import Displacing
 from mesh.runtime.background.quarantine import Sieve, keep_aside
 from mesh.runtime.lane.held import (
     endpoint_of,
-    forget_ended,
     hold_key,
     link_of,
     release,
     sources_of,
+    tell_ended,
 )
 from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import Hold, Positions
+from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.gaps import announce, came_before
 from mesh.runtime.process.errands import Errand, Steps
@@ -61,7 +61,7 @@ class _CatchUp:
 
     Attributes:
         target: Its topic.
-        hold: How far it is written.
+        hold: Number of the hold; 0 if the lane reads no source yet.
         again: Reads the lane's sources.
         writer: Writes.
         known: Chains of the target and of the sources as they were read for it.
@@ -69,7 +69,7 @@ class _CatchUp:
     """
 
     target: str
-    hold: Hold
+    hold: int
     again: CatchUp
     writer: Writer
     known: Positions
@@ -122,7 +122,7 @@ class _Opening:
         lane, target: What for.
         errand: Opens the second writer.
         second: What that has brought.
-        hold: How far the target is written, as was told then.
+        hold: Number of the hold then.
         again: Is to read.
         begins: Opens what that needs.
     """
@@ -131,7 +131,7 @@ class _Opening:
     target: str
     errand: Errand[_Second]
     second: _Second | None = None
-    hold: Hold | None = None
+    hold: int = 0
     again: CatchUp | None = None
     begins: Errand[Begins] | None = None
 
@@ -244,7 +244,7 @@ class Holds:
         return self._active is not None and self._active.key in self._suspects
 
     def _may_go_on(self, lane: Lane, target: str) -> bool:
-        is_held = target in lane.positions.holds
+        is_held = lane.leaves_out(target)
         is_out = (lane.number, target) in self.lanes.full
         is_out = is_out or self._is_closed(lane, target)
         return self.lanes.owns(lane) and is_held and not is_out
@@ -253,10 +253,13 @@ class Holds:
         """Say whether a catch-up still is what its target needs.
 
         One whose endpoint was subscribed again meanwhile, or ended, would write what nobody is
-        owed, or leave out what somebody is.
+        owed, or leave out what somebody is. One of whose sources the lane has let go, since its
+        link was removed, would send on a chain that the lane keeps itself again.
         """
-        lane, target = active.again.lane, active.target
-        return self._may_go_on(lane, target) and endpoint_of(lane, target) == active.endpoint
+        lane, target, held = active.again.lane, active.target, active.again.lane.positions.holds
+        keys = {hold_key(lane, target, source) for source in active.again.sources}
+        is_same = endpoint_of(lane, target) == active.endpoint and keys <= held.next(target).keys()
+        return self._may_go_on(lane, target) and is_same
 
     def _is_closed(self, lane: Lane, target: str) -> bool:
         """Say whether a look has found that nothing can be written there now."""
@@ -279,7 +282,7 @@ class Holds:
         for lane in self.lanes.owned.values():
             if lane.is_learning:
                 continue  # it would route by less than what is owed
-            for target in lane.positions.holds:
+            for target in lane.left_out:
                 key = (lane.number, target)
                 if key in self.lanes.full or self._is_closed(lane, target):
                     continue
@@ -302,11 +305,11 @@ class Holds:
         if opening.begins is None or not opening.begins.has_ended():
             return None
         begins, lane, target = opening.begins.result(), opening.lane, opening.target
-        again, second, hold = opening.again, opening.second, lane.positions.holds.get(target)
-        if again is None or second is None or hold is None:
+        again, second, hold = opening.again, opening.second, lane.positions.holds.number(target)
+        if again is None or second is None:
             self._leave()
             return None
-        if hold is not opening.hold or not self._may_go_on(lane, target):
+        if hold != opening.hold or not self._may_go_on(lane, target):
             self._leave()
             return None
         self._opening = None
@@ -324,17 +327,18 @@ class Holds:
         if opening.second is None or not self.lanes.owns(lane):
             return False
         for fact in opening.second.told:
-            lane.positions.recover_caught_up(fact)
-        opening.hold = hold = lane.positions.holds.get(target)
-        if hold is None:
-            forget_ended(lane, now_ms)
+            lane.positions.apply_beside(fact)
+        tell_ended(lane, now_ms)
+        if not lane.leaves_out(target):
             return False
+        opening.hold = lane.positions.holds.number(target)
         sources = sources_of(lane, target)
         if sources is None:
             log.info("target.waits", target=target, lane=lane.number)
             return False  # a source that cannot be read now: its Kafka cluster does not answer
         opening.again = CatchUp(self.lanes, lane, sources)
-        begins = {source.at: hold.next.get(hold_key(lane, target, source), 0) for source in sources}
+        written = lane.positions.holds.next(target)
+        begins = {at.at: written.get(hold_key(lane, target, at), 0) for at in sources}
         steps = opening.again.opening(self.kafka, begins, "held")
         opening.begins = self.lanes.errands.begin(steps)
         return True
@@ -476,29 +480,26 @@ class Holds:
                     endpoint=active.endpoint,
                     neighbour=neighbour,
                 )
-        for source, offset in reached.items():
-            self._note(active, known, source, ENDED if again.is_met else offset)
         if again.is_met:
-            for source in again.sources:
-                self._note(active, known, source, ENDED)
+            reached = dict.fromkeys(again.sources, ENDED)
+        facts = list(_told(active, known, reached))
+        topic, partition = lane.names.progress(lane.node), caught_up_partition(lane)
+        for fact in facts:
+            active.writer.produce(topic, lane.encoded(fact), fact_key(fact.key), partition)
         account(shadow, batch, repair=False)
         writer.commit()
         again.lost.clear()
-        for source, offset in reached.items():
-            active.hold.next[hold_key(lane, active.target, source)] = offset
-        if active.link is not None:
-            lane.positions.sent_beside(known.sent)
+        for fact in facts:
+            lane.positions.apply_beside(fact)
 
-    def _note(self, active: _CatchUp, known: Positions, source: Source, offset: int) -> None:
-        """Write how far a target is written of one source, in this very transaction."""
-        lane = active.again.lane
-        at, of = key = hold_key(lane, active.target, source)
-        told: list[Fact] = [Held(at, of, active.hold.number, offset)]
+
+def _told(active: _CatchUp, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:
+    """Yield how far a target is written of each source."""
+    for source, offset in reached.items():
+        at, of = key = hold_key(active.again.lane, active.target, source)
+        yield Held(at, of, active.hold, offset)
         if active.link is not None and key in known.sent:
-            told.append(Sent(at, of, known.sent[key]))
-        topic, partition = lane.names.progress(lane.node), caught_up_partition(lane)
-        for fact in told:
-            active.writer.produce(topic, lane.encoded(fact), fact_key(fact.key), partition)
+            yield Sent(at, of, known.sent[key])
 
 
 def _opening_writer(kafka: KafkaCluster, name: str, id_: str) -> Steps[Writer]:

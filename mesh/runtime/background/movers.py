@@ -427,7 +427,7 @@ class Movers:
         link = lane.link(route.neighbours[0])
         outbox = lane.names.outbox(lane.node, link.neighbour, MessageClass.GUARANTEED)
         is_full = (lane.number, outbox) in self.lanes.full
-        return None if is_full or outbox in lane.positions.holds else link
+        return None if is_full or lane.leaves_out(outbox) else link
 
     def _may_send(
         self,

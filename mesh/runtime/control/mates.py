@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mesh.model.control import OutboxPosition
 from mesh.model.facts import Fact, Halted, Held, SourceAt
 from mesh.model.frames import SourcePartition
-from mesh.runtime.lane.positions import ChainKey
+from mesh.runtime.lane.holds import ChainKey
 from mesh.transport.port import TopicPartition
 
 

@@ -13,15 +13,16 @@ from mesh.model.facts import Fact, Gap, Halted
 from mesh.model.frames import NONE_OFFSET, SourcePartition
 from mesh.model.inputs import GapFound, GapMended, Input, SourceResumed, SourceStopped
 from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.holds import ChainKey
 from mesh.runtime.lane.lane import Lane
-from mesh.runtime.lane.positions import ChainKey
 from mesh.transport.port import TopicPartition
 
 REPAIRS_MAX = 3
 """A frame that cannot be read comes again in each repair: after so many its gap is announced."""
 
 AGAIN_MS = 15_000
-"""How long a repair may take to come before it is asked for again."""
+"""How long a repair may take to come before it is asked for again, and how long one that has come
+several times for nothing is not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def ask_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
     last = lane.positions.accepted.get(key, NONE_OFFSET)
     _, attempts = lane.positions.gaps.get(key, (last, -1))
     lane.asked_ms[key] = batch.opened_ms
+    lane.ask_ms.pop(key, None)
     lane.unreadable.pop(key[0], None)
     lane.note(batch, Gap(*key, last, attempts + 1, is_open=True))
 
@@ -73,7 +75,36 @@ def ask_again(lane: Lane, batch: Batch, key: ChainKey) -> None:
         ask_repair(lane, batch, key)
 
 
-def give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
+def repair_failed(lane: Lane, batch: Batch, key: ChainKey) -> None:
+    """Ask anew for what a repair has not brought: at once a few times, then after a while.
+
+    Each costs the neighbour all that is missing once more, and may be as vain as the one before for
+    as long as a target is left out.
+    """
+    _give_up_if_hopeless(lane, key)
+    if key in lane.given_up or not _is_vain(lane, key):
+        ask_repair(lane, batch, key)
+    else:
+        lane.ask_ms[key] = batch.opened_ms + AGAIN_MS
+
+
+def ask_due(lane: Lane, now_ms: int) -> None:
+    """Ask for the repairs that have rested.
+
+    Raises:
+        TransportError: No transaction can be begun.
+    """
+    for key in [key for key, due_ms in lane.ask_ms.items() if due_ms <= now_ms]:
+        if key not in lane.positions.gaps:
+            del lane.ask_ms[key]  # it came after all
+            continue
+        _give_up_if_hopeless(lane, key)
+        batch = lane.open(now_ms)
+        batch.is_awaited = True
+        ask_repair(lane, batch, key)
+
+
+def _give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
     """Have the next frame of a chain accepted as it is if repairs bring what nobody can read.
 
     What is missing before it is announced as lost then. Spec: K20, DESIGN 4 rule 4.
@@ -81,11 +112,16 @@ def give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
     Not while the lane leaves a target out: who catches that up judges no chains, and would not
     announce it there.
     """
-    if lane.positions.holds:
+    if lane.leaves_out_any:
         return
-    _, attempt = lane.positions.gaps.get(key, (NONE_OFFSET, 0))
-    if attempt + 1 >= REPAIRS_MAX and key[0] in lane.unreadable:
+    if _is_vain(lane, key) and key[0] in lane.unreadable:
         lane.given_up.add(key)
+
+
+def _is_vain(lane: Lane, key: ChainKey) -> bool:
+    """Say whether what a chain lacks was asked for so often that once more will hardly help."""
+    _, attempt = lane.positions.gaps.get(key, (NONE_OFFSET, 0))
+    return attempt + 1 >= REPAIRS_MAX
 
 
 def end_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
@@ -116,6 +152,7 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
         else:
             known.append(Halted(stop))
     known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
+    lane.ask_ms = {key: now_ms + AGAIN_MS for key in positions.gaps if _is_vain(lane, key)}
     lane.notices += inputs_of(known, neighbours)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -10,8 +11,8 @@ from mesh.core.routing import LocalLink
 from mesh.model.facts import ENDED, Held, Sent
 from mesh.model.frames import MessageClass, SourcePartition
 from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.holds import ChainKey
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import ChainKey, Hold
 from mesh.transport.port import TopicPartition
 
 HOLDS_MAX = 1_000_000
@@ -22,11 +23,9 @@ log = structlog.get_logger()
 
 
 def hold(lane: Lane, target: str, now_ms: int) -> None:
-    """Have the next commit keep that a target is left out from the lane's positions on."""
-    positions = lane.positions
-    positions.holds_begun += 1
-    number = positions.epoch * HOLDS_MAX + positions.holds_begun
-    positions.holds[target] = Hold(number=number)
+    """Leave a target out from the lane's positions on; the next commit keeps it."""
+    lane.holds_begun += 1
+    lane.unsourced[target] = lane.positions.epoch * HOLDS_MAX + lane.holds_begun
     for source in guaranteed_sources(lane):
         hold_source(lane, source, now_ms)
     log.error("target.held", target=target, lane=lane.number)
@@ -37,38 +36,53 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
 
     Before anything is read of it: what the lane passes must never be forgotten with the hold.
     """
-    at = source.at
-    for target, kept in lane.positions.holds.items():
+    holds = lane.positions.holds
+    for target in lane.left_out:
         key = hold_key(lane, target, source)
-        if source.message_class is not MessageClass.GUARANTEED or key in kept.next:
+        if source.message_class is not MessageClass.GUARANTEED or key in holds.next(target):
             continue
         link = link_of(lane, target)
         if link is not None and link == source.link:
             continue  # nothing goes back: else full links in both directions wait for each other
         batch = lane.open(now_ms)
         batch.is_awaited = True
-        first = max(0, lane.position(at))  # what the open batch has read it has written
-        lane.note(batch, Held(*key, kept.number, first))
+        first = max(0, lane.position(source.at))  # what the open batch has read it has written
+        number = lane.unsourced.pop(target, 0) or holds.number(target)
+        lane.note(batch, Held(*key, number, first))
 
 
 def release(lane: Lane, target: str, now_ms: int) -> None:
     """Have the next commit keep that the lane writes a target again."""
+    lane.unsourced.pop(target, None)
     batch = lane.open(now_ms)
     batch.is_awaited = True
-    kept = lane.positions.holds.pop(target)
-    for at, of in kept.next:
-        lane.note(batch, Held(at, of, kept.number, ENDED))
-    for (outbox, of), sent in lane.positions.sent.items():
-        if outbox.topic == target:
-            since = lane.positions.since.get((outbox, of), 0)
-            lane.note(batch, Sent(outbox, of, sent, since))
+    for held in lane.positions.holds.kept(target):
+        _end(lane, batch, held)
+
+
+def tell_ended(lane: Lane, now_ms: int) -> None:
+    """Have the next commit keep that holds have ended which a catch-up has ended beside it."""
+    for target in lane.positions.holds.ended:
+        release(lane, target, now_ms)
 
 
 def let_go(lane: Lane, batch: Batch, target: str, source: Source) -> None:
     """Have the next commit keep that a held target gets no more of one source."""
-    kept = lane.positions.holds[target]
-    key = hold_key(lane, target, source)
-    lane.note(batch, Held(*key, kept.number, ENDED))
+    at, of = hold_key(lane, target, source)
+    for held in lane.positions.holds.kept(target):
+        if (held.at, held.source) == (at, of):
+            _end(lane, batch, held)
+
+
+def _end(lane: Lane, batch: Batch, held: Held) -> None:
+    """Have the next commit keep that a source is left out no longer, and how far it was sent.
+
+    Who takes the lane next does not ask then what was written beside it.
+    """
+    key, positions = (held.at, held.source), lane.positions
+    if (sent := positions.sent.get(key)) is not None:
+        lane.note(batch, Sent(*key, sent, positions.since.get(key, 0)))
+    lane.note(batch, replace(held, next=ENDED))
 
 
 def endpoint_of(lane: Lane, target: str) -> str:
@@ -107,7 +121,7 @@ def sources_of(lane: Lane, target: str) -> list[Source] | None:
         known.setdefault(source.identity, source)
     # What was never read, and is another topic now, lacks nothing.
     read = {SourcePartition(id_, at.partition) for at, id_ in lane.positions.topic_ids.items()}
-    held = {source for _, source in lane.positions.holds[target].next}
+    held = {source for _, source in lane.positions.holds.next(target)}
     if not held & read <= known.keys():
         return None
     return [source for identity, source in known.items() if identity in held]
@@ -123,24 +137,12 @@ def hold_key(lane: Lane, target: str, source: Source) -> ChainKey:
     return (TopicPartition(target, source.at.partition % lane.partitions), source.identity)
 
 
-def forget_ended(lane: Lane, now_ms: int) -> None:
-    """Have the next commit keep that holds have ended of which the lane itself did not tell."""
-    for (place, source), number in lane.positions.ended.items():
-        batch = lane.open(now_ms)
-        lane.note(batch, Held(place, source, number, ENDED))
-        sent = lane.positions.sent.get((place, source))
-        if sent is not None:
-            # Who takes the lane next does not ask what was written beside it.
-            since = lane.positions.since.get((place, source), 0)
-            lane.note(batch, Sent(place, source, sent, since))
-    lane.positions.ended.clear()
-
-
 def held_offsets(lane: Lane, source: Source) -> Sequence[int]:
     """Return from which offsets of a source on something is held; at least one, maybe far off."""
     found = [lane.positions.next.get(source.at, 0)]
-    for target, kept in lane.positions.holds.items():
-        offset = kept.next.get(hold_key(lane, target, source))
+    holds = lane.positions.holds
+    for target in holds:
+        offset = holds.next(target).get(hold_key(lane, target, source))
         if offset is not None:
             found.append(offset)
     return found

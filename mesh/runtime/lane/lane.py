@@ -36,8 +36,9 @@ from mesh.node.rounds import CLIENTS
 from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows, Reading
 from mesh.runtime.lane.closed import OPEN, Closed
+from mesh.runtime.lane.holds import ChainKey
 from mesh.runtime.lane.plan import Plan
-from mesh.runtime.lane.positions import ChainKey, Positions
+from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
 from mesh.runtime.lane.traces import Traces
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
@@ -101,6 +102,7 @@ class Lane:
         committed_ms: When the last successful commit was begun.
         notices: What the node is to know beside the facts, once the open batch is committed.
         asked_ms: When a repair of a broken chain was asked for last.
+        ask_ms: When one is to be asked for again that has come several times for nothing.
         given_up: Chains whose gap no repair can close: the next frame is accepted as it is.
         forgiven: Outbox partitions where an operator accepted a frame that cannot be read. Whose it
             was is unknown, so the next hole there, of whatever source, is asked for by nobody.
@@ -115,6 +117,9 @@ class Lane:
         followed_before: How far its former owner had.
         awaited: What its former owner knew: it reads nothing before that is known here too.
         closed: Where nothing may be written now.
+        unsourced: Targets that it leaves out of whose sources it reads none yet, with the numbers
+            of their holds: each is kept with the first source of which something is left out.
+        holds_begun: How many it has begun since it was taken.
         traces: Told of each batch that was committed; None if nobody follows traces.
     """
 
@@ -134,6 +139,7 @@ class Lane:
     committed_ms: int = 0
     notices: list[Input] = field(default_factory=list)
     asked_ms: dict[ChainKey, int] = field(default_factory=dict)
+    ask_ms: dict[ChainKey, int] = field(default_factory=dict)
     given_up: set[ChainKey] = field(default_factory=set)
     forgiven: set[TopicPartition] = field(default_factory=set)
     accounts: Accounts = field(default_factory=Accounts)
@@ -147,6 +153,8 @@ class Lane:
     followed_before: tuple[int, int] = field(init=False)
     awaited: Mapping[str, tuple[int, int]] = field(init=False)
     closed: Closed = OPEN
+    unsourced: dict[str, int] = field(default_factory=dict)
+    holds_begun: int = 0
     traces: Traces | None = None
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
@@ -505,8 +513,21 @@ class Lane:
 
     def is_held(self, link: LocalLink, source: Source) -> bool:
         """Say whether a link's outbox is left out for now: it is written beside. Spec: K20."""
-        holds = self.positions.holds
-        return bool(holds) and self.outbox(link, source).topic in holds
+        return self.leaves_out_any and self.leaves_out(self.outbox(link, source).topic)
+
+    def leaves_out(self, target: str) -> bool:
+        """Say whether a target's topic is left out for now. Spec: K20."""
+        return target in self.positions.holds or target in self.unsourced
+
+    @property
+    def leaves_out_any(self) -> bool:
+        """Whether any target is."""
+        return bool(self.positions.holds) or bool(self.unsourced)
+
+    @property
+    def left_out(self) -> list[str]:
+        """The topics of the targets that are left out."""
+        return [*self.positions.holds, *self.unsourced]
 
     def link(self, neighbour: str) -> LocalLink:
         """Return the link to a neighbour."""

@@ -20,25 +20,10 @@ from mesh.model.facts import (
     Sent,
     SourceAt,
 )
-from mesh.model.frames import Era, SourcePartition
+from mesh.model.frames import NONE_OFFSET, Era
+from mesh.runtime.lane.holds import ChainKey, Holds
 from mesh.runtime.lane.refused import RefusedFrames
 from mesh.transport.port import TopicPartition
-
-ChainKey = tuple[TopicPartition, SourcePartition]
-"""Partition of an outbox or target, and a source there."""
-
-
-@dataclass(slots=True)
-class Hold:
-    """A target that a lane leaves out, because it cannot be written. Spec: K20.
-
-    Attributes:
-        number: Tells one hold from another, also of the same target in the same lane epoch.
-        next: First source offset not written there, per target partition and source.
-    """
-
-    number: int
-    next: dict[ChainKey, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -60,14 +45,12 @@ class Positions:
         gaps: Chains that are broken: the last offset accepted, and how often a repair was asked
             for before. Spec: K11.
         in_force: Versions of interest in force.
-        holds: Targets that are left out for a while, by topic. Spec: K20.
+        holds: Targets that are left out for a while. Spec: K20.
         since: Offset of a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
         left: Outboxes whose links were removed; what is there when they come back may be new.
         eras: By which topologies each source worked, ascending. Spec: K10.
         refused: Frames that were not taken whole, by outbox partition. Spec: K20.
-        ended: Holds that a catch-up ended before the lane could tell.
-        holds_begun: How many began in this epoch.
     """
 
     epoch: int = 0
@@ -81,14 +64,11 @@ class Positions:
     accepted: dict[ChainKey, int] = field(default_factory=dict)
     gaps: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    holds: dict[str, Hold] = field(default_factory=dict)
-    ended: dict[ChainKey, int] = field(default_factory=dict)
+    holds: Holds = field(default_factory=Holds)
     since: dict[ChainKey, int] = field(default_factory=dict)
     left: dict[TopicPartition, None] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
     refused: dict[TopicPartition, RefusedFrames] = field(default_factory=dict)
-    holds_begun: int = 0
-    _written_beside: dict[ChainKey, None] = field(default_factory=dict)
 
     def of_target(self, sent: Mapping[ChainKey, int]) -> Positions:
         """Return what a second reading knows: how far one target has got, and what was taken."""
@@ -148,16 +128,24 @@ class Positions:
                 self.gaps.pop((at, fact.source), None)
                 if fact.is_open:
                     self.gaps[at, fact.source] = (fact.last, fact.attempts)
-            case Held(is_over=True):
-                if (hold := self.holds.get(at.topic)) is not None:
-                    hold.next.pop((at, fact.source), None)
-                    if not hold.next:
-                        del self.holds[at.topic]
             case Held():
-                hold = self.holds.get(at.topic)
-                if hold is None or hold.number != fact.number:
-                    hold = self.holds[at.topic] = Hold(fact.number)
-                hold.next[at, fact.source] = fact.next
+                self.holds.apply(fact)
+                self._take_sent_beside((at, fact.source))
+
+    def apply_beside(self, fact: Fact) -> None:
+        """Apply one fact that a catch-up of the lane has committed. Spec: K20."""
+        match fact:
+            case Held():
+                self.holds.apply_beside(fact)
+            case Sent():
+                self.holds.sent_beside[fact.at, fact.source] = fact.last
+            case _:
+                return
+        self._take_sent_beside((fact.at, fact.source))
+
+    def _take_sent_beside(self, key: ChainKey) -> None:
+        if (last := self.holds.sent(key)) is not None:
+            self.sent[key] = max(last, self.sent.get(key, NONE_OFFSET))
 
     def found(self, at: TopicPartition, topic_id: bytes) -> None:
         """Know what a source is from now on; what is read of it next keeps that."""
@@ -173,30 +161,6 @@ class Positions:
         """Know nothing more of a target that is no more."""
         self.sent.pop((fact.at, fact.source), None)
         self.since.pop((fact.at, fact.source), None)
-
-    def recover_caught_up(self, fact: Fact) -> None:
-        """Apply one fact of the lane's catch-ups, after all that the lane itself wrote. K20."""
-        match fact:
-            case Sent(at, source) if (at, source) in self._written_beside:
-                self.sent[at, source] = max(fact.last, self.sent.get((at, source), -1))
-            case Held(at, source):
-                self._recover_held_beside(fact, (at, source))
-            case _:
-                pass
-
-    def _recover_held_beside(self, fact: Held, key: ChainKey) -> None:
-        hold = self.holds.get(fact.at.topic)
-        self._written_beside.pop(key, None)
-        if hold is None or hold.number != fact.number:
-            return  # of a time before: what was sent then may have been lost and accepted since
-        self._written_beside[key] = None
-        if not fact.is_over:
-            hold.next[key] = fact.next
-            return
-        hold.next.pop(key, None)
-        self.ended[key] = hold.number
-        if not hold.next:
-            del self.holds[fact.at.topic]
 
 
 def versions(fact: InterestInForce) -> Mapping[str, tuple[int, int]]:

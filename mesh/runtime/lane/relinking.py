@@ -83,7 +83,7 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
     _leave_outboxes(lane, gone, now_ms)
     for neighbour in relinked.gone:
         target = lane.names.outbox(lane.node, neighbour, MessageClass.GUARANTEED)
-        if target in lane.positions.holds:
+        if lane.leaves_out(target):
             release(lane, target, now_ms)
             log.warning("target.hold_ended", target=target, lane=lane.number)
     _mark_unlinked(lane, batch)
@@ -169,7 +169,7 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
         _leave_outboxes(lane, gone, now_ms)
     letter = MessageClass.GUARANTEED.letter
     outboxes = lane.names.outbox(lane.node, "", MessageClass.GUARANTEED).removesuffix(f".{letter}")
-    for target in [one for one in positions.holds if one.startswith(outboxes)]:
+    for target in [one for one in lane.left_out if one.startswith(outboxes)]:
         if link_of(lane, target) is None:
             release(lane, target, now_ms)
             log.warning("target.hold_ended", target=target, lane=lane.number)
@@ -184,8 +184,9 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
     for key in [key for key in positions.gaps if key[0].topic in gone]:
         end_repair(lane, batch, key)
     for source in [one for one in guaranteed_sources(lane) if one.at.topic in gone]:
-        for target, kept in list(positions.holds.items()):
-            if (first := kept.next.get(hold_key(lane, target, source))) is not None:
+        for target in list(positions.holds):
+            held = positions.holds.next(target)
+            if (first := held.get(hold_key(lane, target, source))) is not None:
                 place = {"source": source.at.topic, "partition": source.at.partition}
                 ends = lane.position(source.at)
                 log.error("target.lacks", target=target, **place, first=first, next=ends)

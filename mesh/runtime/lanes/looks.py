@@ -86,7 +86,7 @@ class Looks:
             self._is_routed(lanes[at.partition % self._count], at, end)
             for at, end in self._ends.items()
         ]  # each is asked: what is not there yet is watched from now on
-        return all(passed) and not any(lane.positions.holds for lane in lanes.values())
+        return all(passed) and not any(lane.leaves_out_any for lane in lanes.values())
 
     @property
     def _count(self) -> int:

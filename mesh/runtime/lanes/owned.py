@@ -22,8 +22,8 @@ from mesh.node.machine import NodeMachine
 from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.closed import OPEN, Closed
 from mesh.runtime.lane.direct import DirectCopies
-from mesh.runtime.lane.faults import inputs_of, recovered
-from mesh.runtime.lane.held import endpoint_of, forget_ended, held_offsets, hold, link_of
+from mesh.runtime.lane.faults import ask_due, inputs_of, recovered
+from mesh.runtime.lane.held import endpoint_of, held_offsets, hold, link_of, tell_ended
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lane.relinking import end_removed, relink_lane
@@ -200,7 +200,7 @@ class Lanes:
         lane.paused = self.sources.still.filters
         end_removed(lane, self.sources.topics, now)
         recovered(lane, self.sources.neighbours, now)
-        forget_ended(lane, now)
+        tell_ended(lane, now)
         self._hold_refusing(lane, now)
         self._hold_closed(lane, now)
         self.sources.start(lane, now)
@@ -295,7 +295,7 @@ class Lanes:
             ):
                 del self._accepted[place]
                 continue
-            if lane.positions.holds:
+            if lane.leaves_out_any:
                 continue  # who is left out could not be told of the loss
             try:
                 self.sources.resume(lane, stop, now)
@@ -326,8 +326,12 @@ class Lanes:
 
     def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
         """Hand records to the lanes they belong to, in order; commit each batch that is full."""
-        for lane in self.owned.values():
+        for lane in list(self.owned.values()):
             lane.hold_direct(self.clock.now_ms())
+            try:
+                ask_due(lane, now)
+            except TransportError as error:
+                self._give_up(lane, error)
         lanes = self.topology.nodes[self.machine.node].lanes
         for at, records in data.items():
             while records and self.sources.is_read(at):
@@ -387,6 +391,7 @@ class Lanes:
             if (batch := lane.batch) is not None:
                 soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
                 moments.append(soon if batch.is_awaited else late)
+            moments.extend(lane.ask_ms.values())
         if self._takings:
             timeout_s = min(timeout_s, LOOK_S)
         moments.extend(self.sources.still.resting.values())
@@ -452,7 +457,7 @@ class Lanes:
             is_target = endpoint_of(lane, topic) or link_of(lane, topic)
             if number == lane.number and is_stuck and is_target:
                 del self._refusals[number, topic]
-                if topic not in lane.positions.holds:
+                if not lane.leaves_out(topic):
                     hold(lane, topic, now)
 
     def leave_out(self, closed: Closed, now: int) -> None:
@@ -471,8 +476,7 @@ class Lanes:
         lane.closed = self.closed
         lanes = self.topology.nodes[lane.node].lanes
         for topic in self.closed.of_lane(lane.number, lanes):
-            is_held = topic in lane.positions.holds
-            if not is_held and (endpoint_of(lane, topic) or link_of(lane, topic)):
+            if not lane.leaves_out(topic) and (endpoint_of(lane, topic) or link_of(lane, topic)):
                 hold(lane, topic, now)
 
     # -- what others want to know -------------------------------------------------------------

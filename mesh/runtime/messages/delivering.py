@@ -52,7 +52,7 @@ def deliver(
             if not its_rows:
                 continue
         topic = lane.names.endpoint(lane.node, endpoint)
-        if topic in lane.positions.holds:
+        if lane.leaves_out(topic):
             if source.message_class is MessageClass.DIRECT:
                 batch.dropped(NOT_WRITABLE, source.at, len(its_rows))
             continue  # what is guaranteed is written beside the lane. Spec: K20

@@ -197,5 +197,5 @@ def _deliver(
     for endpoint in lane.learner.classes:
         if lane.is_guaranteed(endpoint) and lane.router.only in (None, endpoint):
             topic = lane.names.endpoint(lane.node, endpoint)
-            if topic not in lane.positions.holds:
+            if not lane.leaves_out(topic):
                 lane.writer.produce(topic, None, None, partition, headers=headers)

@@ -34,7 +34,7 @@ from mesh.runtime.lane.faults import (
     ask_again,
     ask_repair,
     end_repair,
-    give_up_if_hopeless,
+    repair_failed,
 )
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.plan import Plan
@@ -274,8 +274,7 @@ def _end_repair(lane: Lane, batch: Batch, source: Source, hop: Hop, offset: int)
         lane.note(batch, Accepted(*key, max(last, chain.last)))
         end_repair(lane, batch, key)
     else:
-        give_up_if_hopeless(lane, key)
-        ask_repair(lane, batch, key)
+        repair_failed(lane, batch, key)
 
 
 def _arrival(lane: Lane, link: LocalLink, hop: Hop) -> Arrival:

@@ -65,7 +65,7 @@ def test_links_in_a_ring_that_were_full_all_round_flow_again() -> None:
             mesh.publish(node, number, 400)
         mesh.run(100)
     lanes = mesh.world.workers["a"]._lanes
-    assert len(lanes.owned[0].positions.holds) == 2
+    assert len(lanes.owned[0].left_out) == 2
     for node in "abc":
         mesh.world.workers[node].cut([])
     mesh.run(60_000)

@@ -179,7 +179,7 @@ def test_only_the_held_target_waits_where_its_catch_up_cannot_be_read(mesh: Smal
     mesh.subscribe("c", "other", "x")
     mesh.run()
     mend = hold(mesh)
-    (target,) = mesh.world.workers["c"].lanes.owned[0].positions.holds
+    (target,) = mesh.world.workers["c"].lanes.owned[0].left_out
     assert target == mesh.names.endpoint("c", "s")
     caught_up = TopicPartition(mesh.names.progress("c"), 1)
     key = f"held {target} 0 {bytes(16).hex()} 0".encode()

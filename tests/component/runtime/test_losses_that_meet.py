@@ -162,14 +162,14 @@ def test_a_lane_that_cannot_write_a_target_holds_up_no_other_lane() -> None:
     mesh.run(15_000)
     lanes = mesh.world.workers["c"]._lanes
     assert lanes is not None
-    assert [list(lane.positions.holds) for lane in lanes.owned.values()] == [[STUCK], [STUCK]]
+    assert [lane.left_out for lane in lanes.owned.values()] == [[STUCK], [STUCK]]
     refuse(mesh, STUCK, is_refusing=False)
     first = next(iter(lanes.owned))
     topic = mesh.kafka.topics[STUCK]
     takes = topic.log_for
     topic.log_for = lambda at, key: None if at == first else takes(at, key)
     mesh.run(60_000)
-    held = [number for number, lane in lanes.owned.items() if lane.positions.holds]
+    held = [number for number, lane in lanes.owned.items() if lane.left_out]
     assert held == [first]
 
 

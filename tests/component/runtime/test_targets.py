@@ -33,7 +33,7 @@ def status(mesh: SmallMesh, node: str) -> str:
 
 def holds(mesh: SmallMesh, node: str) -> set[str]:
     lanes = mesh.world.workers[node]._lanes
-    return {target for lane in lanes.owned.values() for target in lane.positions.holds}
+    return {target for lane in lanes.owned.values() for target in lane.left_out}
 
 
 # -- refused topics -------------------------------------------------------------------------------

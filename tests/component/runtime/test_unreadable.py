@@ -9,6 +9,7 @@ import pytest
 from mesh.codec.state import decode_dead_letter
 from mesh.model.frames import FrameKind, Hop
 from mesh.model.headers import GAP_HEADER
+from mesh.runtime.lane.faults import AGAIN_MS, REPAIRS_MAX
 from mesh.runtime.messages import outgoing
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
@@ -162,6 +163,10 @@ def test_a_target_that_is_left_out_hears_of_what_nobody_can_read(
         mesh.publish(message, [subject("x")])
         mesh.run(1_500)
     mesh.run(60_000)
+    lanes = mesh.world.workers["b"].lanes.owned.values()
+    vain = [attempts for lane in lanes for _, attempts in lane.positions.gaps.values()]
+    # Each brings all that is missing once more.
+    assert 0 < max(vain) < REPAIRS_MAX + 60_000 // AGAIN_MS
     del mesh.kafka.denied[target]
     mesh.run(60_000)
     mesh.publish(messages[3], [subject("x")])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.codec.state import decode_fact
 from mesh.errors import ProtocolError
-from mesh.model.facts import Fact, Sent
+from mesh.model.facts import Fact, Held, Sent
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.positions import Positions
 from mesh.transport.memory_log import MemoryRecord
@@ -42,17 +42,19 @@ class Folds:
     def unlike(self, lane: Lane) -> Iterator[str]:
         """Yield in what a lane differs that has nothing open and something new in its log."""
         topic, lanes = lane.names.progress(lane.node), lane.topology.nodes[lane.node].lanes
-        place = (topic, lane.number)
-        if lane.batch is not None or place not in self._fresh:
+        place, beside = (topic, lane.number), (topic, lanes + lane.number)
+        if lane.batch is not None or not {place, beside} & self._fresh.keys():
             return
-        del self._fresh[place]
+        self._fresh.pop(place, None)
+        self._fresh.pop(beside, None)
         taken = Positions()
         for fact in self._kept[place].values():
             taken.apply(fact)
         if taken.epoch != lane.positions.epoch:
             return  # another worker has it
-        beside = self._kept[topic, lanes + lane.number].values()
-        moved = {(one.at, one.source) for one in beside if isinstance(one, Sent)}
+        for fact in self._kept[beside].values():
+            taken.apply_beside(fact)
+        moved = _sent_by_movers(self._kept[beside].values())
         lived, found = _durable(lane.positions, moved), _durable(taken, moved)
         for name, table in lived.items():
             keys = [
@@ -62,8 +64,15 @@ class Folds:
                 yield f"{name} of {key}: {table.get(key)}, and {found[name].get(key)} for who takes it"
 
 
+def _sent_by_movers(beside: Collection[Fact]) -> set[object]:
+    """Return what was sent beside a lane, but not by its catch-ups: those tell of a hold as well."""
+    sent = {(one.at, one.source) for one in beside if isinstance(one, Sent)}
+    return sent - {(one.at, one.source) for one in beside if isinstance(one, Held)}
+
+
 def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[object, object]]:
-    """Return what a lane keeps, but for how far others write beside it, which they keep."""
+    """Return what a lane and its catch-ups keep; what movers have sent they keep themselves."""
+    holds = positions.holds
     return {
         "next": positions.next,
         "reserved": positions.reserved,
@@ -75,7 +84,8 @@ def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[o
         "since": {key: since for key, since in positions.since.items() if since},
         "accepted": positions.accepted,
         "gap": positions.gaps,
-        "held": {key: one.number for one in positions.holds.values() for key in one.next},
+        "hold": {target: holds.number(target) for target in holds},
+        "held": {key: first for target in holds for key, first in holds.next(target).items()},
         "refused": {
             (at, block): marks
             for at, frames in positions.refused.items()

@@ -142,16 +142,20 @@ class Strangers:
 
     def _hide(self, kafka: MemoryKafka, topic: str, lasts: int) -> None:
         """Let nobody read an outbox for a while, then have some of what is not read vanish."""
-        self._late(topic, lasts)
-        readers = [
+        readers = {
             (f"mesh-{name}", topic)
             for name in self.world.workers
             if name.partition("/")[0] in self.world.oracle.readers[topic]
-        ]
+        }
+        if readers & kafka.blocked:
+            return  # its end would let them read what is to vanish
+        self._late(topic, lasts)
         kafka.blocked.update(readers)
         begin = {log.partition: log.end for log in kafka.topics[topic].logs}
 
         def vanish() -> None:
+            if not readers <= kafka.blocked:
+                return  # they have read on meanwhile, and no broker takes that back
             for log in kafka.topics[topic].logs if topic in kafka.topics else ():
                 # The last one stays: behind it nobody would look for what is missing.
                 for offset in range(max(begin[log.partition], log.start), log.stable - 1):

@@ -52,8 +52,8 @@ def unfinished(world: SwarmWorld) -> str:
             if any(lane.batch or lane.ready for lane in worker._lanes.owned.values()):
                 return f"{name} has a batch open"
             for lane in worker._lanes.owned.values():
-                if lane.positions.holds or lane.positions.gaps:
-                    pending = [*lane.positions.holds, *lane.positions.gaps]
+                if lane.left_out or lane.positions.gaps:
+                    pending = [*lane.left_out, *lane.positions.gaps]
                     return f"{name} has yet to catch up {pending[0]}"
     if world.operators is not None and (left := world.operators.unfinished()):
         return left
