@@ -26,6 +26,7 @@ from mesh.runtime.control.leading import (
     identity_of,
     read_written,
 )
+from mesh.runtime.control.left_out import LeftOut
 from mesh.runtime.control.unread import Unread
 from mesh.runtime.process.errands import Errand, Errands, Steps
 from mesh.runtime.process.questions import Questions
@@ -160,6 +161,8 @@ class Leadership:
     _asked_ms: int = -RETRY_MS
     _failed_ms: int = -RETRY_MS
     _is_other: bool = False
+    _failures: int = 0
+    _left_out: LeftOut = field(default_factory=LeftOut)
     _epoch: int = 0
 
     @property
@@ -220,12 +223,13 @@ class Leadership:
             self._failed_ms = now_ms
             log.warning("node.not_led", fault=str(error))
             return
-        yield self._lead(led)
+        yield self._lead(led, now_ms)
 
-    def _lead(self, led: Led) -> LeadershipTaken:
+    def _lead(self, led: Led, now_ms: int) -> LeadershipTaken:
         self._control = ControlWriter(
             self.topology, self.node, led.writer, self.read_positions, led.topic_ids
         )
+        self._control.left_out = self._left_out.now(now_ms)
         self.uuid, self._epoch, self.unread.at_hand = led.uuid, led.epoch, led.learned
         log.info("node.leads", epoch=led.epoch)
         links = tuple(led.written.links.values())
@@ -270,6 +274,10 @@ class Leadership:
         """Write what was asked for in this turn, in one transaction. Spec: K23."""
         if self._control is None or not (self._writes or self._is_other):
             return
+        left_out = self._left_out.now(now_ms)
+        if self._control.left_out - left_out:
+            yield from self.stop()  # who leads anew tells that neighbour everything
+            return
         told = self._told_of_others(now_ms) if self._is_other else None
         writes, self._writes = self._writes, []
         try:
@@ -280,7 +288,23 @@ class Leadership:
         except TransportError as error:
             # The next leader, perhaps this worker, compares what is written with what should be.
             log.warning("control.lost", fault=str(error))
+            self._fail(error, now_ms)
             yield from self.stop()
+        else:
+            self._failures = 0
+            self._left_out.took(self._control.written_to)
+
+    def _fail(self, error: TransportError, now_ms: int) -> None:
+        """Have the next leadership leave out what has refused, or rest if several failed in a row."""
+        links = {
+            TopicNames(self.topology.prefix).to_control(self.node, other)
+            for other in self.topology.neighbours(self.node)
+        }
+        if refusing := links.intersection(error.topics):
+            self._left_out.refuse(refusing, str(error), now_ms)
+        elif self._failures > 1:
+            self._failed_ms = now_ms
+        self._failures += 1
 
     def _told_of_others(self, now_ms: int) -> Identity | None:
         """Return who this node is by its new links, once, as soon as their topics are looked up."""

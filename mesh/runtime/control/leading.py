@@ -174,6 +174,8 @@ class ControlWriter:
         read_positions: Where this node stands on each neighbour's outboxes.
         topic_ids: Of the node's `control` and `clients`, by name: marks and acknowledgements
             are good for these alone.
+        left_out: Control topics of links to which nothing is written now.
+        written_to: Control topics of links that the last transaction wrote to.
     """
 
     topology: Topology
@@ -181,6 +183,8 @@ class ControlWriter:
     writer: Writer
     read_positions: Positions
     topic_ids: Mapping[str, bytes]
+    left_out: frozenset[str] = frozenset()
+    written_to: dict[str, None] = field(default_factory=dict)
     names: TopicNames = field(init=False)
     _parts: dict[tuple[str, Scope], int] = field(default_factory=dict)
 
@@ -200,6 +204,7 @@ class ControlWriter:
         Raises:
             TransportFencedError: Another worker owns lane 0.
         """
+        self.written_to.clear()
         self.writer.begin()
         for write in writes:
             try:
@@ -274,7 +279,10 @@ class ControlWriter:
         self.writer.produce(self.names.control_log(self.node), value, key, 0)
 
     def _to(self, neighbour: str, key: bytes, value: bytes | None) -> None:
-        self.writer.produce(self.names.to_control(self.node, neighbour), value, key, 0)
+        topic = self.names.to_control(self.node, neighbour)
+        if topic not in self.left_out:
+            self.written_to[topic] = None
+            self.writer.produce(topic, value, key, 0)
 
 
 def _parts(filters: Sequence[str]) -> Iterator[Sequence[str]]:

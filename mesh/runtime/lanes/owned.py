@@ -57,6 +57,11 @@ HOLD_AFTER, HOLD_WITHIN_MS = 3, 60_000
 UNREADABLE_RETRY_MS = 5_000
 """How often a lane is tried again of which nobody can read where it stood: people mend that."""
 
+REST_MS, REST_MAX_MS = 100, 1_000
+"""How long a lane rests before it is taken again that has failed twice without a commit in between,
+and how long at most, twice as long each time: every taking is a new epoch, two transactions and a
+reading of all that it keeps, and mostly as vain as the one before."""
+
 RESUME_MS = 1_000
 """How often a source that stopped is tried again once its loss is accepted."""
 
@@ -112,6 +117,8 @@ class Lanes:
     names: TopicNames = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
     _unreadable: dict[int, int] = field(default_factory=dict)
+    _failures: dict[int, int] = field(default_factory=dict)
+    _rests_until: dict[int, int] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
@@ -136,7 +143,7 @@ class Lanes:
             if lane.spent is not None:
                 self._give_up(lane, lane.spent)
         for number in sorted(assigned - self.owned.keys() - self._takings.keys()):
-            if now < self._unreadable.get(number, now):
+            if now < max(self._unreadable.get(number, now), self._rests_until.get(number, now)):
                 continue
             node, home = self.machine.node, self.home
             steps = take_lane(self.topology, node, number, home, self.recall, self.clock)
@@ -160,6 +167,7 @@ class Lanes:
             return
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
+            self._rest(number)
             return
         lane = Lane(
             self.topology,
@@ -425,6 +433,7 @@ class Lanes:
             self._give_up(lane, error)
         else:
             self._committed_ms = self.clock.now_ms()
+            self._failures.pop(lane.number, None)
             self.direct.commit_ms = self._committed_ms - began
             rest = REST_PER_COMMIT * self.direct.commit_ms
             self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
@@ -448,7 +457,15 @@ class Lanes:
                 times = self._refusals.setdefault((lane.number, topic), [])
                 times.append(self.clock.now_ms())
                 del times[:-HOLD_AFTER]
+        self._rest(lane.number)
         self.drop(lane.number)
+
+    def _rest(self, number: int) -> None:
+        """Have a lane rest that fails again and again."""
+        failures = self._failures[number] = self._failures.get(number, 0) + 1
+        if failures > 1:
+            rest_ms = min(REST_MAX_MS, REST_MS << min(failures - 2, 10))
+            self._rests_until[number] = self.clock.now_ms() + rest_ms
 
     def _hold_refusing(self, lane: Lane, now: int) -> None:
         """Leave out the targets that have refused several times of late. Spec: K20."""

@@ -233,3 +233,20 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
     assert mesh.world.workers["a"] is worker
     assert worker._lanes.owned[0] is zero
     assert worker._lanes.owned[1].positions.epoch == epoch + 2
+
+
+@pytest.mark.parametrize("topic", ["mesh.a.ledger", "mesh.a.progress"])
+def test_a_lane_that_can_write_nothing_rests_between_takings(mesh: SmallMesh, topic: str) -> None:
+    """Each is a new epoch and a reading of all that it keeps; none of them helps. Spec: K16."""
+    mesh.kafka.denied[topic] = "no right"
+    publish(mesh, "g", 1)
+    mesh.run(5_000)
+    lanes = mesh.world.workers["a"].lanes
+    before, begun = lanes.taken, mesh.kafka._transactions_begun
+    mesh.run(60_000)
+    assert lanes.taken - before <= 61
+    others = 60 * 3  # a heartbeat a second of each node
+    assert mesh.kafka._transactions_begun - begun <= others + 2 * 61
+    del mesh.kafka.denied[topic]
+    mesh.run(2_000)
+    assert [int(record.value()) for record in mesh.delivered()] == [1]
