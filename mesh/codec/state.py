@@ -60,7 +60,7 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
     source = _NO_SOURCE
     match fact:
         case Sent(source=source):
-            fields = {"offset": fact.last, "ahead": fact.since}
+            fields, link = {"offset": fact.last, "ahead": fact.since}, fact.link
         case Accepted(source=source):
             fields = {"offset": fact.last}
         case Gap(source=source):
@@ -137,7 +137,7 @@ def _fact(fields: Fields) -> Fact:
             frames = tuple(RefusedFrame(**one) for one in fields["refused"])
             return Refused(at, topic_id, offset, frames)
         case Sent.word:
-            return Sent(at, source, offset, ahead)
+            return Sent(at, source, offset, ahead, fields["link"])
         case Accepted.word:
             return Accepted(at, source, offset)
         case Gap.word:
@@ -157,7 +157,7 @@ def encode_fact(fact: Fact, link: int = 0) -> bytes:
     Args:
         fact: What is to be kept.
         link: Number of the topology that made the link of the outbox that it speaks of; 0 for one
-            of the files, and for all else.
+            of the files, and for all else. What was sent says so itself.
     """
     return _PROGRESS.encode((fact, link))
 

@@ -204,12 +204,14 @@ class Sent(OfChain):
     Attributes:
         last: Its last offset that was sent.
         since: Its first offset that the link carries, 0 if that is all; `UNLINKED` without one.
+        link: Number of the topology that made the link, 0 for one of the files. Spec: K12.
     """
 
     word: ClassVar[str] = "sent"
 
     last: int
     since: int = 0
+    link: int = 0
 
     @property
     def is_unlinked(self) -> bool:

@@ -19,12 +19,10 @@ from tests.known import (
     lost_announcement,
     moved_copies,
     name_reuse,
-    recovered_lane,
     unreachable_source,
 )
 
 _FILES: Sequence[ModuleType] = (
-    recovered_lane,
     late_abort,
     unreachable_source,
     moved_copies,

@@ -11,8 +11,9 @@ from mesh.codec.control import decode_heartbeat, encode_change, encode_config
 from mesh.codec.keys import change_key, config_key, heartbeat_key, subscription_key
 from mesh.codec.state import decode_fact
 from mesh.config.published import published_text
+from mesh.core.links import first_lineage, lineage_after
 from mesh.lab.world import World
-from mesh.model.control import Change, Stage
+from mesh.model.control import Change, Lineage, Stage
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
@@ -44,6 +45,7 @@ class ChangedMesh:
     world: World = field(init=False)
     names: TopicNames = field(default_factory=TopicNames)
     number: int = 0
+    lineage: Lineage = field(init=False)
     published: dict[str, list[tuple[bytes, str, int, int]]] = field(default_factory=dict)
     seen_ms: dict[tuple[str, bytes], int] = field(default_factory=dict)
     watched: Sequence[str] = ()
@@ -53,6 +55,7 @@ class ChangedMesh:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        self.lineage = first_lineage(self.topology)
         self.world = World(self.topology, self.seed)
         for node in self.topology.nodes:
             self.start(node)
@@ -123,13 +126,14 @@ class ChangedMesh:
 
     def say(self, stage: Stage, target: Topology, holding: Sequence[str] = ()) -> None:
         """Write a stage to every Kafka cluster."""
-        change = Change(self.number, stage, published_text(target), tuple(holding))
+        lineage = lineage_after(self.lineage, self.topology, target, self.number)
+        change = Change(self.number, stage, published_text(target), tuple(holding), lineage)
         for cluster in self.world.kafka.values():
             if self.names.config() not in cluster.topics:
                 continue  # no node is there
             writer = cluster.writer("operator")
             if stage is Stage.RUN:
-                config = encode_config(self.number, change.topology)
+                config = encode_config(self.number, change.topology, lineage)
                 writer.produce(self.names.config(), config, config_key(), 0)
             writer.produce(self.names.config(), encode_change(change), change_key(), 0)
             assert writer.flush() == 0
@@ -204,6 +208,7 @@ class ChangedMesh:
         self.await_done(Stage.SWITCH)
         before_run()
         self.say(Stage.RUN, target)
+        self.lineage = lineage_after(self.lineage, before, target, self.number)
         self.topology = target
         self.await_done(Stage.RUN)
         self.changes.append((began, self.world.clock.ms, before))

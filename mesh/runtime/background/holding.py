@@ -16,7 +16,7 @@ import structlog
 from mesh.codec.keys import fact_key
 from mesh.core.routing import LocalLink
 from mesh.errors import PoisonError, TransportError, TransportRecordError
-from mesh.model.facts import ENDED, Fact, Held, Sent
+from mesh.model.facts import ENDED, Fact, Held
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import (
     CHUNK,
@@ -496,10 +496,10 @@ class Holds:
 def _told(active: _CatchUp, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:
     """Yield how far a target is written of each source."""
     for source, offset in reached.items():
-        at, of = key = hold_key(active.again.lane, active.target, source)
-        yield Held(at, of, active.hold, offset)
+        key = hold_key(active.again.lane, active.target, source)
+        yield Held(*key, active.hold, offset)
         if active.link is not None and key in known.sent:
-            yield Sent(at, of, known.sent[key])
+            yield active.again.lane.sent(key, known.sent[key], 0)
 
 
 def _opening_writer(kafka: KafkaCluster, name: str, id_: str) -> Steps[Writer]:

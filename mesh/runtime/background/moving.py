@@ -334,7 +334,7 @@ class Mover:
         for (outbox, of), offset in sent.items():
             if self.sent.get((outbox, of)) == offset:
                 continue
-            told = Sent(outbox, of, offset)
+            told = lane.sent((outbox, of), offset, 0)
             self.writer.produce(progress, lane.encoded(told), fact_key(told.key), partition)
         account = Ledger(
             node=lane.node,

@@ -295,7 +295,7 @@ class Leadership:
             self._left_out.took(self._control.written_to)
 
     def _fail(self, error: TransportError, now_ms: int) -> None:
-        """Have the next leadership leave out what has refused, or rest if several failed in a row."""
+        """Have the next leadership leave out what refuses, or rest if several failed in a row."""
         links = {
             TopicNames(self.topology.prefix).to_control(self.node, other)
             for other in self.topology.neighbours(self.node)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import structlog
 
 from mesh.core.routing import LocalLink
-from mesh.model.facts import ENDED, Held, Sent
+from mesh.model.facts import ENDED, Held
 from mesh.model.frames import MessageClass, SourcePartition
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.holds import ChainKey
@@ -81,7 +81,7 @@ def _end(lane: Lane, batch: Batch, held: Held) -> None:
     """
     key, positions = (held.at, held.source), lane.positions
     if (sent := positions.sent.get(key)) is not None:
-        lane.note(batch, Sent(*key, sent, positions.since.get(key, 0)))
+        lane.note(batch, lane.sent(key, sent, positions.since.get(key, 0)))
     lane.note(batch, replace(held, next=ENDED))
 
 

@@ -15,6 +15,7 @@ from mesh.codec.state import encode_fact
 from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink, Router
 from mesh.errors import TransportError
+from mesh.model.control import Lineage
 from mesh.model.facts import (
     EraBegan,
     ErasBegun,
@@ -121,6 +122,8 @@ class Lane:
             of their holds: each is kept with the first source of which something is left out.
         holds_begun: How many it has begun since it was taken.
         traces: Told of each batch that was committed; None if nobody follows traces.
+        link_numbers: Guaranteed outboxes, both ways, of links that a change made, and the change's
+            number, as of the last time that `open` was called.
     """
 
     topology: Topology
@@ -156,12 +159,14 @@ class Lane:
     unsourced: dict[str, int] = field(default_factory=dict)
     holds_begun: int = 0
     traces: Traces | None = None
+    link_numbers: dict[str, int] = field(default_factory=dict)
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _known: dict[MessageClass, Known] = field(default_factory=dict)
     _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
     _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    _lineage: Lineage | None = None
     _has_cut: bool = False
     _is_ending: bool = False
 
@@ -169,6 +174,7 @@ class Lane:
         """Look up what stays the same for the lane's life."""
         self.names = TopicNames(self.topology.prefix)
         self.partitions = self.topology.nodes[self.node].partitions
+        self._number_links()
         self.inherited = dict(self.positions.reserved)
         self.awaited = self.positions.in_force
         self.followed = self.followed_before = self.awaited.get(CHANGE, UNCHANGED)
@@ -184,6 +190,8 @@ class Lane:
         Raises:
             TransportError: None can be begun, and `spent` says so from now on.
         """
+        if self._lineage is not self.learner.lineage:
+            self._number_links()
         if self.batch is None:
             try:
                 self.writer.begin()
@@ -432,7 +440,8 @@ class Lane:
         topic, partition = outbox.topic, outbox.partition
         since = self.positions.since.get((outbox, of), 0)
         # What is dropped here is of the chain too: whoever takes the lane goes on behind it.
-        self.note(batch, Sent(outbox, of, chain.last, since))
+        number = self.link_numbers.get(topic, 0)
+        self.note(batch, Sent(outbox, of, chain.last, since, number))
         if source.message_class is MessageClass.GUARANTEED:
             self.writer.produce(topic, value, key, partition)
             size = len(key) + len(value or b"")
@@ -444,16 +453,17 @@ class Lane:
             self.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
         batch.sent(link.neighbour, source.message_class, messages)
 
-    @property
-    def link_numbers(self) -> Mapping[str, int]:
-        """Guaranteed outboxes, both ways, of links that a change made, and the change's number."""
+    def sent(self, key: ChainKey, last: int, since: int) -> Sent:
+        """Return the fact that a source was sent so far over the link that there is now."""
+        return Sent(*key, last, since, self.link_numbers.get(key[0].topic, 0))
+
+    def _number_links(self) -> None:
         names, guaranteed = self.names, MessageClass.GUARANTEED
-        numbers: dict[str, int] = {}
-        for one, other, number in self.learner.lineage.links:
+        self._lineage, self.link_numbers = self.learner.lineage, {}
+        for one, other, number in self._lineage.links:
             if self.node in (one, other):
-                numbers[names.outbox(one, other, guaranteed)] = number
-                numbers[names.outbox(other, one, guaranteed)] = number
-        return numbers
+                self.link_numbers[names.outbox(one, other, guaranteed)] = number
+                self.link_numbers[names.outbox(other, one, guaranteed)] = number
 
     def encoded(self, fact: Fact) -> bytes:
         """Return the bytes of a fact, with the number of the link that it speaks of. Spec: K12."""

@@ -48,6 +48,7 @@ class Positions:
         holds: Targets that are left out for a while. Spec: K20.
         since: Offset of a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
+        links: Number of the link over which a chain was sent last. Spec: K12.
         left: Outboxes whose links were removed; what is there when they come back may be new.
         eras: By which topologies each source worked, ascending. Spec: K10.
         refused: Frames that were not taken whole, by outbox partition. Spec: K20.
@@ -66,6 +67,7 @@ class Positions:
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     holds: Holds = field(default_factory=Holds)
     since: dict[ChainKey, int] = field(default_factory=dict)
+    links: dict[ChainKey, int] = field(default_factory=dict)
     left: dict[TopicPartition, None] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
     refused: dict[TopicPartition, RefusedFrames] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class Positions:
             case Sent():
                 self.sent[at, fact.source] = fact.last
                 self.since[at, fact.source] = fact.since
+                self.links[at, fact.source] = fact.link
             case Accepted():
                 self.accepted[at, fact.source] = fact.last
             case SourceAt():
@@ -161,6 +164,7 @@ class Positions:
         """Know nothing more of a target that is no more."""
         self.sent.pop((fact.at, fact.source), None)
         self.since.pop((fact.at, fact.source), None)
+        self.links.pop((fact.at, fact.source), None)
 
 
 def versions(fact: InterestInForce) -> Mapping[str, tuple[int, int]]:

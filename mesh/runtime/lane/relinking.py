@@ -14,7 +14,7 @@ import structlog
 
 from mesh.core.routing import LocalLink
 from mesh.model.effects import Relinked
-from mesh.model.facts import UNLINKED, Sent, SourceAt
+from mesh.model.facts import UNLINKED, SourceAt
 from mesh.model.frames import NONE_OFFSET, MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -108,7 +108,7 @@ def begin_links(
         neighbours: Whose links may be new.
         now_ms: The present moment.
         are_new: Whether they are, also if a link before them was used; else nothing changes of
-            those that were.
+            those that were, and are the same.
     """
     positions = lane.positions
     if source.message_class is MessageClass.DIRECT:
@@ -117,9 +117,10 @@ def begin_links(
     for link in [one for one in lane.learner.links if one.neighbour in neighbours and one.sends]:
         key = (lane.outbox(link, source), source.identity)
         since = max(0, lane.position(source.at) if stop is None else stop.first)
-        if are_new or positions.since.get(key, UNLINKED) == UNLINKED:
+        is_other = positions.links.get(key, 0) != lane.link_numbers.get(key[0].topic, 0)
+        if are_new or is_other or positions.since.get(key, UNLINKED) == UNLINKED:
             sent = positions.sent.get(key, NONE_OFFSET)
-            lane.note(lane.open(now_ms), Sent(*key, sent, since))
+            lane.note(lane.open(now_ms), lane.sent(key, sent, since))
 
 
 def _resting_sources(lane: Lane) -> list[Source]:
@@ -138,7 +139,7 @@ def turn_back(lane: Lane, source: Source, position: int, now_ms: int) -> None:
     for (outbox, of), since in list(lane.positions.since.items()):
         if of == source.identity and since > position:
             sent = lane.positions.sent.get((outbox, of), NONE_OFFSET)
-            lane.note(lane.open(now_ms), Sent(outbox, of, sent, position))
+            lane.note(lane.open(now_ms), lane.sent((outbox, of), sent, position))
 
 
 def _mark_unlinked(lane: Lane, batch: Batch) -> None:
@@ -148,7 +149,7 @@ def _mark_unlinked(lane: Lane, batch: Batch) -> None:
         if not outbox.topic.endswith(f".{letter}") or link_of(lane, outbox.topic) is not None:
             continue
         if positions.since.get((outbox, of)) != UNLINKED:
-            lane.note(batch, Sent(outbox, of, sent, UNLINKED))
+            lane.note(batch, lane.sent((outbox, of), sent, UNLINKED))
 
 
 def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:

@@ -82,6 +82,7 @@ def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[o
         "eras": {at: tuple(eras) for at, eras in positions.eras.items()},
         "sent": {key: last for key, last in positions.sent.items() if key not in moved},
         "since": {key: since for key, since in positions.since.items() if since},
+        "link": {key: number for key, number in positions.links.items() if number},
         "accepted": positions.accepted,
         "gap": positions.gaps,
         "hold": {target: holds.number(target) for target in holds},

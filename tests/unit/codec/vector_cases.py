@@ -263,8 +263,8 @@ CONTROL = [
 STATE = [
     plain(
         "progress",
-        Sent(TopicPartition("mesh.tk1.to.ny1.g", 1), SourcePartition(INGRESS, 3), 1234),
-        partial(state.encode_fact, link=7),
+        Sent(TopicPartition("mesh.tk1.to.ny1.g", 1), SourcePartition(INGRESS, 3), 1234, link=7),
+        state.encode_fact,
         state.decode_fact,
     ),
     plain(
