@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -48,6 +48,21 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
+class Incarnation(NamedTuple):
+    """Under which epoch a worker leads.
+
+    Attributes:
+        uuid: The node's identity.
+        epoch: Of this leadership.
+        since: The first of the epochs in a row, up to this one, that nobody else has taken: this
+            worker has led under them, or taken them in vain.
+    """
+
+    uuid: str
+    epoch: int
+    since: int
+
+
 @dataclass(frozen=True, slots=True)
 class Led:
     """The control topics, taken.
@@ -81,6 +96,7 @@ def take_control(
     recall: Recall,
     new_uuid: Callable[[], str],
     known: tuple[str | None, int] = (None, 0),
+    taken: Callable[[int, int], None] = lambda *_: None,
 ) -> Steps[Led]:
     """Take the control topics: the writer first, so that what is read stays true. Spec: K16.
 
@@ -94,6 +110,7 @@ def take_control(
         recall: Reads what they say.
         new_uuid: Makes an identity.
         known: The node's uuid and the newest epoch, as far as this worker knows.
+        taken: Told the epoch before and the new one, as soon as that is written.
 
     Raises:
         TransportError: They cannot be taken now.
@@ -115,10 +132,12 @@ def take_control(
         former = Written() if is_whole else read_written(read_tail(home, logged, LOGGED))
         identity = written.identity or former.identity
         uuid = identity.uuid if identity is not None else known[0] or new_uuid()
-        epoch = max(written.epoch, former.epoch, known[1]) + 1
+        before = max(written.epoch, former.epoch, known[1])
+        epoch = before + 1
         yield
         control = ControlWriter(topology, node, writer, lambda _: (), topic_ids)
         control.introduce(identity_of(topology, node, home, cluster_id, uuid, epoch))
+        taken(before, epoch)
         yield
         learned = recall.records(TopicPartition(names.learned(node), 0))
     except BaseException:
@@ -164,6 +183,7 @@ class Leadership:
     _failures: int = 0
     _left_out: LeftOut = field(default_factory=LeftOut)
     _epoch: int = 0
+    _taken: tuple[int, int] = (0, 0)
 
     @property
     def is_ours(self) -> bool:
@@ -171,11 +191,16 @@ class Leadership:
         return self._control is not None
 
     @property
-    def incarnation(self) -> tuple[str, int] | None:
-        """Uuid and epoch of the node as this worker leads it, None if it does not."""
+    def incarnation(self) -> Incarnation | None:
+        """Under which epoch this worker leads, None if it does not."""
         if self._control is None or self.uuid is None:
             return None
-        return self.uuid, self._epoch
+        return Incarnation(self.uuid, self._epoch, self._taken[0])
+
+    def _take(self, before: int, epoch: int) -> None:
+        """Take note of an epoch that this worker has written, and which one was before it."""
+        first, last = self._taken
+        self._taken = (first if before == last else epoch, epoch)
 
     @property
     def is_under_way(self) -> bool:
@@ -201,6 +226,7 @@ class Leadership:
                 self.recall,
                 self.new_uuid,
                 (self.uuid, self._epoch),
+                self._take,
             )
             taking = self._taking = self.errands.begin(steps)
         if taking is not None:

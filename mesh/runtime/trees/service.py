@@ -224,32 +224,41 @@ class TreeService:
             self._now.own.topology = relinked.topology
             self._close_links(self._now, relinked.gone, now_ms)
 
-    def follow(self, incarnation: tuple[str, int] | None, now_ms: int) -> None:
+    def follow(self, incarnation: tuple[str, int, int] | None, now_ms: int) -> None:
         """Begin when this worker has taken the lead, wait when it has lost it.
 
         Args:
-            incarnation: Uuid and epoch of the node, None while this worker does not lead.
+            incarnation: Uuid and epoch of the node, and the first epoch in a row up to that one
+                that nobody else has taken; None while this worker does not lead.
             now_ms: The present moment.
         """
         awake_ms = self._awake(now_ms)
         now = self._now
-        if now is not None and incarnation is None:
+        if incarnation is None:
+            self._wait(now_ms)
+            return
+        uuid, epoch, since = incarnation
+        if now is not None and (uuid, epoch) != (now.id[0], now.led):
+            if now.suspended_ms is not None and uuid == now.id[0] and since <= now.led:
+                self._resume(now, epoch, awake_ms)
+            else:
+                self._end(now, patience_s=0.0)
+        if self._now is None:
+            self._begin(uuid, epoch, awake_ms)
+
+    def _wait(self, now_ms: int) -> None:
+        """Wait for the lead, not without end."""
+        now = self._now
+        if now is not None:
             if now.suspended_ms is None:
                 now.suspended_ms = now_ms
             holds_too_much = len(now.held) > HELD_MAX or now.held_bytes > HELD_BYTES_MAX
             if holds_too_much or now_ms - now.suspended_ms > HOLD_MS:
                 self._end(now, patience_s=0.0)
-        elif now is not None and incarnation != (now.id[0], now.led):
-            if now.suspended_ms is not None and incarnation == (now.id[0], now.led + 1):
-                self._resume(now, awake_ms)
-            else:
-                self._end(now, patience_s=0.0)
-        if self._now is None and incarnation is not None:
-            self._begin(*incarnation, awake_ms)
 
-    def _resume(self, now: _Incarnation, now_ms: int) -> None:
-        """Go on: epochs rise by one with each leader, so nobody has led meanwhile."""
-        now.led, now.suspended_ms, now.back_ms = now.led + 1, None, now_ms + BACK_MS
+    def _resume(self, now: _Incarnation, epoch: int, now_ms: int) -> None:
+        """Go on: nobody else has led meanwhile."""
+        now.led, now.suspended_ms, now.back_ms = epoch, None, now_ms + BACK_MS
         held, now.held, now.held_bytes = now.held, [], 0
         log.info("trees.resumed", records=len(held))
         self.take(held, now_ms + self._stood_still_ms)

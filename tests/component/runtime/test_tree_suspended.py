@@ -5,7 +5,9 @@ In the chain a is on one Kafka cluster, b and c are on the one that goes away.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,11 @@ from mesh.client.roles import Roles
 from mesh.codec.control import encode_heartbeat
 from mesh.codec.keys import heartbeat_key
 from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import TransportUnavailableError
 from mesh.model.effects import Relinked
 from mesh.model.tree_apps import PartitionSuspected, Served, Unpartitioned
+from mesh.runtime.control.leadership import Led, take_control
+from mesh.runtime.process.errands import Steps
 from mesh.runtime.trees.service import HOLD_MS, TreeService
 from mesh.trees.settings import Settings
 from mesh.view.mesh_view import MeshView
@@ -138,6 +143,32 @@ def test_where_another_has_led_meanwhile_the_memory_is_gone(mesh: Mesh) -> None:
 
 def _fields(beat: object) -> dict[str, object]:
     return {name: getattr(beat, name) for name in type(beat).__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def test_a_lead_that_was_taken_in_vain_was_nobody_else_s(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka comes back partition by partition: who has written a new epoch may not read on."""
+    chain, tried = Chain(mesh), Counter[str]()
+
+    def in_vain(*how: Any) -> Steps[Led]:
+        steps, node = take_control(*how), how[1]
+        try:
+            while True:
+                yield next(steps)
+                is_introduced = "control" in steps.gi_frame.f_locals
+                if is_introduced and tried[node] < 2:
+                    tried[node] += 1
+                    steps.throw(TransportUnavailableError("not yet"))
+        except StopIteration as end:
+            return end.value
+
+    monkeypatch.setattr("mesh.runtime.control.leadership.take_control", in_vain)
+    before = [service(mesh, node)._now.id for node in "bc"]  # type: ignore[union-attr]
+    away(mesh, 5, chain.a)
+    live(mesh, 15, *chain.all)
+    assert tried == {"b": 2, "c": 2}
+    assert [service(mesh, node)._now.id for node in "bc"] == before  # type: ignore[union-attr]
 
 
 def test_a_change_of_the_topology_does_not_wait(mesh: Mesh) -> None:
