@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from ipaddress import ip_address
 
 _EXACTLY_ONCE = "exactly-once delivery depends on it"
@@ -159,6 +160,9 @@ _OTHER_NAMES: Mapping[str, str] = {
 }
 """Letters of names that are near those two: without an address a Kafka cluster is embedded, and
 so a slip of the pen would start brokers instead of speaking to those that run."""
+_LIKE_SERVERS = 0.8
+"""How near a mistyped name is; no other option of librdkafka comes near it."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _REFERENCE = re.compile(r"\$\{([^}]*)\}?")
@@ -230,6 +234,8 @@ def _name_fault(option: str) -> tuple[str, str] | None:
     if _NAME.fullmatch(option) is None:
         return "UNKNOWN_KEY", "is no name of an option; remove it"
     meant = _OTHER_NAMES.get(re.sub(r"[^a-z]", "", option.lower()), option)
+    if get_close_matches(option.lower(), [SERVERS], cutoff=_LIKE_SERVERS):
+        meant = SERVERS
     if meant != option:
         return "UNKNOWN_KEY", f"unknown key; did you mean {meant}?"
     if option.endswith("_cb") or option in _FUNCTIONS:

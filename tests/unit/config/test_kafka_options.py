@@ -95,6 +95,8 @@ def test_an_address_is_text(value: object) -> None:
     [
         ("bootstrap.server", "bootstrap.servers"),
         ("bootstrap_servers", "bootstrap.servers"),
+        ("boostrap.servers", "bootstrap.servers"),
+        ("bootstrap.severs", "bootstrap.servers"),
         ("bootstrapServers", "bootstrap.servers"),
         ("metadata.broker.list", "bootstrap.servers"),
         ("Brokers", "brokers"),
