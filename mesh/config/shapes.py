@@ -124,9 +124,9 @@ _WANTED: Mapping[str, Callable[[str], str]] = {
     "finite_number": lambda got: f"must be a finite number; got {got}",
     "bool_type": lambda got: f"must be true or false; got {got}",
     "list_type": lambda got: f"must be a list; got {got}",
-    "dict_type": lambda got: f"must be a mapping; got {got}",
-    "model_type": lambda got: f"must be a mapping; got {got}",
-    "model_attributes_type": lambda got: f"must be a mapping; got {got}",
+    "dict_type": lambda got: f"must be a mapping; got {got}" + _empty_hint(got),
+    "model_type": lambda got: f"must be a mapping; got {got}" + _empty_hint(got),
+    "model_attributes_type": lambda got: f"must be a mapping; got {got}" + _empty_hint(got),
 }
 
 _DURATIONS = ("keep", "age", "outboxAge", "maxAge")
@@ -140,6 +140,10 @@ _LIMITS: Mapping[str, tuple[str, str]] = {
     "string_too_short": ("text of a length of at least", "min_length"),
     "string_too_long": ("text of a length of at most", "max_length"),
 }
+
+
+def _empty_hint(got: str) -> str:
+    return "; write {} if there is nothing to say" if got == "nothing" else ""
 
 
 def _quote_hint(got: str) -> str:

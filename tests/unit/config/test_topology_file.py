@@ -103,6 +103,13 @@ def test_settings_of_the_mesh() -> None:
     assert (topology.audit_kafka, topology.keep_s) == ("b", 600.0)
 
 
+def test_a_node_without_anything_behind_it_is_told_what_to_write() -> None:
+    """Nothing stands for "take it out" in patches and in values of charts: it is not taken for {}."""
+    [line] = refused(spec("", nodes="a: , b: {}"))
+    told = "must be a mapping; got nothing; write {} if there is nothing to say [WRONG_TYPE]"
+    assert line == f"m.yaml:6:11: spec.nodes.a: {told}"
+
+
 def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
     """With one Kafka cluster there is no question; with two there is."""
     assert parsed(spec("")).nodes["a"].kafka == "k"
