@@ -36,7 +36,7 @@ from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import Cause, Options, ReplyKind
-from mesh.model.tree_nodes import NODES, NodeSeen, decode_node
+from mesh.model.tree_nodes import NODES, NodeSeen, nodes_in
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, tree_id
 from mesh.model.trees import name_fault as role_fault
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
@@ -295,7 +295,7 @@ class Roles:
         call = self.send(
             address.tree, address.role, asked.encode(), one_response=True, timeout_s=timeout_s
         )
-        seen = [decode_node(item) for one in call.wait() for item in one.items]
+        seen = nodes_in(item for one in call.wait() for item in one.items)
         on = [one for one in seen if not tree or one.neighbours is not None]
         return sorted(on, key=lambda one: one.node)
 

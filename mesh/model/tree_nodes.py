@@ -8,6 +8,8 @@ Spec: tree_layer 7.5, 8 (getTreeNodes).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from mesh.model.trees import Address, TreeId, tree_id
@@ -66,3 +68,12 @@ def decode_node(data: bytes) -> NodeSeen:
         return NodeSeen(*names, links, None if on is None else tuple(str(one) for one in on))
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"no word of a node: {data[:80]!r}") from error
+
+
+def nodes_in(items: Iterable[bytes]) -> list[NodeSeen]:
+    """Return what nodes have said; what none says is passed over."""
+    seen: list[NodeSeen] = []
+    for item in items:
+        with suppress(ValueError):
+            seen.append(decode_node(item))
+    return seen

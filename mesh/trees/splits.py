@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from mesh.model.tree_apps import Answered, FoundTold, SendWanted, SplitTold
 from mesh.model.tree_frames import Options, ReplyKind
-from mesh.model.tree_nodes import NODES, decode_node
+from mesh.model.tree_nodes import NODES, nodes_in
 
 CALL = "nodes-"
 """Calls of counts begin so."""
@@ -87,8 +87,7 @@ class Splits:
         """Take an answer; return what applications are told, and the count to begin."""
         if said.call != self._running:
             return NOTHING
-        for item in said.items:
-            self._names |= _name(item)
+        self._names |= {one.node for one in nodes_in(said.items)}
         self._is_whole &= said.kind in (ReplyKind.DATA, ReplyKind.END)
         if not said.is_last:
             return NOTHING
@@ -116,10 +115,3 @@ class Splits:
         self._is_stale, self._is_whole, self._names = False, True, set()
         self.due_ms = None
         return SendWanted("", self._running, NODES, options=Options(one_response=True))
-
-
-def _name(item: bytes) -> set[str]:
-    try:
-        return {decode_node(item).node}
-    except ValueError:
-        return set()

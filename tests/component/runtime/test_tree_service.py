@@ -36,6 +36,7 @@ from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.runtime.trees.writing import GONE_MAX
 from mesh.transport.port import TopicPartition
+from mesh.trees import utility
 from mesh.trees.settings import Settings
 from mesh.view.role_wishes import role_wishes
 from tests.component.in_memory_mesh import CHAIN, Mesh
@@ -711,6 +712,16 @@ def test_everybody_can_be_asked_and_so_can_a_tree(mesh: Mesh, application: Open)
     assert sender.nodes("desk-8") == []
     with pytest.raises(RoleRefusedError, match="RESERVED"):
         host.add("$nodes", "node")
+
+
+def test_who_asks_everybody_is_not_stopped_by_what_no_node_says(
+    application: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write on a tree link may answer for a node."""
+    said = utility.encode_node
+    words = {"b": b"x", "c": b"[" * 100_000}
+    monkeypatch.setattr(utility, "encode_node", lambda one: words.get(one.node) or said(one))
+    assert [one.node for one in application("a").nodes()] == ["a"]
 
 
 def test_the_log_says_which_frames_meant_nothing(mesh: Mesh, application: Open) -> None:
