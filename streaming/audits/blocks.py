@@ -16,6 +16,7 @@ from streaming.audits.passing import Ticket
 from streaming.audits.queues import EVERYWHERE
 from streaming.audits.times import Times
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
+from streaming.tables.filters import ALL
 from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
 from streaming.tables.topics import GUARANTEED, INGRESS, is_place, place_of
 
@@ -40,11 +41,23 @@ CLASSES = {one.letter: one.value for one in MessageClass}
 
 @dataclass(slots=True)
 class Tally:
-    """Messages of one subject in a block: digest, lowest and highest offset."""
+    """Messages of one subject in a block, or of a bundle of subjects.
+
+    Attributes:
+        digest: Of them.
+        first: Lowest offset.
+        last: Highest one.
+        known: Of a bundle, how many filters tell its subjects apart from others.
+    """
 
     digest: Digest
     first: int
     last: int
+    known: int = ALL
+
+
+BUNDLE = "\n"
+"""Begins the keys of bundles: no subject has it."""
 
 
 @dataclass(slots=True)
@@ -122,7 +135,7 @@ class Block:
     """One block of an ingress partition.
 
     Attributes:
-        subjects: What was published, by subject.
+        subjects: What was published, by subject; of a bundle by its filters, after `BUNDLE`.
         receipts: What was delivered, by endpoint.
         last: Highest offset published, refused messages included; -1 for none.
         is_routed: Whether the lane of the ingress has gone past it: before, nobody knows who will
@@ -161,8 +174,10 @@ class Block:
         self.doubt(row.first)
         if row.subject is None:
             return
-        tally = self.subjects.setdefault(row.subject, Tally(NOTHING, row.first, row.last))
+        key = row.subject if row.selected is None else f"{BUNDLE}{row.selected}"
+        tally = self.subjects.setdefault(key, Tally(NOTHING, row.first, row.last))
         tally.digest += row.digest
+        tally.known = min(tally.known, row.known)
         tally.first = min(tally.first, row.first)
         tally.last = max(tally.last, row.last)
 

@@ -16,9 +16,9 @@ RecordRanges = Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Messages of one subject that an endpoint must get, or may."""
+    """Messages that an endpoint must get, or may; of subjects that a regular expression tells."""
 
-    subject: str
+    pattern: str
     first: int
     last: int
     is_must: bool

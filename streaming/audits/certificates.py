@@ -25,8 +25,8 @@ from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register, records
 from streaming.audits.hours import Hours
 from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
-from streaming.audits.matching import is_subject
 from streaming.audits.names import Names
+from streaming.audits.offers import Offer
 from streaming.audits.passing import Ends, Passing, Sight, Ticket
 from streaming.audits.verdicts import Verdict, compare, is_proof, musts_of, wants_of
 from streaming.tables.digest import BLOCK_OFFSETS
@@ -92,6 +92,7 @@ class Judgement:
         number: Of the block.
         block: Its state.
         late: Endpoints that are not certified.
+        offer: What the block holds.
         passed: Endpoints of which every hop has passed what is not there.
         others: Endpoints to which nothing is promised: there are no certificates of them, unless
             one tells of a fault.
@@ -103,6 +104,7 @@ class Judgement:
     number: int
     block: Block
     late: dict[EndpointKey, None]
+    offer: Offer = field(default_factory=Offer)
     passed: dict[EndpointKey, Ticket] = field(default_factory=dict)
     others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
     owners: dict[EndpointKey, None] = field(default_factory=dict)
@@ -178,7 +180,8 @@ class Certifier:
         now_s: float,
     ) -> None:
         block.judged_s = now_s
-        judgement = Judgement(place, number, block, {})
+        judgement = Judgement(place, number, block, {}, Offer.of(block))
+        offer = judgement.offer
         round_.judgements.append(judgement)
         promised = _endpoints(world)
         judgement.others = _others(block, promised)
@@ -189,7 +192,7 @@ class Certifier:
                 claim = claims[place, endpoint] = found
             if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
                 continue
-            doubted = _doubted(place, block, members, claim, world)
+            doubted = _doubted(judgement, members, claim, world)
             for member, own in doubted.items():
                 judgement.owners[member] = None
                 told = (member, (member,), own, Verdict.UNSURE)
@@ -197,11 +200,12 @@ class Certifier:
             if any(member in judgement.late for member in doubted):
                 judgement.late[endpoint] = None  # until it is known who got what
                 continue
-            verdict, expected = compare(block, members, claim)
+            delivered = block.delivered(members)
+            verdict, expected = compare(offer, delivered, claim)
             if verdict is Verdict.EQUAL and not _is_plain(judgement, members, world):
                 verdict = Verdict.UNSURE
             if verdict is Verdict.EQUAL:
-                sure = is_proof(block, members, claim)
+                sure = is_proof(offer, delivered, claim)
                 counts = (block.last, expected, expected)
                 self._issue(judgement, endpoint, *counts, world, members, is_sure=sure)
                 _take_back(judgement, endpoint, world)
@@ -394,6 +398,8 @@ def _take_back(
 ) -> None:
     """Withdraw what was said before of the same messages, but for what still holds."""
     for kind in (FindingKind.MISSING, FindingKind.UNEXPECTED, FindingKind.CORRUPT):
+        if not world.register.has(kind, str(endpoint), endpoint.node):
+            continue
         finding = fault(kind, judgement.place, judgement.number, endpoint)
         if finding.id not in keep:
             world.register.withdraw(finding.id)
@@ -417,8 +423,7 @@ def _others(
 
 
 def _doubted(
-    place: TopicPartition,
-    block: Block,
+    judgement: Judgement,
     members: Sequence[EndpointKey],
     claims: Sequence[Claim],
     world: World,
@@ -431,13 +436,12 @@ def _doubted(
     if len(members) == 1:
         return {}
     found: dict[EndpointKey, Sequence[Claim]] = {}
-    wanted = [
-        one for one in block.subjects if is_subject(one) and any(c.concerns(one) for c in claims)
-    ]
+    offer, receipts = judgement.offer, judgement.block.receipts
+    wanted = sum(1 for _ in offer.levels(claims))
     for member in members:
-        if member in block.receipts and block.receipts[member].unmoved:
-            own = claims_of(place, member, world)
-            if not all(any(claim.concerns(one) for claim in own) for one in wanted):
+        if member in receipts and receipts[member].unmoved:
+            own = claims_of(judgement.place, member, world)
+            if offer.is_vague(claims) or sum(1 for _ in offer.levels(own)) < wanted:
                 found[member] = own
     return found
 
@@ -477,7 +481,7 @@ def _case(
     if before is not None and before.musts != musts_of(claims, before.last, turns):
         before = None
     first = number * BLOCK_OFFSETS if before is None else before.last + 1
-    wants = wants_of(block, claims, first, end)
+    wants = wants_of(claims, first, end)
     ranges = {one: dict(block.receipts[one].records) for one in members if one in block.receipts}
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
     return Case(
@@ -493,7 +497,7 @@ def _case(
         is_passed=ticket is not None,
         generation=world.passing.generations.get(judgement.place, 0),
         is_own=is_own,
-        is_sure=is_proof(block, members, claims),
+        is_sure=is_proof(judgement.offer, block.delivered(members), claims),
         may_move=any(map(world.interest.may_move, members)),
         turns=turns,
         evidence=evidence_of(world.passing.prefix, ranges),

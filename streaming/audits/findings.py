@@ -182,6 +182,10 @@ class Register:
         self.findings[finding.id] = finding
         self.unpublished[finding.id] = None
 
+    def has(self, kind: FindingKind, endpoint: str, node: str) -> bool:
+        """Say whether anything of a kind was found at an endpoint of a node."""
+        return Group(kind, "", endpoint, node) in self.groups
+
     def withdraw(self, id_: str) -> None:
         """Take a finding back: what was missing has come after all."""
         finding = self.findings.pop(id_, None)

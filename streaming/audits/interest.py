@@ -21,6 +21,7 @@ from streaming.audits.matching import selects
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
 from streaming.audits.ways import NOTHING, Between
+from streaming.tables.filters import Filters
 from streaming.tables.rows import SourceKey, TopicPartition
 
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
@@ -126,6 +127,8 @@ class Claim:
         is_untaken: Whether it is owed from the moment on at which the origin's lane knows of it,
             and the lane does not.
         is_refusable: Whether it would be owed if no selector stood on the way, which may refuse it.
+        newest: Number of the newest of its filters: of bundles that were made before that is known,
+            it may select a part. By default it is the oldest of all.
     """
 
     filter: str
@@ -133,11 +136,16 @@ class Claim:
     between: Between = NOTHING
     is_untaken: bool = False
     is_refusable: bool = False
+    newest: int = -1
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Return the filters that must all select what is claimed."""
+        return (self.filter, *self.between.joins)
 
     def concerns(self, subject: str) -> bool:
         """Say whether messages of a valid subject are claimed."""
-        wanted = (self.filter, *self.between.joins)
-        return all(selects(one, subject) for one in wanted) and not any(
+        return all(selects(one, subject) for one in self.needed) and not any(
             selects(one, subject) for one in self.between.kept
         )
 
@@ -154,6 +162,7 @@ class Interest:
         pruned: Version at which needless things were forgotten the last time.
         queues: What the topology says of queues.
         past: Subscriptions that have ended and are not told yet.
+        filters: All filters that claims name.
     """
 
     subscriptions: dict[EndpointKey, list[JudgedSubscription]] = field(default_factory=dict)
@@ -163,6 +172,7 @@ class Interest:
     pruned: int = 0
     queues: QueueRules = field(default_factory=QueueRules)
     past: list[Ended] = field(default_factory=list)
+    filters: Filters = field(default_factory=Filters)
 
     def subscribe(
         self,
@@ -177,6 +187,7 @@ class Interest:
             self.queues, (endpoint.node, endpoint.name), filter_, asked, offset
         )
         subscription.since_ms = at_ms
+        self.filters.know([filter_])
         known = self._open(endpoint, filter_)
         if known is not None and known == replace(subscription, added=known.added):
             return
@@ -212,6 +223,7 @@ class Interest:
             self._take_off(endpoint, known, offset, at_ms)
         elif not any(one.filter == filter_ for one in self.subscriptions.get(endpoint, ())):
             gone = JudgedSubscription(filter_, is_certified=False, added=offset, removed=offset)
+            self.filters.know([filter_])
             self.subscriptions.setdefault(endpoint, []).append(gone)
         else:
             return
@@ -360,7 +372,10 @@ class Interest:
                     span = self._span(subscription, uuid, place, source, ways, stretch)
                     is_last = subscription.removed is None and stretch.last is None
                     is_untaken = is_last and span is None
-                claims.append(Claim(subscription.filter, span, between, is_untaken, is_refusable))
+                named = (subscription.filter, *between.joins, *between.kept)
+                newest = self.filters.newest(named)
+                told = (subscription.filter, span, between, is_untaken, is_refusable, newest)
+                claims.append(Claim(*told))
         return claims
 
     def _span(

@@ -11,37 +11,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Block, Late, LateKey
+from streaming.audits.blocks import Late, LateKey
 from streaming.audits.cases import Case
 from streaming.audits.certificates import World, claims_of, evidence_of
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.verdicts import wants_of
-from streaming.tables.rows import IngressRow, TopicPartition
+from streaming.tables.rows import TopicPartition
 
 
-def late_cases(
-    late: Mapping[LateKey, Late], published: Sequence[IngressRow], world: World
-) -> Sequence[Case]:
-    """Return what came late as cases, in order: nothing must come, and some of it may.
-
-    Args:
-        late: What came.
-        published: What the ingress partitions hold of these blocks.
-        world: The other audits.
-    """
-    blocks: dict[tuple[TopicPartition, int], Block] = {}
-    for row in published:
-        blocks.setdefault((row.place, row.block), Block()).publish(row)
-    nothing = Block()
-    return [
-        _case(key, one, blocks.get((key.place, key.block), nothing), world)
-        for key, one in late.items()
-    ]
+def late_cases(late: Mapping[LateKey, Late], world: World) -> Sequence[Case]:
+    """Return what came late as cases, in order: nothing must come, and some of it may."""
+    return [_case(key, one, world) for key, one in late.items()]
 
 
-def _case(key: LateKey, late: Late, block: Block, world: World) -> Case:
+def _case(key: LateKey, late: Late, world: World) -> Case:
     claims = claims_of(key.place, key.endpoint, world)
-    wants = wants_of(block, claims, late.first, late.last)
+    wants = wants_of(claims, late.first, late.last)
     source = world.names.key(key.place)
     records = {key.endpoint: dict(late.receipt.records)}
     return Case(

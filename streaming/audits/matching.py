@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from streaming.tables.filters import LEVELS_MAX, SUBJECT_PATTERN
 from streaming.tables.rows import SUBJECT_BYTES_MAX
 
 MEMO_MAX = 65_536
 """Compiled filters and judged subjects that are kept."""
-
-LEVELS_MAX = 16
 
 _LEVEL = r"[^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
 _SUBJECT = re.compile(rf"(?!\$){_LEVEL}(?:/{_LEVEL})*")
@@ -61,6 +60,21 @@ def _compiled(filter_: str) -> re.Pattern[str]:
 def selects(filter_: str, subject: str) -> bool:
     """Return whether a valid filter selects a valid subject. Spec: K26."""
     return _compiled(filter_).fullmatch(subject) is not None
+
+
+def claim_pattern(filters: Iterable[str], joins: Iterable[str], kept: Iterable[str]) -> str:
+    """Return one regular expression for Java of the subjects that are claimed.
+
+    Args:
+        filters: One of them must select a subject; like the others, they are valid.
+        joins: Each of them must.
+        kept: None of them may.
+    """
+    is_form = SUBJECT_PATTERN.removeprefix("\\A")
+    needed = "".join(f"(?=(?:{_compiled(one).pattern})\\z)" for one in joins)
+    barred = "".join(f"(?!(?:{_compiled(one).pattern})\\z)" for one in kept)
+    told = "|".join(_compiled(one).pattern for one in dict.fromkeys(filters))
+    return f"\\A(?={is_form}){needed}{barred}(?:{told or '(?!)'})\\z"
 
 
 def pattern_of(filters: Iterable[str]) -> str:

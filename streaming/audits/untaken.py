@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from streaming.audits.blocks import Blocks
 from streaming.audits.certificates import World, claims_of
-from streaming.audits.matching import is_subject
+from streaming.audits.offers import Offer
 from streaming.audits.splits import Splits
 from streaming.audits.stalls import Untaken
 from streaming.tables.topics import place_of
@@ -38,11 +38,11 @@ def untaken(blocks: Blocks, world: World, splits: Splits, now_s: float) -> Mappi
     for place, numbered in blocks.open.items():
         if not splits.is_heard(place_of(blocks.prefix, place.topic).node, now_s):
             continue
-        subjects = {one: None for block in numbered.values() for one in block.subjects}
+        offer = Offer.of(*numbered.values())
         for endpoint, uuid in endpoints:
             if not uuid or world.interest.is_known(endpoint, uuid, place):
                 continue
             claims = [one for one in claims_of(place, endpoint, world) if one.is_untaken]
-            if any(is_subject(one) and claim.concerns(one) for claim in claims for one in subjects):
+            if any(True for _ in offer.levels(claims)):
                 found[Untaken(endpoint, place)] = None
     return found

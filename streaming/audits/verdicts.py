@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
-from streaming.audits.blocks import Block
 from streaming.audits.cases import Want
-from streaming.audits.interest import Claim, EndpointKey, Level
-from streaming.audits.matching import is_subject
+from streaming.audits.interest import Claim, Level, Span
+from streaming.audits.matching import claim_pattern
+from streaming.audits.offers import Offer
 from streaming.audits.turns import Turn
+from streaming.audits.ways import Between
 from streaming.tables.digest import NOTHING, Digest
 
 
@@ -23,33 +24,31 @@ class Verdict(Enum):
     UNSURE = "some may come and some must: only the messages tell"
 
 
-def compare(
-    block: Block, members: Sequence[EndpointKey], claims: Sequence[Claim]
-) -> tuple[Verdict, int]:
+def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> tuple[Verdict, int]:
     """Return what the digests tell, and how many messages were expected if they are equal.
 
     Args:
-        block: What was published and what was delivered.
-        members: The endpoint, or all members of a queue together.
+        offer: What was published.
+        delivered: What came to an endpoint, or to all members of a queue together.
         claims: What they ask for.
     """
     sums: dict[Level, Digest] = {}
-    for subject, tally in block.subjects.items():
-        level = _level(claims, subject, tally.first, tally.last)
-        if level is not Level.NONE:
-            sums[level] = sums.get(level, NOTHING) + tally.digest
-    delivered = block.delivered(members)
+    for level, tally in offer.levels(claims):
+        sums[level] = sums.get(level, NOTHING) + tally.digest
     must = sums.get(Level.MUST, NOTHING)
     everything = sum(sums.values(), NOTHING)
-    if delivered == everything or (delivered == must and Level.MIXED not in sums):
-        return (Verdict.EQUAL if delivered.count else Verdict.NOTHING), delivered.count
-    if delivered.has_ids_of(everything) or (delivered.has_ids_of(must) and Level.MIXED not in sums):
-        return Verdict.CORRUPT, delivered.count
-    is_sure = Level.MAY not in sums and Level.MIXED not in sums
+    may_owe_more = offer.may_owe(claims)
+    is_split = Level.MIXED in sums
+    if not may_owe_more:
+        if delivered == everything or (delivered == must and not is_split):
+            return (Verdict.EQUAL if delivered.count else Verdict.NOTHING), delivered.count
+        if delivered.has_ids_of(everything) or (delivered.has_ids_of(must) and not is_split):
+            return Verdict.CORRUPT, delivered.count
+    is_sure = not (Level.MAY in sums or is_split or offer.is_vague(claims))
     return (Verdict.UNEQUAL if is_sure else Verdict.UNSURE), 0
 
 
-def is_proof(block: Block, members: Sequence[EndpointKey], claims: Sequence[Claim]) -> bool:
+def is_proof(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> bool:
     """Say whether all came that would have been owed without the selectors on the way.
 
     What is lost behind one is not told from what it refused: no proof. Spec: EMS-14.
@@ -57,24 +56,11 @@ def is_proof(block: Block, members: Sequence[EndpointKey], claims: Sequence[Clai
     refusable = [claim for claim in claims if claim.is_refusable]
     if not refusable:
         return True
-    everything = NOTHING
-    is_concerned = False
-    for subject, tally in block.subjects.items():
-        if is_subject(subject) and any(claim.concerns(subject) for claim in claims):
-            everything += tally.digest
-            is_concerned |= any(claim.concerns(subject) for claim in refusable)
-    return not is_concerned or block.delivered(members) == everything
-
-
-def _level(claims: Sequence[Claim], subject: str, first: int, last: int) -> Level:
-    if not is_subject(subject):
-        return Level.NONE
-    levels = [
-        Level.MAY if claim.span is None else claim.span.level(first, last)
-        for claim in claims
-        if claim.concerns(subject)
-    ]
-    return max(levels, default=Level.NONE)
+    if offer.is_vague(refusable):
+        return False
+    if not any(True for _ in offer.levels(refusable)):
+        return True
+    return sum((tally.digest for _, tally in offer.levels(claims)), NOTHING) == delivered
 
 
 def musts_of(claims: Sequence[Claim], last: int, turns: Sequence[Turn]) -> tuple[str, ...]:
@@ -90,15 +76,21 @@ def musts_of(claims: Sequence[Claim], last: int, turns: Sequence[Turn]) -> tuple
     return (*sorted(owed), *again)
 
 
-def wants_of(block: Block, claims: Sequence[Claim], first: int, last: int) -> Iterator[Want]:
-    """Yield what must and what may come of a block, for reading it message by message."""
-    for subject in block.subjects:
-        if not is_subject(subject):
-            continue
-        matching = [claim for claim in claims if claim.concerns(subject)]
-        if matching:
-            yield Want(subject, first, last, is_must=False)
-        for span in [claim.span for claim in matching]:
-            if span is not None and span.level(first, last) is not Level.MAY:
-                end = last if span.last is None else min(last, span.last)
-                yield Want(subject, max(first, span.first), end, is_must=True)
+def wants_of(claims: Sequence[Claim], first: int, last: int) -> Iterator[Want]:
+    """Yield what must and what may come of some offsets, for reading them message by message."""
+    may: dict[Between, dict[str, None]] = {}
+    must: dict[tuple[Between, Span], dict[str, None]] = {}
+    for claim in claims:
+        may.setdefault(claim.between, {})[claim.filter] = None
+        span = claim.span
+        if span is not None and span.level(first, last) is not Level.MAY:
+            must.setdefault((claim.between, span), {})[claim.filter] = None
+    for between, filters in may.items():
+        yield Want(_pattern(filters, between), first, last, is_must=False)
+    for (between, span), filters in must.items():
+        end = last if span.last is None else min(last, span.last)
+        yield Want(_pattern(filters, between), max(first, span.first), end, is_must=True)
+
+
+def _pattern(filters: Iterable[str], between: Between) -> str:
+    return claim_pattern(filters, between.joins, between.kept)

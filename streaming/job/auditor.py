@@ -23,7 +23,7 @@ from mesh.model.topology import Topology
 from streaming.audits.cases import Case, Outcome, case_findings
 from streaming.audits.certificates import World
 from streaming.audits.eras import OF_THE_FILE
-from streaming.audits.findings import Finding, FindingKind, records
+from streaming.audits.findings import FindingKind
 from streaming.audits.late import copy_cases, late_cases, unreadable
 from streaming.audits.needless import asked_over
 from streaming.audits.queues import QueueRules
@@ -33,6 +33,7 @@ from streaming.audits.unwanted import wanted
 from streaming.connectors.sink import Output
 from streaming.connectors.source import Ranges
 from streaming.job.batches import Known, rows_of
+from streaming.job.bundling import Bundling
 from streaming.job.doubts import Doubts
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.outputs import status_json, take_outputs
@@ -41,9 +42,17 @@ from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
+from streaming.job.unproven import deleted, made_again, spoiled
 from streaming.tables.aggregates import DATA_KINDS
 from streaming.tables.rows import Batch, TopicPartition
-from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, OUTBOX, is_of_data, place_of
+from streaming.tables.topics import (
+    GUARANTEED,
+    INGRESS,
+    LEDGER,
+    OUTBOX,
+    is_of_data,
+    place_of,
+)
 
 BROKERS_EVERY_S = 60.0
 """How often the auditor asks brokers anew what was deleted or made again, in seconds."""
@@ -85,6 +94,7 @@ class Auditor:
         wanted: Endpoint topic -> what was ever asked for there, as a regular expression.
         asked: Outbox topic without its class -> what is asked for behind its link, likewise.
         judgements: How often was judged, whatever came of it.
+        bundling: How subjects are taken together where they are read.
     """
 
     topology: Topology
@@ -107,6 +117,7 @@ class Auditor:
     wanted: Mapping[str, str] = field(default_factory=dict)
     asked: Mapping[str, str] = field(default_factory=dict)
     wanted_version: int = -1
+    bundling: Bundling = field(init=False)
     judgements: int = 0
     taken_s: dict[str, float] = field(default_factory=dict)
     looked_s: float = -UNTAKEN_EVERY_S
@@ -116,6 +127,7 @@ class Auditor:
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
+        self.bundling = Bundling(self.rereader, self.sources, self.topology.prefix)
         self.restore()
         self.batch_at_s = self.rates_at_s = self.clock()
 
@@ -133,6 +145,7 @@ class Auditor:
         self.state.splits.follow(self.state.eras.linked())
         self.state.register.run = self.run
         self.state.certifier.blocks.rest(self.clock())
+        self.bundling.adopt(self.state.interest)
         self._follow_topology()
         self.wanted_version = -1
         self._know_subscriptions()
@@ -168,7 +181,8 @@ class Auditor:
         """
         kinds = DATA_KINDS if ends is None else self._kinds(ends)
         tasks = self.tasks if ends is None or self._news(ends) > ALONE_MAX else 1
-        known = Known(self.topology, self.wanted, self.asked)
+        bundles = self.bundling.of(self._read_on(ends or {}), is_small=tasks == 1)
+        known = Known(self.topology, self.wanted, self.asked, bundles)
         return self.only(rows_of(records, known, kinds, tasks))
 
     def _news(self, ends: Mapping[TopicPartition, int]) -> int:
@@ -180,9 +194,13 @@ class Auditor:
 
         Most batches of a mesh at rest hold what nodes say of themselves, and nothing else.
         """
-        prefix, read = self.topology.prefix, self.state.read
-        news = [place.topic for place, end in ends.items() if end != read.get(place, 0)]
+        prefix, news = self.topology.prefix, self._read_on(ends)
         return {place_of(prefix, one).kind for one in news if is_of_data(prefix, one)}
+
+    def _read_on(self, ends: Mapping[TopicPartition, int]) -> Sequence[str]:
+        """Return the topics of which a batch has something that ends there."""
+        read = self.state.read
+        return [place.topic for place, end in ends.items() if end != read.get(place, 0)]
 
     def absorb(self, rows: Batch, kafka: str, batch: int) -> None:
         """Take the small rows of a micro-batch, and judge."""
@@ -222,12 +240,13 @@ class Auditor:
                 self._judge()
             except BaseException:
                 self.state = known
+                self.bundling.adopt(self.state.interest)
                 self._follow_topology()
                 raise
 
         for ranges, reason in sift({place: read[place] for place in ordered}, take):
             for place, (first, end) in ranges.items():
-                self.state.register.add(_spoiled(prefix, place, first, end - 1, reason))
+                self.state.register.add(spoiled(prefix, place, first, end - 1, reason))
                 self._leave_out(place, end - 1)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=False)
         self._publish(is_last=False)
@@ -273,6 +292,7 @@ class Auditor:
             # Another aggregation of each batch: for who wants to know.
             looks = self.topology.audit_copies
             self.asked = asked_over(prefix, state.interest, state.eras) if looks else {}
+            self.bundling.follow(state.eras.linked())
 
     def _go_on(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
         """Note how far a batch has read, and return how far it had been read before."""
@@ -391,14 +411,7 @@ class Auditor:
         for key, finding in unreadable(late, begins):
             state.register.add(finding)
             del late[key], blocks.late[key]
-        ranges: dict[TopicPartition, tuple[int, int]] = {}
-        for key, one in late.items():
-            first, end = ranges.get(key.place, (one.first, one.last + 1))
-            ranges[key.place] = (min(first, one.first), max(end, one.last + 1))
-        try:
-            cases = late_cases(late, self.rereader.published(ranges), world)
-        except TransportUnavailableError:
-            return  # it is asked again
+        cases = late_cases(late, world)
         copies = copy_cases(late, cases, world)
         doubled = dict(zip(copies, self._outcomes(list(copies.values())), strict=True))
         for key, case, outcome in zip(late, cases, self._outcomes(cases), strict=True):
@@ -458,7 +471,7 @@ class Auditor:
         for place in [place for place in here if place.topic in anew]:
             unread = min(before.get(place, 0), state.read[place])
             state.begin_anew(place, anew[place.topic], unread)
-            state.register.add(_made_again(prefix, place, anew[place.topic], unread))
+            state.register.add(made_again(prefix, place, anew[place.topic], unread))
         places = [
             place
             for place in here
@@ -474,7 +487,7 @@ class Auditor:
             if described[place].kind == LEDGER:
                 state.accounts.forget(described[place].node)
             elif described[place].letter == GUARANTEED:
-                state.register.add(_unread(prefix, place, first, beginning - 1))
+                state.register.add(deleted(prefix, place, first, beginning - 1))
                 if described[place].kind == INGRESS:
                     state.certifier.blocks.skip(place, beginning - 1)
 
@@ -545,51 +558,3 @@ class Auditor:
 def wall_ms() -> int:
     """Return the time of day in milliseconds since 1970; nothing is decided by it."""
     return int(time.time() * 1000)
-
-
-def _spoiled(prefix: str, place: TopicPartition, first: int, last: int, reason: str) -> Finding:
-    where = records(place, first, last)
-    return Finding(
-        kind=FindingKind.UNPROVEN,
-        text=f"{where} cannot be read or judged ({reason}) and is left out: nothing is certified"
-        " about what is there",
-        ids=(where,),
-        link=place_of(prefix, place.topic).link,
-        source=str(place),
-        first=first,
-        last=last,
-        count=last - first + 1,
-        anchor=f"spoiled@{first}",
-        evidence=(where,),
-    )
-
-
-def _made_again(prefix: str, place: TopicPartition, topic_id: str, unread: int) -> Finding:
-    where = records(place, 0, unread - 1) if unread else str(place)
-    return Finding(
-        kind=FindingKind.UNPROVEN,
-        text=f"{place} was made again: nothing more is certified about the former topic, nor about"
-        f" the first {unread} records of this one, which were not read",
-        ids=(where,),
-        link=place_of(prefix, place.topic).link,
-        source=str(place),
-        first=0 if unread else None,
-        last=unread - 1 if unread else None,
-        count=unread,
-        anchor=f"anew {topic_id}",
-    )
-
-
-def _unread(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:
-    return Finding(
-        kind=FindingKind.UNPROVEN,
-        text=f"{place} was deleted up to {last}, and the auditor had read it up to {first} only:"
-        " nothing is certified about what lies between",
-        ids=(f"{place}@{first}-{last}",),
-        link=place_of(prefix, place.topic).link,
-        source=str(place),
-        first=first,
-        last=last,
-        count=last - first + 1,
-        anchor=f"deleted@{first}",
-    )

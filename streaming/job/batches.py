@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from mesh.model.topology import Topology
 from streaming.connectors.kept import kept
 from streaming.tables.aggregates import batch_rows
+from streaming.tables.bundles import Bundles
 from streaming.tables.columns import parsed
 from streaming.tables.resting import resting_rows
 from streaming.tables.rows import Batch, read_batch
@@ -23,11 +24,13 @@ class Known:
         topology: The mesh.
         wanted: Endpoint topic -> what was ever asked for there, as a regular expression.
         asked: Outbox topic without its class -> what is asked for behind its link, likewise.
+        bundles: How subjects are taken together; None: each alone.
     """
 
     topology: Topology
     wanted: Mapping[str, str]
     asked: Mapping[str, str]
+    bundles: Bundles | None = None
 
 
 def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int) -> Batch:
@@ -43,5 +46,12 @@ def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int
     if tasks == 1 and not kinds:
         return read_batch(row[0] for row in resting_rows(records, prefix).collect())
     with kept(parsed(records, prefix, known.topology.max_message_bytes)) as opened:
-        rows = batch_rows(opened, known.wanted, known.asked, kinds, is_alone=tasks == 1)
+        rows = batch_rows(
+            opened,
+            known.wanted,
+            known.asked,
+            kinds,
+            bundles=known.bundles,
+            is_alone=tasks == 1,
+        )
         return read_batch(row[0] for row in rows.collect())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -13,19 +14,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from mesh.errors import TransportUnavailableError
+from mesh.codec.keys import parse_subscription_key
+from mesh.errors import RemoteProtocolError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from streaming.audits.cases import Case, Outcome
 from streaming.audits.interest import EndKey
+from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.connectors import source
 from streaming.job.sources import Sources
 from streaming.tables import exact
-from streaming.tables.aggregates import ingress_rows
 from streaming.tables.columns import parsed
-from streaming.tables.rows import IngressRow, SourceKey, TopicPartition, read_batch
+from streaming.tables.rows import SourceKey, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Rereader:
             told = " ".join(["", *sorted(topics.values()), ""])
             rows.append((number, *case.place, *span, told, source_id, case.is_own, case.may_move))
             wants.extend(
-                (number, want.subject, want.first, want.last, want.is_must) for want in case.wants
+                (number, want.pattern, want.first, want.last, want.is_must) for want in case.wants
             )
             turns.extend((number, *turn) for turn in case.turns)
             if case.last >= first:
@@ -155,11 +157,18 @@ class Rereader:
             for number, case in enumerate(cases)
         ]
 
-    def published(self, ranges: source.Ranges) -> Sequence[IngressRow]:
-        """Return what ranges of ingress partitions hold, by block and subject."""
-        if not ranges:
-            return ()
-        return read_batch(_lines(ingress_rows(self._parsed(ranges)))).ingress
+    def asked(self, kafka: str, ranges: source.Ranges) -> Iterator[str]:
+        """Yield the filters that ranges of topics of clients name.
+
+        Raises:
+            TransportUnavailableError: A Kafka cluster does not answer.
+        """
+        keys = self.records(kafka, ranges).select(F.col("key").cast("string")).distinct()
+        for key in _lines(keys.where(F.col("key").isNotNull())):
+            with suppress(RemoteProtocolError):
+                _, filter_ = parse_subscription_key(key.encode())
+                if is_filter(filter_):
+                    yield filter_
 
     def earliest_ms(self, ranges: source.Ranges) -> int:
         """Return the lowest time stamp of the records of ranges, ms since 1970; 0 if none has one.

@@ -13,10 +13,12 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
+from streaming.tables.bundles import Bundles
 from streaming.tables.columns import digest_columns, moves_column
 from streaming.tables.digest import BLOCK_BITS
+from streaming.tables.once import once
 from streaming.tables.rows import SUBJECT_BYTES_MAX
-from streaming.tables.topics import CONFIG, CONTROL, ENDPOINT, INGRESS, OUTBOX
+from streaming.tables.topics import CONFIG, CONTROL, ENDPOINT, INGRESS, LEDGER, OUTBOX
 
 EXAMPLES_MAX = 50
 """Broken chains that one batch may spell out per outbox partition and source."""
@@ -46,6 +48,7 @@ def batch_rows(
     asked: Mapping[str, str],
     kinds: Collection[str] = DATA_KINDS,
     *,
+    bundles: Bundles | None = None,
     is_alone: bool = False,
 ) -> DataFrame:
     """Return all small rows of a batch of parsed records, in one frame so that one job does it.
@@ -56,12 +59,13 @@ def batch_rows(
         asked: Outbox topic without its class -> the same of what is asked for behind its link.
         kinds: Of topics with messages that the batch has records of: a table costs as much
             without a record as with a hundred.
+        bundles: How subjects are taken together; None: each alone.
         is_alone: Whether one task holds all of them: then nothing is shared out, and one task
             does it all.
     """
     tables: list[DataFrame] = [small_rows(records), ledger_rows(records), minute_rows(records)]
     if INGRESS in kinds:
-        tables.append(ingress_rows(records))
+        tables.append(ingress_rows(records, bundles))
     if ENDPOINT in kinds:
         tables += [unwanted_rows(records, wanted), delivery_rows(records)]
     if OUTBOX in kinds:
@@ -75,34 +79,70 @@ def batch_rows(
     return rows.coalesce(1) if is_alone else rows
 
 
-def _rows(frame: DataFrame, table: str) -> DataFrame:
-    for column in ("source_id", "chain_id"):
-        if column in frame.columns:
-            frame = frame.withColumn(column, F.lower(F.hex(column)))
-    return frame.select(F.to_json(F.struct(F.lit(table).alias("of"), "*")).alias("row"))
+def _rows(frame: DataFrame, table: str, *ids: str) -> DataFrame:
+    """Return a table as rows; topic ids in some of its columns become text."""
+    return (frame.withColumns(_texts(*ids)) if ids else frame).select(_row(table))
+
+
+@once
+def _texts(*ids: str) -> dict[str, Column]:
+    return {one: F.lower(F.hex(one)) for one in ids}
+
+
+@once
+def _row(table: str) -> Column:
+    return F.to_json(F.struct(F.lit(table).alias("of"), "*")).alias("row")
+
+
+@once
+def _is_of(kind: str) -> Column:
+    return F.col("topic_kind") == kind
 
 
 def _block(offset: Column) -> Column:
     return F.shiftright(offset, BLOCK_BITS).alias("block")  # exact at any offset
 
 
-def ingress_rows(records: DataFrame) -> DataFrame:
-    """Digest of the published messages per (partition, block, subject). Spec: K29, K31."""
-    published = records.where(F.col("topic_kind") == INGRESS)
-    offset = F.col("offset")
-    grouped = published.groupBy("topic", "partition", _block(offset), "subject")
-    return _rows(
-        grouped.agg(*digest_columns(F.col("partition"), offset)),
-        "ingress",
-    )
+def ingress_rows(records: DataFrame, bundles: Bundles | None = None) -> DataFrame:
+    """Digest of the published messages per (partition, block, subject or bundle of such).
+
+    Spec: K29, K31.
+    """
+    published = records.where(_is_of(INGRESS))
+    if bundles is None:
+        return _rows(published.groupBy(*_of_source("subject")).agg(*_digests()), "ingress")
+    told = published.withColumn("selected", bundles.column).groupBy(*_of_source("selected"))
+    return _rows(told.agg(_one_of(bundles.known), *_digests()).select("told.*", "*"), "ingress")
 
 
-def _delivered(records: DataFrame) -> DataFrame:
+@once
+def _of_source(key: str) -> list[Column]:
+    """Return by what published messages are told apart."""
+    return [F.col("topic"), F.col("partition"), _block(F.col("offset")), F.col(key)]
+
+
+@once
+def _digests() -> list[Column]:
+    return digest_columns(F.col("partition"), F.col("offset"))
+
+
+@once
+def _one_of(known: int) -> Column:
+    """Return one subject of a bundle, and how many filters told that apart from others."""
+    subject = F.min(F.when(F.col("selected").isNotNull(), F.col("subject")))
+    return F.struct(subject.alias("subject"), F.lit(known).alias("known")).alias("told")
+
+
+@once
+def _is_delivery() -> Column:
+    return (F.col("topic_kind") == ENDPOINT) & F.col("delivery").isNotNull()
+
+
+@once
+def _delivered() -> list[Column]:
     told = F.col("delivery")
-    return records.where((F.col("topic_kind") == ENDPOINT) & told.isNotNull()).select(
-        "topic",
-        "partition",
-        "offset",
+    return [
+        *map(F.col, ("topic", "partition", "offset")),
         told["topic"].alias("source_id"),
         told["partition"].alias("source_partition"),
         told["generation"].alias("generation"),
@@ -110,8 +150,8 @@ def _delivered(records: DataFrame) -> DataFrame:
         told["path"].alias("path"),
         (moves_column() > 0).alias("is_moved"),
         told["class"].alias("message_class"),
-        "content",
-    )
+        F.col("content"),
+    ]
 
 
 def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
@@ -119,29 +159,48 @@ def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
 
     Guaranteed ones are certified. Whoever has subscribed since then asks for them after all.
     """
-    told = F.col("delivery")
-    is_direct = (F.col("topic_kind") == ENDPOINT) & (told["class"] == "direct")
     patterns = _patterns(records, wanted)
-    found = records.where(is_direct).join(F.broadcast(patterns), on="topic", how="left")
+    found = records.where(_is_direct()).join(F.broadcast(patterns), on="topic", how="left")
+    keys, told = _unwanted()
+    grouped = found.where(_is_strange()).groupBy(*keys).agg(*told)
+    return _rows(grouped, "unwanted", "source_id")
+
+
+@once
+def _is_direct() -> Column:
+    return (F.col("topic_kind") == ENDPOINT) & (F.col("delivery")["class"] == "direct")
+
+
+@once
+def _is_strange() -> Column:
     # Java's matching goes as deep as a subject has levels: what is too long for one is left out.
     is_short = F.octet_length("subject") <= SUBJECT_BYTES_MAX
     is_asked = F.when(is_short, F.rlike(F.col("subject"), F.col("pattern")))
-    subject = _shown("subject")
-    strange = found.where(~F.coalesce(is_asked, F.lit(False)))
-    grouped = strange.groupBy(
-        "topic",
-        "partition",
+    return ~F.coalesce(is_asked, F.lit(False))
+
+
+@once
+def _unwanted() -> tuple[list[Column], list[Column]]:
+    told = F.col("delivery")
+    subjects = F.array_sort(F.collect_set(_shown("subject")))
+    keys = [
+        *map(F.col, ("topic", "partition")),
         told["topic"].alias("source_id"),
         told["partition"].alias("source_partition"),
-    ).agg(
+    ]
+    return keys, [
         F.count(F.lit(1)).alias("n"),
         F.min(told["offset"]).alias("first"),
         F.max(told["offset"]).alias("last"),
-        F.min("offset").alias("record_first"),
-        F.max("offset").alias("record_last"),
-        F.slice(F.array_sort(F.collect_set(subject)), 1, SUBJECTS_MAX).alias("subjects"),
-    )
-    return _rows(grouped, "unwanted")
+        *_recorded(),
+        F.slice(subjects, 1, SUBJECTS_MAX).alias("subjects"),
+    ]
+
+
+@once
+def _recorded() -> list[Column]:
+    """Return between which offsets of their own topic records are."""
+    return [F.min("offset").alias("record_first"), F.max("offset").alias("record_last")]
 
 
 def _shown(column: str) -> Column:
@@ -173,17 +232,17 @@ def needless_rows(records: DataFrame, asked: Mapping[str, str]) -> DataFrame:
         F.min("origin_first").alias("first"),
         F.max("origin_last").alias("last"),
         F.max("origin_first").alias("newest"),
-        F.min("offset").alias("record_first"),
-        F.max("offset").alias("record_last"),
+        *_recorded(),
     )
     patterns = _patterns(records, asked).withColumnRenamed("topic", "link")
     link = F.expr("left(topic, length(topic) - 2)")  # both classes by one expression
     known = grouped.join(F.broadcast(patterns), on=link == F.col("link"))
     subject = F.col("subject")
     strange = known.where(~subject.startswith("$") & ~F.rlike(subject, F.col("pattern")))
-    return _rows(strange.drop("link", "pattern"), "needless")
+    return _rows(strange.drop("link", "pattern"), "needless", "source_id")
 
 
+@once
 def delivery_order() -> WindowSpec:
     """Return the window over what an endpoint partition got earlier from the same source."""
     return (
@@ -195,51 +254,66 @@ def delivery_order() -> WindowSpec:
 
 def delivery_rows(records: DataFrame) -> DataFrame:
     """Digest and order of deliveries per (endpoint partition, source, block, path). Spec: K29."""
-    source_offset = F.col("source_offset")
-    ordered = _delivered(records).withColumn(
-        "is_late", source_offset <= F.max(source_offset).over(delivery_order())
-    )
+    ordered = records.where(_is_delivery()).select(*_delivered()).withColumn("is_late", _is_late())
+    keys, told = _delivery()
+    return _rows(ordered.groupBy(*keys).agg(*told), "delivery", "source_id")
+
+
+@once
+def _is_late() -> Column:
+    offset = F.col("source_offset")
+    return offset <= F.max(offset).over(delivery_order())
+
+
+@once
+def _delivery() -> tuple[list[Column], list[Column]]:
+    offset = F.col("source_offset")
     source = ("source_id", "source_partition", "generation")
     keys = ("topic", "partition", *source, "path", "is_moved", "message_class")
-    grouped = ordered.groupBy(*keys, _block(source_offset))
-    digests = digest_columns(F.col("source_partition"), source_offset)
-    return _rows(
-        grouped.agg(
-            *digests,
-            F.min("offset").alias("record_first"),
-            F.max("offset").alias("record_last"),
-            F.count_if("is_late").alias("late"),
-        ),
-        "delivery",
-    )
+    told = [
+        *digest_columns(F.col("source_partition"), offset),
+        *_recorded(),
+        F.count_if("is_late").alias("late"),
+    ]
+    return [*map(F.col, keys), _block(offset)], told
 
 
 def stray_rows(records: DataFrame) -> DataFrame:
     """Records of endpoint and outbox topics that do not say what they are, counted."""
+    strays = records.where(_is_stray()).groupBy("topic", "partition")
+    return _rows(strays.agg(*_stray()), "stray")
+
+
+@once
+def _is_stray() -> Column:
     is_delivery = (F.col("topic_kind") == ENDPOINT) & F.col("delivery").isNull()
-    is_frame = (
-        (F.col("topic_kind") == OUTBOX) & (F.col("letter") != CONTROL) & F.col("header").isNull()
-    )
-    strays = records.where(is_delivery | is_frame).groupBy("topic", "partition")
-    return _rows(
-        strays.agg(
-            F.count(F.lit(1)).alias("n"),
-            F.min("offset").alias("first"),
-            F.max("offset").alias("last"),
-        ),
-        "stray",
-    )
+    is_outbox = (F.col("topic_kind") == OUTBOX) & (F.col("letter") != CONTROL)
+    return is_delivery | (is_outbox & F.col("header").isNull())
+
+
+@once
+def _stray() -> list[Column]:
+    offset = F.col("offset")
+    count = F.count(F.lit(1)).alias("n")
+    return [count, F.min(offset).alias("first"), F.max(offset).alias("last")]
 
 
 def frame_columns(records: DataFrame, *more: str) -> DataFrame:
     """Return one row per frame: the parts of `header` that audits look at, and columns to keep."""
+    return records.where(_has_header()).select(*_header_parts(), *more)
+
+
+@once
+def _has_header() -> Column:
+    return F.col("header").isNotNull()
+
+
+@once
+def _header_parts() -> list[Column]:
     header = F.col("header")
     chain, origin = header["chain"], header["origin"]
-    return records.where(header.isNotNull()).select(
-        "topic",
-        "partition",
-        "offset",
-        *more,
+    return [
+        *map(F.col, ("topic", "partition", "offset")),
         header["kind"].alias("kind"),
         header["zone"].alias("zone"),
         header["path"].alias("path"),
@@ -261,7 +335,7 @@ def frame_columns(records: DataFrame, *more: str) -> DataFrame:
         F.coalesce(
             F.try_element_at(header["path"], F.lit(1)) != origin["node"], F.lit(False)
         ).alias("is_moved"),
-    )
+    ]
 
 
 def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
@@ -270,6 +344,17 @@ def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
     Of a chain the next frame goes on where the furthest one before it ended: what was sent twice
     ends before that. After an announced loss offsets may come again, so no earlier frame counts.
     """
+    found = frame_columns(records)
+    shared = found if is_alone else found.repartition("topic", "partition")
+    counted, expected, is_broken = _chained()
+    frames = shared.withColumns(counted).withColumns(expected).withColumns(is_broken)
+    keys, told = _frame()
+    return _rows(frames.groupBy(*keys).agg(*told), "frame", "source_id", "chain_id")
+
+
+@once
+def _chained() -> tuple[dict[str, Column], dict[str, Column], dict[str, Column]]:
+    """Return how frames stand to those before them, in steps of which each needs the last."""
     outbox = ("topic", "partition", "is_repair")
     before = (Window.unboundedPreceding, -1)
     chain = Window.partitionBy(*outbox, "chain_id", "chain_partition").orderBy("offset")
@@ -282,18 +367,14 @@ def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
         .rowsBetween(*before)
     )
     furthest = F.max(F.struct("losses", "chain_last")).over(chain.rowsBetween(*before))
-    found = frame_columns(records)
-    shared = found if is_alone else found.repartition("topic", "partition")
-    frames = (
-        shared.withColumn("losses", losses)
-        .withColumn("expected", furthest["chain_last"])
-        .withColumn("is_broken", F.col("expected") != F.col("chain_previous"))
-        .withColumn("is_late", F.col("origin_first") <= F.max("origin_last").over(origin))
-    )
-    return _rows(_frame_groups(frames), "frame")
+    is_late = F.col("origin_first") <= F.max("origin_last").over(origin)
+    is_broken = F.col("expected") != F.col("chain_previous")
+    counted = {"losses": losses, "is_late": is_late}
+    return counted, {"expected": furthest["chain_last"]}, {"is_broken": is_broken}
 
 
-def _frame_groups(frames: DataFrame) -> DataFrame:
+@once
+def _frame() -> tuple[list[Column], list[Column]]:
     place = F.struct("offset", "chain_previous", "chain_first", "chain_last")
     broken = F.struct(
         "offset", "expected", "chain_previous", "chain_first", "chain_last", "origin_first"
@@ -303,7 +384,7 @@ def _frame_groups(frames: DataFrame) -> DataFrame:
         *("topic", "partition", "is_repair", "is_moved", "kind", "zone", "path", "era"),
         *("chain_id", "chain_partition", "source_id", "source_partition", "generation"),
     )
-    return frames.groupBy(*keys).agg(
+    return [*map(F.col, keys)], [
         F.count(F.lit(1)).alias("frames"),
         F.sum("messages").alias("messages"),
         F.max("messages").alias("most"),
@@ -313,15 +394,17 @@ def _frame_groups(frames: DataFrame) -> DataFrame:
         F.max_by(place, "offset").alias("tail"),
         F.slice(F.array_sort(examples), 1, EXAMPLES_MAX).alias("broken"),
         F.count_if("is_late").alias("late"),
-    )
+    ]
 
 
+@once
 def is_kept() -> Column:
     """Say of which records of small topics each counts, and not the newest of its key alone."""
     key, kind = F.col("key").cast("string"), F.col("topic_kind")
     return (kind == "clients") | ((kind == CONFIG) & key.isin("topology", "change"))
 
 
+@once
 def is_wanted() -> Column:
     """Say which records of small topics count at all, ledgers apart."""
     key = F.col("key").cast("string")
@@ -335,34 +418,46 @@ def is_wanted() -> Column:
 
 def small_rows(records: DataFrame) -> DataFrame:
     """Newest value per key of control, `.c` and progress; every record of the others."""
-    key = F.col("key").cast("string")
+    keys, newest = _small()
+    told = records.where(is_wanted()).groupBy(*keys).agg(*newest)
+    return _rows(told.select("topic", "partition", "offset", "key", "value", "at_ms"), "small")
+
+
+@once
+def _small() -> tuple[list[Column], list[Column]]:
     version = F.when(is_kept(), F.col("offset")).otherwise(-1)
-    grouped = records.where(is_wanted()).groupBy("topic", "partition", key.alias("key"), version)
-    newest = grouped.agg(
+    key = F.col("key").cast("string").alias("key")
+    return [F.col("topic"), F.col("partition"), key, version], [
         F.max("offset").alias("offset"),
         F.max_by(F.base64("value"), "offset").alias("value"),
         F.max_by("at_ms", "offset").alias("at_ms"),
-    )
-    return _rows(newest.select("topic", "partition", "offset", "key", "value", "at_ms"), "small")
+    ]
 
 
 def ledger_rows(records: DataFrame) -> DataFrame:
     """Every ledger record: one per committed batch of a lane. Spec: kafka.md 1."""
-    ledgers = records.where(F.col("topic_kind") == "ledger")
-    columns = ("topic", "partition", "offset", "at_ms")
-    return _rows(ledgers.select(*columns, F.base64("value").alias("value")), "ledger")
+    return _rows(records.where(_is_of(LEDGER)).select(*_ledger()), "ledger")
 
 
+@once
+def _ledger() -> list[Column]:
+    columns = map(F.col, ("topic", "partition", "offset", "at_ms"))
+    return [*columns, F.base64("value").alias("value")]
+
+
+@once
 def is_advert() -> Column:
     """Say which records offer interest."""
     return (F.col("topic_kind") == "control") & F.col("key").cast("string").rlike(ADVERT)
 
 
+@once
 def minute_of() -> Column:
     """Return the number of a record's minute from 1970 on, by the broker's clock."""
     return F.floor(F.col("at_ms") / MINUTE_MS).cast("long")
 
 
+@once
 def scope_of() -> Column:
     """Return the scope in which an advert offers interest."""
     return F.get(F.split(F.col("key").cast("string"), " "), F.lit(1))
@@ -370,20 +465,24 @@ def scope_of() -> Column:
 
 def minute_rows(records: DataFrame) -> DataFrame:
     """Messages and bytes of each outbox, and changes of interest, by the broker's minute."""
+    is_counted, keys, told = _minute()
+    return _rows(records.where(is_counted).groupBy(*keys).agg(*told), "minute")
+
+
+@once
+def _minute() -> tuple[Column, list[Column], list[Column]]:
     header = F.col("header")
     is_repair = header["flags"].bitwiseAND(F.lit(REPAIR)) != 0
     messages = F.coalesce(header["origin"]["count"], F.lit(1))
-    grouped = records.where(is_advert() | header.isNotNull()).groupBy(
-        "topic",
-        minute_of().alias("minute"),
-        F.when(is_advert(), scope_of()).alias("scope"),
-    )
+    scope = F.when(is_advert(), scope_of()).alias("scope")
     zero = F.lit(0)
-    return _rows(
-        grouped.agg(
-            F.sum(F.when(is_repair, zero).otherwise(messages)).alias("messages"),
-            F.sum(F.when(is_repair, messages).otherwise(zero)).alias("repairs"),
-            F.sum(F.when(is_repair, zero).otherwise(F.col("size"))).alias("size"),
-        ),
-        "minute",
+    told = [
+        F.sum(F.when(is_repair, zero).otherwise(messages)).alias("messages"),
+        F.sum(F.when(is_repair, messages).otherwise(zero)).alias("repairs"),
+        F.sum(F.when(is_repair, zero).otherwise(F.col("size"))).alias("size"),
+    ]
+    return (
+        is_advert() | header.isNotNull(),
+        [F.col("topic"), minute_of().alias("minute"), scope],
+        told,
     )

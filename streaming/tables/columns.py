@@ -11,6 +11,7 @@ from pyspark.sql.avro.functions import from_avro
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import MOVED_BYTES, MOVED_EXT
 from schemas import VERSION, text
+from streaming.tables.once import once
 from streaming.tables.rows import SUBJECT_BYTES_MAX
 from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_KINDS
 
@@ -51,30 +52,43 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         size, key, value`; `key` and `value` are null where their bytes may be many, `content`
         stands for what clients wrote, and `size` is that of key and value in bytes.
     """
-    is_outbox = F.col("topic_kind") == OUTBOX
-    is_frame = is_outbox & (F.col("letter") != CONTROL)
-    is_small = F.col("topic_kind").isin(*SMALL_KINDS) | (is_outbox & (F.col("letter") == CONTROL))
-    opened = with_delivery(
-        with_header(placed(raw, prefix), F.when(is_frame, F.col("key"))),
-        F.when(F.col("topic_kind") == ENDPOINT, F.col("headers")),
-    )
-    return opened.select(
-        "topic",
-        "partition",
-        "offset",
+    opened = placed(raw, prefix).withColumns(_read()).withColumns(_sound())
+    return opened.select(*_parts(message_bytes_max))
+
+
+@once
+def _read() -> dict[str, Column]:
+    is_frame = (F.col("topic_kind") == OUTBOX) & (F.col("letter") != CONTROL)
+    headers = F.when(F.col("topic_kind") == ENDPOINT, F.col("headers"))
+    return {
+        "header": _read_header(F.when(is_frame, F.col("key"))),
+        "delivery": _read_delivery(headers),
+    }
+
+
+@once
+def _sound() -> dict[str, Column]:
+    return {"header": _sound_header(), "delivery": _sound_delivery()}
+
+
+@once
+def _parts(message_bytes_max: int) -> list[Column]:
+    kind = F.col("topic_kind")
+    is_control = (kind == OUTBOX) & (F.col("letter") == CONTROL)
+    is_small = kind.isin(*SMALL_KINDS) | is_control
+    return [
+        *map(F.col, ("topic", "partition", "offset")),
         F.unix_millis("timestamp").alias("at_ms"),
-        "topic_kind",
-        "letter",
-        F.when(F.col("topic_kind") == INGRESS, _subject(message_bytes_max))
-        .when(F.col("topic_kind") == ENDPOINT, _delivered_subject())
+        *map(F.col, ("topic_kind", "letter")),
+        F.when(kind == INGRESS, _subject(message_bytes_max))
+        .when(kind == ENDPOINT, _delivered_subject())
         .alias("subject"),
-        "delivery",
-        "header",
-        F.when(F.col("topic_kind").isin(INGRESS, ENDPOINT), content_column()).alias("content"),
+        *map(F.col, ("delivery", "header")),
+        F.when(kind.isin(INGRESS, ENDPOINT), content_column()).alias("content"),
         size_column().alias("size"),
         F.when(is_small, F.col("key")).alias("key"),
         F.when(is_small, F.col("value")).alias("value"),
-    )
+    ]
 
 
 def placed(raw: DataFrame, prefix: str) -> DataFrame:
@@ -82,16 +96,19 @@ def placed(raw: DataFrame, prefix: str) -> DataFrame:
 
     Native string operations in a projection of their own: computed once per record.
     """
+    return raw.withColumns(_places(prefix))
+
+
+@once
+def _places(prefix: str) -> dict[str, Column]:
     start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
     kind = F.substring_index(start, ".", -1)
     last_header = F.try_element_at(F.col("headers"), F.lit(-1))["key"]
     is_announcement = (kind == ENDPOINT) & (F.size("headers") == 1) & (last_header == GAP_HEADER)
-    return raw.withColumns(
-        {
-            "topic_kind": F.when(is_announcement, ANNOUNCEMENT).otherwise(kind),
-            "letter": F.substring_index(F.col("topic"), ".", -1),
-        }
-    )
+    return {
+        "topic_kind": F.when(is_announcement, ANNOUNCEMENT).otherwise(kind),
+        "letter": F.substring_index(F.col("topic"), ".", -1),
+    }
 
 
 def _subject(message_bytes_max: int) -> Column:
@@ -182,21 +199,37 @@ def with_delivery(records: DataFrame, headers: Column) -> DataFrame:
     `from_avro` reads would read it anew, and every reader loads Hadoop's settings in every task.
     Of offsets below 0 there are no messages. Spec: K8, K9.
     """
+    read = records.withColumn("delivery", _read_delivery(headers))
+    return read.withColumn("delivery", _sound_delivery())
+
+
+def _read_delivery(headers: Column) -> Column:
     last = F.try_element_at(headers, F.lit(-1))
     options = {**_LENIENT, "avroSchema": DELIVERY_READER}
     told = F.when(last["key"] == MESH_HEADER, last["value"])
-    read = records.withColumn("delivery", from_avro(told, text("delivery"), options))
+    return from_avro(told, text("delivery"), options)
+
+
+def _sound_delivery() -> Column:
     delivery = F.col("delivery")
     numbers = [delivery[name] >= 0 for name in ("partition", "generation", "offset")]
     is_sound = reduce(Column.__and__, numbers, delivery["version"] == VERSION)
-    return read.withColumn("delivery", F.when(is_sound, delivery))
+    return F.when(is_sound, delivery)
 
 
 def with_header(records: DataFrame, key: Column) -> DataFrame:
     """Add `header`: the header of a frame, or null. Spec: K10."""
-    read = records.withColumn("header", from_avro(key, text("frame_header"), _LENIENT))
+    read = records.withColumn("header", _read_header(key))
+    return read.withColumn("header", _sound_header())
+
+
+def _read_header(key: Column) -> Column:
+    return from_avro(key, text("frame_header"), _LENIENT)
+
+
+def _sound_header() -> Column:
     header = F.col("header")
-    return read.withColumn("header", F.when(header["version"] == VERSION, header))
+    return F.when(header["version"] == VERSION, header)
 
 
 def offset_deltas_column() -> Column:

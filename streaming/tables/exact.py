@@ -23,8 +23,8 @@ endpoint_topics string, source_id string, is_own boolean, may_move boolean"""
 `is_own` what was moved there from another member of a queue is left out; without `may_move` nothing
 can have been moved, whatever it says."""
 
-WANTS = "`case` int, subject string, first long, last long, is_must boolean"
-"""What must and may come, per case."""
+WANTS = "`case` int, pattern string, first long, last long, is_must boolean"
+"""What must and may come, per case: of subjects that a regular expression tells."""
 
 TURNS = "`case` int, generation int, first long"
 """Generations of the source that were told of, each from an offset on, per case."""
@@ -101,8 +101,8 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
     )
     is_wanted = (
         (F.col("want.case") == F.col("one.case"))
-        & (F.col("want.subject") == F.col("message.subject"))
         & F.col("message.offset").between(F.col("want.first"), F.col("want.last"))
+        & F.rlike(F.col("message.subject"), F.col("want.pattern"))
     )
     wanted = message.join(one, on=is_in_case, how="inner").join(want, on=is_wanted, how="inner")
     keys = (F.col("one.case").alias("case"), F.col("message.offset").alias("source_offset"))

@@ -6,11 +6,12 @@ nothing grouped: one pass tells each as a row, and which of them are the newest 
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.tables.aggregates import is_advert, is_kept, is_wanted, minute_of, scope_of
 from streaming.tables.columns import placed, size_column
+from streaming.tables.once import once
 from streaming.tables.topics import LEDGER
 
 
@@ -22,13 +23,28 @@ def resting_rows(raw: DataFrame, prefix: str) -> DataFrame:
             source; records of topics with messages tell nothing.
         prefix: Start of every topic name of the mesh.
     """
+    told = placed(raw, prefix).withColumns(_told())
+    return told.where(_is_row()).select(_row())
+
+
+@once
+def _is_row() -> Column:
+    return F.col("of").isNotNull()
+
+
+@once
+def _told() -> dict[str, Column]:
     of = (
         F.when(F.col("topic_kind") == LEDGER, "ledger")
         .when(is_kept(), "small")
         .when(is_wanted(), "newest")
         .when(is_advert(), "minute")
     )
-    told = placed(raw, prefix).withColumn("at_ms", F.unix_millis("timestamp")).withColumn("of", of)
+    return {"at_ms": F.unix_millis("timestamp"), "of": of}
+
+
+@once
+def _row() -> Column:
     is_small, is_minute = F.col("of").isin("small", "newest"), F.col("of") == "minute"
     row = F.struct(
         "of",
@@ -44,4 +60,4 @@ def resting_rows(raw: DataFrame, prefix: str) -> DataFrame:
         F.when(is_minute, F.lit(0)).alias("repairs"),
         F.when(is_minute, size_column()).alias("size"),
     )
-    return told.where(F.col("of").isNotNull()).select(F.to_json(row).alias("row"))
+    return F.to_json(row).alias("row")

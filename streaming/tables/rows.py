@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from streaming.tables.digest import Digest
+from streaming.tables.filters import ALL
 
 SUBJECT_BYTES_MAX = 250
 """No subject has more bytes. Spec: K7."""
@@ -43,7 +44,18 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IngressRow:
-    """Messages published to one partition, block and subject; no subject: refused by the mesh."""
+    """Messages published to one partition and block, of one subject or of a bundle of them.
+
+    Attributes:
+        place: The ingress partition.
+        block: Block of offsets.
+        subject: Of the messages; of a bundle one of them. None: refused by the mesh.
+        digest: Of the identities.
+        first: Lowest offset.
+        last: Highest one.
+        selected: Of a bundle, the filters that select its subjects; None: there is one subject.
+        known: How many filters were known that might.
+    """
 
     place: TopicPartition
     block: int
@@ -51,6 +63,8 @@ class IngressRow:
     digest: Digest
     first: int
     last: int
+    selected: str | None = None
+    known: int = ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +352,8 @@ def _ingress(fields: Fields) -> IngressRow:
         _digest(fields),
         fields["first"],
         fields["last"],
+        fields.get("selected"),
+        fields.get("known", ALL),
     )
 
 

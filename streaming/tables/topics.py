@@ -14,7 +14,8 @@ CONFIG = "config"
 
 LEDGER = "ledger"
 
-SMALL_KINDS = ("clients", "control", "progress", LEDGER, CONFIG)
+CLIENTS = "clients"
+SMALL_KINDS = (CLIENTS, "control", "progress", LEDGER, CONFIG)
 """Topics of few and small records, whose bytes may reach Python."""
 
 ANNOUNCEMENT = "gap"

@@ -13,11 +13,11 @@ from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.state import Cut
 from streaming.audits.eras import Stretch
 from streaming.audits.interest import Claim, EndpointKey, Interest, Level
-from streaming.audits.verdicts import _level
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_matches, naive_ways, random_legal_topology
 from tests.sim.test_exact import random_filter, random_subject
+from tests.unit.streaming.claimed import level_for
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 SOURCE = SourceKey("aa", 0)
@@ -56,19 +56,19 @@ def claims(subscription: Subscription, *, node: str = "c", filter_: str = ">") -
 def test_what_a_node_on_the_way_keeps_local_is_claimed_by_nobody_behind_it() -> None:
     """But by the endpoints where it is published. Spec: EMS-11, K31."""
     behind = claims(Subscription())
-    assert _level(behind, "acme/private/x", 5, 9) is Level.NONE
-    assert _level(behind, "acme/x", 5, 9) is Level.MUST
-    assert _level(claims(Subscription(), node="b"), "acme/private/x", 5, 9) is Level.NONE
-    assert _level(claims(Subscription(), node="a"), "acme/private/x", 5, 9) is Level.MUST
+    assert level_for(behind, "acme/private/x", 5, 9) is Level.NONE
+    assert level_for(behind, "acme/x", 5, 9) is Level.MUST
+    assert level_for(claims(Subscription(), node="b"), "acme/private/x", 5, 9) is Level.NONE
+    assert level_for(claims(Subscription(), node="a"), "acme/private/x", 5, 9) is Level.MUST
 
 
 def test_who_attracts_nothing_must_get_what_is_published_at_its_node_alone() -> None:
     """Of other nodes' messages it may get any: who attracts them is not asked. Spec: DMR-12."""
     quiet = Subscription(noexport=True)
-    assert _level(claims(quiet, node="a"), "acme/x", 5, 9) is Level.MUST
-    assert _level(claims(quiet, node="a"), "acme/x", 0, 4) is Level.MAY
-    assert _level(claims(quiet), "acme/x", 5, 9) is Level.MAY
-    assert _level(claims(quiet), "acme/private/x", 5, 9) is Level.NONE
+    assert level_for(claims(quiet, node="a"), "acme/x", 5, 9) is Level.MUST
+    assert level_for(claims(quiet, node="a"), "acme/x", 0, 4) is Level.MAY
+    assert level_for(claims(quiet), "acme/x", 5, 9) is Level.MAY
+    assert level_for(claims(quiet), "acme/private/x", 5, 9) is Level.NONE
 
 
 def test_a_subscription_that_is_exported_later_is_another_one() -> None:

@@ -12,10 +12,10 @@ from mesh.model.control import Subscription
 from mesh.model.state import Cut
 from streaming.audits.eras import Stretch
 from streaming.audits.interest import Claim, EndpointKey, Interest, Level
-from streaming.audits.verdicts import _level
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_ways, random_legal_topology
+from tests.unit.streaming.claimed import level_for
 
 SOURCE = SourceKey("aa", 0)
 MESH = topology_from_mapping(
@@ -51,10 +51,10 @@ def claims(node: str, letter: str = "g") -> list[Claim]:
 
 def test_guaranteed_messages_behind_it_are_claimed_by_nobody_and_direct_ones_are() -> None:
     """Should one come, that is a finding. Spec: DMR-11, K31."""
-    assert _level(claims("b"), "x", 5, 9) is Level.NONE
-    assert _level(claims("b", "d"), "x", 5, 9) is Level.MUST
-    assert _level(claims("a"), "x", 5, 9) is Level.MUST
-    assert _level(claims("z"), "x", 5, 9) is Level.MUST
+    assert level_for(claims("b"), "x", 5, 9) is Level.NONE
+    assert level_for(claims("b", "d"), "x", 5, 9) is Level.MUST
+    assert level_for(claims("a"), "x", 5, 9) is Level.MUST
+    assert level_for(claims("z"), "x", 5, 9) is Level.MUST
 
 
 @pytest.mark.parametrize("seed", range(30))

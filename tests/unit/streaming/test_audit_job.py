@@ -181,7 +181,7 @@ def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
         "k1": {"bootstrap.servers": "here:1"},
         "k2": {"bootstrap.servers": "elsewhere:9092"},
     }
-    assert settings.checkpoint == Path("/c/v5")
+    assert settings.checkpoint == Path("/c/v6")
     assert settings.cache == Path("/cache")
     assert settings.until_drained
 

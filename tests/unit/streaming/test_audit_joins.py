@@ -13,10 +13,10 @@ from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest, Level
 from streaming.audits.paths import LinkPlan
-from streaming.audits.verdicts import _level
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_ways, random_legal_topology
+from tests.unit.streaming.claimed import level_for
 
 PLACE = TopicPartition("mesh.f.in.g", 0)
 EXAMPLE = topology_from_mapping(
@@ -65,8 +65,8 @@ def test_what_a_join_does_not_select_is_claimed_by_nobody_behind_it() -> None:
         carriers=lambda *_: [],
         stretches=Eras.of(EXAMPLE).stretches(PLACE, "f", "a"),
     )
-    assert _level(claims, "acme/1", 5, 9) is Level.MUST
-    assert _level(claims, "other", 5, 9) is Level.NONE
+    assert level_for(claims, "acme/1", 5, 9) is Level.MUST
+    assert level_for(claims, "other", 5, 9) is Level.NONE
 
 
 def test_a_path_goes_over_joins_in_their_direction() -> None:

@@ -14,10 +14,12 @@ from streaming.audits.blocks import Block, Receipt, Tally
 from streaming.audits.cases import Outcome
 from streaming.audits.eras import Eras, Stretch
 from streaming.audits.interest import Claim, EndpointKey, Interest, Level
-from streaming.audits.verdicts import _level, is_proof
+from streaming.audits.offers import Offer
+from streaming.audits.verdicts import is_proof
 from streaming.audits.ways import Between, Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_ways, random_legal_topology
+from tests.unit.streaming.claimed import level_for
 from tests.unit.streaming.test_audit_certificates import Table, digest
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
@@ -59,8 +61,9 @@ def test_what_a_selector_may_have_refused_is_no_proof(subjects, delivered, sure)
     endpoint = EndpointKey("b", "s")
     block.receipts[endpoint] = Receipt(digest(*delivered))
     refusable = [Claim("acme/>", None, Between(is_sure=False), is_refusable=True)]
-    assert is_proof(block, [endpoint], refusable) is sure
-    assert is_proof(block, [endpoint], [Claim("acme/>", None)])
+    offer, came = Offer.of(block), block.delivered([endpoint])
+    assert is_proof(offer, came, refusable) is sure
+    assert is_proof(offer, came, [Claim("acme/>", None)])
 
 
 def test_a_certificate_behind_a_selector_says_so():
@@ -99,4 +102,4 @@ def test_what_a_selector_may_refuse_is_no_must(is_sure: bool, level: Level) -> N
         carriers=lambda node, source: (),
         stretches=[Stretch(between=Between(is_sure=is_sure))],
     )
-    assert _level(claims, "x", 10, 20) is level
+    assert level_for(claims, "x", 10, 20) is level

@@ -1,0 +1,95 @@
+"""What a block holds, looked up by claims. Spec: K29, K31."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from streaming.audits.blocks import BUNDLE, Block, Tally
+from streaming.audits.interest import Claim, Level
+from streaming.audits.matching import is_subject
+from streaming.tables.bundles import BETWEEN
+
+Bundled = tuple[Mapping[str, None], Tally]
+"""The filters that select a bundle, and what it holds."""
+
+
+@dataclass(slots=True)
+class Offer:
+    """What was published to a block, or to some of one partition.
+
+    Attributes:
+        alone: Subjects, each with its messages.
+        bundles: Filter -> the bundles that it selects.
+        vague: Bundles by how many filters were known when they were made, the fewest first.
+    """
+
+    alone: list[tuple[str, Tally]] = field(default_factory=list)
+    bundles: dict[str, list[Bundled]] = field(default_factory=dict)
+    vague: list[Tally] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, *blocks: Block) -> Self:
+        """Return what some blocks hold."""
+        made = cls()
+        for block in blocks:
+            for key, tally in block.subjects.items():
+                made._take(key, tally)
+        made.vague.sort(key=lambda one: one.known)
+        return made
+
+    def _take(self, key: str, tally: Tally) -> None:
+        if key.startswith(BUNDLE):
+            selected = dict.fromkeys(key.removeprefix(BUNDLE).split(BETWEEN))
+            self.vague.append(tally)
+            for one in selected:
+                self.bundles.setdefault(one, []).append((selected, tally))
+        elif is_subject(key):
+            self.alone.append((key, tally))
+
+    def claimed(self, claim: Claim) -> Iterator[Tally]:
+        """Yield what a claim is about, as far as that is known."""
+        for subject, tally in self.alone:
+            if claim.concerns(subject):
+                yield tally
+        for selected, tally in self.bundles.get(claim.filter, ()):
+            between = claim.between
+            if all(one in selected for one in between.joins) and not any(
+                one in selected for one in between.kept
+            ):
+                yield tally
+
+    def levels(self, claims: Sequence[Claim]) -> Iterator[tuple[Level, Tally]]:
+        """Yield what claims are about, and how much of it must come."""
+        found: dict[int, tuple[Level, Tally]] = {}
+        for claim in claims:
+            for tally in self.claimed(claim):
+                level = level_of(claim, tally)
+                if id(tally) not in found or found[id(tally)][0] < level:
+                    found[id(tally)] = (level, tally)
+        yield from found.values()
+
+    def vague_for(self, claim: Claim) -> Iterator[Tally]:
+        """Yield the bundles of which a claim may be about a part: its filters came later."""
+        for tally in self.vague:
+            if claim.newest < tally.known:
+                return
+            yield tally
+
+    def is_vague(self, claims: Sequence[Claim]) -> bool:
+        """Say whether of some bundles it is not known what claims are about."""
+        return any(next(self.vague_for(claim), None) is not None for claim in claims)
+
+    def may_owe(self, claims: Sequence[Claim]) -> bool:
+        """Say whether something of which that is not known may have to come."""
+        return any(
+            level_of(claim, tally) is not Level.MAY
+            for claim in claims
+            for tally in self.vague_for(claim)
+        )
+
+
+def level_of(claim: Claim, tally: Tally) -> Level:
+    """Return how much must come of messages that a claim is about."""
+    return Level.MAY if claim.span is None else claim.span.level(tally.first, tally.last)

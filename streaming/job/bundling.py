@@ -1,0 +1,90 @@
+"""Which filters tell subjects apart where they are read: all that are known by then."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mesh.errors import TransportUnavailableError
+from mesh.model.topology import Topology
+from streaming.audits.interest import Interest
+from streaming.job.rereads import Rereader
+from streaming.job.sources import Sources
+from streaming.tables.bundles import Bundles
+from streaming.tables.filters import Filters
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import CLIENTS, place_of
+
+
+@dataclass(slots=True)
+class Bundling:
+    """How the next batch takes subjects together.
+
+    Attributes:
+        rereader: Reads what clients ask for further on.
+        sources: What the brokers say.
+        prefix: Start of every topic name.
+        filters: All that claims have named; what was read by them is kept by their numbers, so
+            they are never taken back.
+        bundles: How subjects are taken together by them; None: each alone.
+        looked: Up to where topics of clients were looked through for filters.
+    """
+
+    rereader: Rereader
+    sources: Sources
+    prefix: str
+    filters: Filters = field(default_factory=Filters)
+    bundles: Bundles | None = None
+    looked: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def adopt(self, interest: Interest) -> None:
+        """Have a state that was saved, or kept aside, know the same filters by the same numbers."""
+        self.filters.know(interest.filters.numbers)
+        interest.filters = self.filters
+
+    def follow(self, topologies: Sequence[Topology]) -> None:
+        """Know what joins and nodes of topologies name, and go by all that is known."""
+        for topology in topologies:
+            self.filters.know(join.filter for join in topology.joins.values())
+            self.filters.know(one.filter for one in topology.interest)
+        self._tell_apart()
+
+    def of(self, news: Collection[str], *, is_small: bool) -> Bundles | None:
+        """Return how subjects of a batch are taken together.
+
+        Of a small batch that reads on what clients ask for each stays alone: nothing is known yet
+        of what they ask for there.
+
+        Args:
+            news: Topics that it reads on.
+            is_small: Whether it is the work of one task.
+        """
+        homes = map(self.sources.home_of, filter(self._is_of_clients, news))
+        asking = dict.fromkeys(home for home in homes if home in self.sources.brokers)
+        if asking and is_small:
+            return None
+        if asking:
+            self._look_ahead(asking)
+        return self.bundles
+
+    def _look_ahead(self, kafkas: Iterable[str]) -> None:
+        """Know the filters that clients ask for further on: of much, Spark reads little of all."""
+        for kafka in dict.fromkeys((*kafkas, *self.sources.answering)):
+            try:
+                places = self.sources.places(kafka, self._is_of_clients)
+                ends = self.sources.brokers[kafka].ends(places)
+                ranges = {place: (self.looked.get(place, 0), end) for place, end in ends.items()}
+                news = {place: range_ for place, range_ in ranges.items() if range_[0] < range_[1]}
+                self.filters.know(self.rereader.asked(kafka, news) if news else ())
+            except TransportUnavailableError:
+                continue  # what is not known now makes others be read again
+            self.looked.update(ends)
+        self._tell_apart()
+
+    def _is_of_clients(self, topic: str) -> bool:
+        return place_of(self.prefix, topic).kind == CLIENTS
+
+    def _tell_apart(self) -> None:
+        if self.bundles is None or self.bundles.known != len(self.filters.numbers):
+            shapes = self.filters.by_shape()
+            self.bundles = Bundles(shapes) if shapes else None

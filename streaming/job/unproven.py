@@ -1,0 +1,58 @@
+"""What nothing can be certified about, as findings: it was not read."""
+
+from __future__ import annotations
+
+from streaming.audits.findings import Finding, FindingKind, records
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import place_of
+
+
+def spoiled(prefix: str, place: TopicPartition, first: int, last: int, reason: str) -> Finding:
+    """Return that records cannot be read or judged, and are left out."""
+    where = records(place, first, last)
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{where} cannot be read or judged ({reason}) and is left out: nothing is certified"
+        " about what is there",
+        ids=(where,),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=first,
+        last=last,
+        count=last - first + 1,
+        anchor=f"spoiled@{first}",
+        evidence=(where,),
+    )
+
+
+def made_again(prefix: str, place: TopicPartition, topic_id: str, unread: int) -> Finding:
+    """Return that a topic was made again."""
+    where = records(place, 0, unread - 1) if unread else str(place)
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{place} was made again: nothing more is certified about the former topic, nor about"
+        f" the first {unread} records of this one, which were not read",
+        ids=(where,),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=0 if unread else None,
+        last=unread - 1 if unread else None,
+        count=unread,
+        anchor=f"anew {topic_id}",
+    )
+
+
+def deleted(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:
+    """Return that records were deleted before they were read."""
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{place} was deleted up to {last}, and the auditor had read it up to {first} only:"
+        " nothing is certified about what lies between",
+        ids=(f"{place}@{first}-{last}",),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=first,
+        last=last,
+        count=last - first + 1,
+        anchor=f"deleted@{first}",
+    )

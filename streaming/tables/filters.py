@@ -1,0 +1,86 @@
+"""All filters that claims name: subjects that the same of them select need not be told apart.
+
+So what is kept of a block grows with what is asked for, and not with subjects. A filter that comes
+later may select some of the subjects that were taken together: of those nothing is sure.
+Spec: K29, K31.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+LEVELS_MAX = 16
+"""Levels of a subject. Spec: K7."""
+
+_LEVEL = r"[^/*>\x00-\x1f\x7f-\x9f]+"
+SUBJECT_PATTERN = rf"\A(?!\$){_LEVEL}(?:/{_LEVEL}){{0,{LEVELS_MAX - 1}}}\z"
+"""The form of a subject for Java, which has no surrogates in its strings; its size apart."""
+
+FILTERS_MAX = 2_000
+"""Of more filters each subject is taken alone."""
+
+SHAPES_MAX = 64
+"""The same for shapes of filters: where their wildcards are. Spec: guide/performance.md 4."""
+
+ALL = 1 << 31
+"""As a number of filters: all that will ever be."""
+
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where a filter has wildcards.
+
+    Attributes:
+        stars: Of each level but a last `>`, whether it is `*`.
+        is_open: Whether it ends with `>`.
+    """
+
+    stars: tuple[bool, ...]
+    is_open: bool = False
+
+    @classmethod
+    def of(cls, filter_: str) -> Shape:
+        """Return the shape of a valid filter; those without wildcards share one."""
+        if "*" not in filter_ and not filter_.endswith(">"):
+            return LITERAL
+        levels = filter_.split("/")
+        is_open = levels[-1] == ">"
+        closed = levels[:-1] if is_open else levels
+        return cls(tuple(level == "*" for level in closed), is_open)
+
+
+LITERAL = Shape(())
+
+
+@dataclass(slots=True)
+class Filters:
+    """Filters in the order in which they came.
+
+    Attributes:
+        numbers: Filter -> its number, from 0 on.
+    """
+
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def know(self, filters: Iterable[str]) -> None:
+        """Take filters, from several threads at once; those that are known keep their numbers."""
+        with _LOCK:
+            for one in filters:
+                self.numbers.setdefault(one, len(self.numbers))
+
+    def newest(self, filters: Iterable[str]) -> int:
+        """Return the highest number of some filters; of one that nobody knows none is higher."""
+        return max(self.numbers.get(one, ALL - 1) for one in filters)
+
+    def by_shape(self) -> Mapping[Shape, Sequence[str]]:
+        """Return all of them by shape; nothing if they are too many."""
+        with _LOCK:
+            known = list(self.numbers)
+        shapes: dict[Shape, list[str]] = {}
+        for one in known:
+            shapes.setdefault(Shape.of(one), []).append(one)
+        return shapes if len(known) <= FILTERS_MAX and len(shapes) <= SHAPES_MAX else {}
