@@ -327,7 +327,7 @@ class Holds:
         if opening.second is None or not self.lanes.owns(lane):
             return False
         for fact in opening.second.told:
-            lane.positions.apply_beside(fact)
+            lane.positions.apply_catch_up(fact)
         tell_ended(lane, now_ms)
         if not lane.leaves_out(target):
             return False
@@ -490,7 +490,7 @@ class Holds:
         writer.commit()
         again.lost.clear()
         for fact in facts:
-            lane.positions.apply_beside(fact)
+            lane.positions.apply_catch_up(fact)
 
 
 def _told(active: _CatchUp, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:

@@ -94,7 +94,7 @@ class Opened:
         """Return the mover, or None if the queue has no topic."""
         if self.consumer is None or self.writer is None:
             return None
-        lane.positions.sent_beside(self.sent)
+        lane.positions.sent_by_movers(self.sent)
         log.info("queue.moving", queue=queue, lane=lane.number)
         return Mover(lane, queue, self.consumer, self.writer, self.topic_id, self.sent)
 
@@ -222,7 +222,7 @@ class Mover:
         self.writer.commit()
         self.sent = sent
         # A neighbour that asks what has become of them is told by the lane. Spec: K11.
-        self.lane.positions.sent_beside(sent)
+        self.lane.positions.sent_by_movers(sent)
         self.unmarked |= written
         return sum(counts.values())
 

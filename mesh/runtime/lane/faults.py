@@ -64,7 +64,7 @@ def ask_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
     last = lane.positions.accepted.get(key, NONE_OFFSET)
     _, attempts = lane.positions.gaps.get(key, (last, -1))
     lane.asked_ms[key] = batch.opened_ms
-    lane.ask_ms.pop(key, None)
+    lane.ask_again_ms.pop(key, None)
     lane.unreadable.pop(key[0], None)
     lane.note(batch, Gap(*key, last, attempts + 1, is_open=True))
 
@@ -85,7 +85,7 @@ def repair_failed(lane: Lane, batch: Batch, key: ChainKey) -> None:
     if key in lane.given_up or not _is_vain(lane, key):
         ask_repair(lane, batch, key)
     else:
-        lane.ask_ms[key] = batch.opened_ms + AGAIN_MS
+        lane.ask_again_ms[key] = batch.opened_ms + AGAIN_MS
 
 
 def ask_due(lane: Lane, now_ms: int) -> None:
@@ -94,9 +94,9 @@ def ask_due(lane: Lane, now_ms: int) -> None:
     Raises:
         TransportError: No transaction can be begun.
     """
-    for key in [key for key, due_ms in lane.ask_ms.items() if due_ms <= now_ms]:
+    for key in [key for key, due_ms in lane.ask_again_ms.items() if due_ms <= now_ms]:
         if key not in lane.positions.gaps:
-            del lane.ask_ms[key]  # it came after all
+            del lane.ask_again_ms[key]  # it came after all
             continue
         _give_up_if_hopeless(lane, key)
         batch = lane.open(now_ms)
@@ -152,7 +152,7 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
         else:
             known.append(Halted(stop))
     known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
-    lane.ask_ms = {key: now_ms + AGAIN_MS for key in positions.gaps if _is_vain(lane, key)}
+    lane.ask_again_ms = {key: now_ms + AGAIN_MS for key in positions.gaps if _is_vain(lane, key)}
     lane.notices += inputs_of(known, neighbours)
 
 

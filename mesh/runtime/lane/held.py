@@ -25,7 +25,7 @@ log = structlog.get_logger()
 def hold(lane: Lane, target: str, now_ms: int) -> None:
     """Leave a target out from the lane's positions on; the next commit keeps it."""
     lane.holds_begun += 1
-    lane.unsourced[target] = lane.positions.epoch * HOLDS_MAX + lane.holds_begun
+    lane.new_holds[target] = lane.positions.epoch * HOLDS_MAX + lane.holds_begun
     for source in guaranteed_sources(lane):
         hold_source(lane, source, now_ms)
     log.error("target.held", target=target, lane=lane.number)
@@ -47,13 +47,13 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
         batch = lane.open(now_ms)
         batch.is_awaited = True
         first = max(0, lane.position(source.at))  # what the open batch has read it has written
-        number = lane.unsourced.pop(target, 0) or holds.number(target)
+        number = lane.new_holds.pop(target, 0) or holds.number(target)
         lane.note(batch, Held(*key, number, first))
 
 
 def release(lane: Lane, target: str, now_ms: int) -> None:
     """Have the next commit keep that the lane writes a target again."""
-    lane.unsourced.pop(target, None)
+    lane.new_holds.pop(target, None)
     batch = lane.open(now_ms)
     batch.is_awaited = True
     for held in lane.positions.holds.kept(target):

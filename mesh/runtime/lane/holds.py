@@ -23,12 +23,12 @@ class Holds:
     """The holds of one lane; iterates over the targets.
 
     Attributes:
-        sent_beside: Last source offset that catch-ups have sent, of whatever hold.
+        sent_by_catch_ups: Last source offset that catch-ups have sent, of whatever hold.
     """
 
-    sent_beside: dict[ChainKey, int] = field(default_factory=dict)
+    sent_by_catch_ups: dict[ChainKey, int] = field(default_factory=dict)
     _own: dict[str, dict[ChainKey, Held]] = field(default_factory=dict)
-    _beside: dict[ChainKey, Held] = field(default_factory=dict)
+    _caught_up: dict[ChainKey, Held] = field(default_factory=dict)
     _next: dict[str, dict[ChainKey, int]] = field(default_factory=dict)
 
     def apply(self, fact: Held) -> None:
@@ -42,9 +42,9 @@ class Holds:
             del self._own[target]
         self._meet(target)
 
-    def apply_beside(self, fact: Held) -> None:
+    def apply_catch_up(self, fact: Held) -> None:
         """Take the word of a catch-up."""
-        self._beside[fact.at, fact.source] = fact
+        self._caught_up[fact.at, fact.source] = fact
         self._meet(fact.at.topic)
 
     def __contains__(self, target: object) -> bool:
@@ -73,7 +73,7 @@ class Holds:
         What was sent in a hold before may have been lost since, and the loss accepted.
         """
         own = self._own.get(key[0].topic, {}).get(key)
-        return None if own is None or self._of(own) is None else self.sent_beside.get(key)
+        return None if own is None or self._of(own) is None else self.sent_by_catch_ups.get(key)
 
     @property
     def ended(self) -> Sequence[str]:
@@ -86,12 +86,12 @@ class Holds:
 
     def _of(self, own: Held) -> Held | None:
         """Return what a catch-up says of the same source in the same hold."""
-        beside = self._beside.get((own.at, own.source))
-        return beside if beside is not None and beside.number == own.number else None
+        word = self._caught_up.get((own.at, own.source))
+        return word if word is not None and word.number == own.number else None
 
     def _is_ended(self, own: Held) -> bool:
-        beside = self._of(own)
-        return beside is not None and beside.is_over
+        word = self._of(own)
+        return word is not None and word.is_over
 
     def _meet(self, target: str) -> None:
         """Work out how far a target is written."""

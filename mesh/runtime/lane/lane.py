@@ -103,7 +103,7 @@ class Lane:
         committed_ms: When the last successful commit was begun.
         notices: What the node is to know beside the facts, once the open batch is committed.
         asked_ms: When a repair of a broken chain was asked for last.
-        ask_ms: When one is to be asked for again that has come several times for nothing.
+        ask_again_ms: When one is to be asked for again that has come several times for nothing.
         given_up: Chains whose gap no repair can close: the next frame is accepted as it is.
         forgiven: Outbox partitions where an operator accepted a frame that cannot be read. Whose it
             was is unknown, so the next hole there, of whatever source, is asked for by nobody.
@@ -118,8 +118,8 @@ class Lane:
         followed_before: How far its former owner had.
         awaited: What its former owner knew: it reads nothing before that is known here too.
         closed: Where nothing may be written now.
-        unsourced: Targets that it leaves out of whose sources it reads none yet, with the numbers
-            of their holds: each is kept with the first source of which something is left out.
+        new_holds: Targets that it leaves out and does not yet keep as such, with the numbers of
+            their holds: each is kept with the first source of which something is left out.
         holds_begun: How many it has begun since it was taken.
         traces: Told of each batch that was committed; None if nobody follows traces.
         link_numbers: Guaranteed outboxes, both ways, of links that a change made, and the change's
@@ -142,7 +142,7 @@ class Lane:
     committed_ms: int = 0
     notices: list[Input] = field(default_factory=list)
     asked_ms: dict[ChainKey, int] = field(default_factory=dict)
-    ask_ms: dict[ChainKey, int] = field(default_factory=dict)
+    ask_again_ms: dict[ChainKey, int] = field(default_factory=dict)
     given_up: set[ChainKey] = field(default_factory=set)
     forgiven: set[TopicPartition] = field(default_factory=set)
     accounts: Accounts = field(default_factory=Accounts)
@@ -156,7 +156,7 @@ class Lane:
     followed_before: tuple[int, int] = field(init=False)
     awaited: Mapping[str, tuple[int, int]] = field(init=False)
     closed: Closed = OPEN
-    unsourced: dict[str, int] = field(default_factory=dict)
+    new_holds: dict[str, int] = field(default_factory=dict)
     holds_begun: int = 0
     traces: Traces | None = None
     link_numbers: dict[str, int] = field(default_factory=dict)
@@ -527,17 +527,17 @@ class Lane:
 
     def leaves_out(self, target: str) -> bool:
         """Say whether a target's topic is left out for now. Spec: K20."""
-        return target in self.positions.holds or target in self.unsourced
+        return target in self.positions.holds or target in self.new_holds
 
     @property
     def leaves_out_any(self) -> bool:
         """Whether any target is."""
-        return bool(self.positions.holds) or bool(self.unsourced)
+        return bool(self.positions.holds) or bool(self.new_holds)
 
     @property
     def left_out(self) -> list[str]:
         """The topics of the targets that are left out."""
-        return [*self.positions.holds, *self.unsourced]
+        return [*self.positions.holds, *self.new_holds]
 
     def link(self, neighbour: str) -> LocalLink:
         """Return the link to a neighbour."""

@@ -76,8 +76,8 @@ class Positions:
         """Return what a second reading knows: how far one target has got, and what was taken."""
         return Positions(self.epoch, sent=dict(sent), eras=self.eras, refused=self.refused)
 
-    def sent_beside(self, sent: Mapping[ChainKey, int]) -> None:
-        """Go on behind what was sent with transactions of others, who have kept it."""
+    def sent_by_movers(self, sent: Mapping[ChainKey, int]) -> None:
+        """Go on behind what movers have sent: they keep it themselves."""
         self.sent.update(sent)
 
     def left_out(self, at: TopicPartition, topic_id: bytes, offset: int) -> int | None:
@@ -133,20 +133,20 @@ class Positions:
                     self.gaps[at, fact.source] = (fact.last, fact.attempts)
             case Held():
                 self.holds.apply(fact)
-                self._take_sent_beside((at, fact.source))
+                self._take_caught_up((at, fact.source))
 
-    def apply_beside(self, fact: Fact) -> None:
+    def apply_catch_up(self, fact: Fact) -> None:
         """Apply one fact that a catch-up of the lane has committed. Spec: K20."""
         match fact:
             case Held():
-                self.holds.apply_beside(fact)
+                self.holds.apply_catch_up(fact)
             case Sent():
-                self.holds.sent_beside[fact.at, fact.source] = fact.last
+                self.holds.sent_by_catch_ups[fact.at, fact.source] = fact.last
             case _:
                 return
-        self._take_sent_beside((fact.at, fact.source))
+        self._take_caught_up((fact.at, fact.source))
 
-    def _take_sent_beside(self, key: ChainKey) -> None:
+    def _take_caught_up(self, key: ChainKey) -> None:
         if (last := self.holds.sent(key)) is not None:
             self.sent[key] = max(last, self.sent.get(key, NONE_OFFSET))
 

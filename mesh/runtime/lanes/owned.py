@@ -399,7 +399,7 @@ class Lanes:
             if (batch := lane.batch) is not None:
                 soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
                 moments.append(soon if batch.is_awaited else late)
-            moments.extend(lane.ask_ms.values())
+            moments.extend(lane.ask_again_ms.values())
         if self._takings:
             timeout_s = min(timeout_s, LOOK_S)
         moments.extend(self.sources.still.resting.values())

@@ -112,4 +112,4 @@ def _recover_caught_up(
         log.error("targets.not_recovered", fault=str(error))  # noqa: TRY400 - one line for people
         return
     for fact in caught_up.facts.values():
-        positions.apply_beside(fact)
+        positions.apply_catch_up(fact)

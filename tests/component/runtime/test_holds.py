@@ -36,7 +36,7 @@ def folded(words: tuple[Word, ...] | list[Word]) -> Positions:
     positions = Positions()
     for is_beside, fact in words:
         if is_beside:
-            positions.apply_beside(fact)
+            positions.apply_catch_up(fact)
         else:
             positions.apply(fact)
     return positions

@@ -53,7 +53,7 @@ class Folds:
         if taken.epoch != lane.positions.epoch:
             return  # another worker has it
         for fact in self._kept[beside].values():
-            taken.apply_beside(fact)
+            taken.apply_catch_up(fact)
         moved = _sent_by_movers(self._kept[beside].values())
         lived, found = _durable(lane.positions, moved), _durable(taken, moved)
         for name, table in lived.items():
