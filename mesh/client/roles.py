@@ -452,8 +452,7 @@ class Roles:
         """
         starts = self._kafka.admin().starts(lost)
         reader.assign({place: starts.get(place, BEGINNING) for place in lost})
-        for name in list(self._calls):
-            self._reply(name, RoleReply(ReplyKind.NULL, None, is_last=True))
+        self._end_calls(None)
         roles = self._names.roles(self._node)
         self._open_writer().produce(roles, None, lease_key(self.app), 0)
         self._say_all_again()
@@ -508,6 +507,7 @@ class Roles:
             case tree_apps.Served():
                 self._serve(event)
             case tree_apps.Expired():
+                self._end_calls(Cause.APPLICATION_GONE)
                 self._say_all_again()
             case tree_apps.RoutesTold():
                 if event.call in self._asked_routes:
@@ -536,6 +536,11 @@ class Roles:
         if reply.is_last:
             del self._calls[name]
 
+    def _end_calls(self, cause: Cause | None) -> None:
+        """End what waits with a null: the node does not know any more who asked."""
+        for name in list(self._calls):
+            self._reply(name, RoleReply(ReplyKind.NULL, None, is_last=True, cause=cause))
+
     def _take_refusal(self, refused: tree_apps.Refused) -> None:
         if refused.call in self._calls:
             self._calls.pop(refused.call).refusal = refused
@@ -551,9 +556,7 @@ class Roles:
             self._messages.clear()
         self._answered = served.hello or self._answered
         if self._uuid and (self._uuid, self._epoch) != (served.uuid, served.epoch):
-            null = RoleReply(ReplyKind.NULL, None, is_last=True, cause=Cause.NODE_RESTARTED)
-            for name in list(self._calls):
-                self._reply(name, null)
+            self._end_calls(Cause.NODE_RESTARTED)
             self._watch_again()
         self._uuid, self._epoch = served.uuid, served.epoch
 

@@ -466,7 +466,8 @@ class KafkaCluster(Protocol):
             transactional_id: Of its transactions.
             tells: Whether `on_delivery` is called for each record written, not only for failures.
             is_prompt: Whether a record waits for no others that could go with it, but for the
-                answer to those before it: for few records, each of which somebody waits for.
+                answer to those before it: for few records, each of which somebody waits for. While
+                the Kafka cluster is away they wait for a minute and a half.
         """
 
     def membership(self, name: str, group: str, topic: str) -> Membership:

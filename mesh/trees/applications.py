@@ -49,6 +49,7 @@ from mesh.model.tree_apps import (
 from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.trees.early import Early
+from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.inputs import (
     AppGone,
     FrameRead,
@@ -96,33 +97,9 @@ class SaidWrongly:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """Write for an application."""
-
-    app: str
-    told: AppTold
-
-
-@dataclass(frozen=True, slots=True)
-class WriteRole:
-    """Write a wish on `roles`, or with None its end."""
-
-    key: RoleKey
-    wish: RoleWish | None
-
-
-@dataclass(frozen=True, slots=True)
-class DropLease:
-    """Write on `roles` that an application lives no more."""
-
-    app: str
-
-
 NodeInput = (
     RolesRead | RolesCaughtUp | AppSaid | SaidWrongly | LinkOpened | LinkClosed | FrameRead | Ticked
 )
-Effect = Transmit | Tell | WriteRole | DropLease
 
 
 @dataclass(slots=True)
@@ -197,6 +174,17 @@ class Applications:
         due += [kept[0] for kept in self._settling.values() if kept is not None]
         due += [at_ms for at_ms in (self.node.wakes_ms, self.splits.due_ms) if at_ms is not None]
         return min(due, default=None)
+
+    def resume(self, links: Iterable[str], now_ms: int, until_ms: int) -> None:
+        """Go on after a while in which this node could neither hear nor say anything.
+
+        Leases begin anew; of the neighbours on these links nothing is expected until then. An
+        application cannot renew a lease, nor a neighbour speak, where no broker answers.
+        """
+        self._now_ms = max(self._now_ms, now_ms)
+        for app in self._apps.values():
+            app.until_ms = max(app.until_ms, self._now_ms + app.lease_ms)
+        self.node.excuse(links, until_ms)
 
     def step(self, input_: NodeInput, now_ms: int) -> list[Effect]:
         """Take one input; return what is to be done, in this order."""

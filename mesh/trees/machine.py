@@ -13,7 +13,7 @@ Spec: tree_layer 2; DESIGN 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -160,6 +160,13 @@ class TreeNode:
         """Send PING so often, and take a link for down that was silent for so many of them."""
         settings = self._node.settings
         self._node.settings = replace(settings, ping_ms=every_ms, pings_missed_max=missed_max)
+
+    def excuse(self, links: Iterable[str], until_ms: int) -> None:
+        """Do not take these links for down before then because nothing is heard of them."""
+        settings = self._node.settings
+        silent_ms = settings.ping_ms * settings.pings_missed_max
+        for end in (self._node.links[link] for link in links if link in self._node.links):
+            end.heard_ms = max(end.heard_ms, until_ms - silent_ms)
 
     @property
     def wakes_ms(self) -> int | None:

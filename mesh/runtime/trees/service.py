@@ -62,9 +62,10 @@ HEAR_MS = 3_000
 HOLD_MS = 60_000
 """For how long a suspended incarnation waits for the lead. Spec: tree_layer 12 (b), `hold_down`."""
 
-BACK_MS = 10_000
+BACK_MS = 30_000
 """So long after it has waited its neighbours may still be on their way back from the same outage;
-until then it goes by their frames alone, not by their heartbeats."""
+until then it goes by their frames alone, not by their heartbeats, and expects nothing of those
+whose Kafka cluster was away too: one takes its lead again much sooner than another."""
 
 HELD_MAX, HELD_BYTES_MAX = 10_000, 64 << 20
 """Records that wait for a suspended incarnation, of links whose Kafka cluster answers; and what
@@ -261,6 +262,9 @@ class TreeService:
         now.led, now.suspended_ms, now.back_ms = epoch, None, now_ms + BACK_MS
         held, now.held, now.held_bytes = now.held, [], 0
         log.info("trees.resumed", records=len(held))
+        nodes = self.topology.nodes
+        mates = [link for link in now.open if nodes[link].kafka == nodes[self.node].kafka]
+        now.apps.resume(mates, now_ms, now.back_ms)
         self.take(held, now_ms + self._stood_still_ms)
 
     def _end_suspended(self) -> None:

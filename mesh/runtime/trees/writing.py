@@ -23,7 +23,7 @@ from mesh.model.topology import Topology
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.provision import app_topic
 from mesh.transport.port import Admin, KafkaCluster, Writer
-from mesh.trees.applications import DropLease, Effect, Tell, WriteRole
+from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.outputs import Transmit
 
 RETRY_MS = 1_000

@@ -25,6 +25,9 @@ _NO_SECRET = (".url", ".location", ".file")
 BATCH_BYTES_MAX = 1_000_000
 TRANSACTION_TIMEOUT_MS = 15_000
 MESSAGE_TIMEOUT_MS = 10_000
+PROMPT_TIMEOUT_MS = 90_000
+"""What somebody waits for is written when the Kafka cluster comes back, and not given up before:
+longer than the tree layer of a node waits for it."""
 HEARTBEAT_MS = 200
 GATHERED_BYTES = 262_144
 """A fetch that finds so much is answered at once: a reader that has fallen behind catches up."""
@@ -169,12 +172,14 @@ def writer_settings(
         client_id: What brokers show.
         transactional_id: None for a writer without transactions.
         batch_bytes_max: Largest batch on the wire; a topic refuses batches above its limit.
-        is_prompt: Whether records wait for no others, but for the answer to those before them.
+        is_prompt: Whether records wait for no others, but for the answer to those before them; and
+            for a Kafka cluster that is away for a while.
     """
     own: Settings = {"client.id": client_id, "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max)}
     tuned = {**_TUNED, **_TUNED_WRITER}
     if is_prompt:
         tuned |= _TUNED_PROMPT_WRITER
+        own["message.timeout.ms"] = PROMPT_TIMEOUT_MS
     if transactional_id is not None:
         tuned |= _TUNED_TRANSACTIONS
         own["transactional.id"] = transactional_id

@@ -109,6 +109,18 @@ def test_who_missed_what_it_was_told_lives_anew(mesh: InMemoryMesh, roles: Roles
     assert len(roles.held) == 1
 
 
+def test_what_waited_as_a_lease_ended_ends_with_a_null(mesh: InMemoryMesh, roles: Roles) -> None:
+    """The node does not know any more who asked, and would never say so. Spec: tree_layer 13."""
+    roles.add("t", "late")
+    call = roles.send("t", "late", b"?", timeout_s=5)
+    mesh.pass_time(30)
+    [last] = call.wait()
+    assert (last.kind, last.cause, last.is_last) == (ReplyKind.NULL, Cause.APPLICATION_GONE, True)
+    mesh.pass_time(1)
+    roles.step()
+    assert len(roles.held) == 1
+
+
 def test_a_call_of_which_the_node_says_nothing_more_ends_with_a_null(
     mesh: InMemoryMesh, roles: Roles, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from mesh.codec.keys import heartbeat_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportUnavailableError
 from mesh.model.effects import Relinked
-from mesh.model.tree_apps import PartitionSuspected, Served, Unpartitioned
+from mesh.model.tree_apps import Expired, PartitionSuspected, Served, Unpartitioned
 from mesh.runtime.control.leadership import Led, take_control
 from mesh.runtime.process.errands import Steps
 from mesh.runtime.trees.service import HOLD_MS, TreeService
@@ -92,6 +92,40 @@ def test_neighbours_in_the_same_outage_are_not_blamed(mesh: Mesh, seconds: float
     assert any(isinstance(one, Unpartitioned) for one in chain.told["a"]) is is_cut
     again = finished(chain.a.send("desk-7", "pricing", b"after"), chain.c)
     assert payloads(again) == ["c: after"]
+
+
+def test_one_that_comes_back_later_from_the_same_outage_is_not_blamed(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine one takes its lead long before another. Spec: tree_layer 12 (b)."""
+    chain = Chain(mesh)
+    call = chain.b.send("desk-7", "pricing", b"before")
+    back_ms = mesh.now_ms() + 5_000 + 20_000
+
+    def late(*how: Any) -> Steps[Led]:
+        if how[1] == "c" and mesh.now_ms() < back_ms:
+            raise TransportUnavailableError("not yet")
+        return (yield from take_control(*how))
+
+    monkeypatch.setattr("mesh.runtime.control.leadership.take_control", late)
+    away(mesh, 5, chain.a)
+    live(mesh, 18, chain.a, chain.b)
+    assert service(mesh, "c").figures is None
+    live(mesh, 12, *chain.all)
+    assert payloads(finished(call, chain.c)) == ["c: before"]
+    assert PartitionSuspected("c") not in chain.told["b"]
+
+
+def test_leases_begin_anew_where_nobody_could_renew_them(mesh: Mesh) -> None:
+    """Ten seconds, of which seven are over as the outage begins. Spec: tree_layer 12 (b), 13."""
+    chain = Chain(mesh)
+    live(mesh, 7, chain.a, chain.b)
+    away(mesh, 5, chain.a)
+    live(mesh, 7, chain.a, chain.b)
+    assert not any(isinstance(one, Expired) for one in chain.told["c"])
+    assert "app" in service(mesh, "c")._now.apps.names  # type: ignore[union-attr]
+    live(mesh, 1, *chain.all)
+    assert list(chain.c.held.values()) == [chain.iid]
 
 
 def test_nothing_is_written_by_who_does_not_lead(mesh: Mesh) -> None:

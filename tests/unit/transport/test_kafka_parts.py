@@ -22,6 +22,7 @@ from mesh.errors import (
     TransportUnavailableError,
     TransportUnknownError,
 )
+from mesh.runtime.trees.service import HOLD_MS
 from mesh.transport.kafka import RealKafka, admin
 from mesh.transport.kafka.faults import Site, error_of, served, transport_error
 from mesh.transport.kafka.health import Health
@@ -95,6 +96,7 @@ def test_the_operators_options_lie_between_ours() -> None:
     )
     assert [prompt.get(one) for one in waits] == [0, 1]
     assert [plain.get(one) for one in waits] == [5, None]
+    assert plain["message.timeout.ms"] < HOLD_MS < prompt["message.timeout.ms"]  # type: ignore[operator]
     member = member_settings(options, "mesh-a-m", "mesh.a.lanes", 300)
     assert (member["group.id"], member["heartbeat.interval.ms"]) == ("mesh.a.lanes", 100)
     assert "group.instance.id" not in member

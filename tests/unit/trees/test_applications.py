@@ -26,16 +26,8 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, tree_id
-from mesh.trees.applications import (
-    SETTLE_MS,
-    Applications,
-    DropLease,
-    Effect,
-    RolesCaughtUp,
-    RolesRead,
-    Tell,
-    WriteRole,
-)
+from mesh.trees.applications import SETTLE_MS, Applications, RolesCaughtUp, RolesRead
+from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.inputs import Ticked
 from mesh.trees.known_routes import ROUTES_MAX
 from mesh.trees.machine import TreeNode
