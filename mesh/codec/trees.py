@@ -230,12 +230,25 @@ def _text(value: Any) -> bytes:
     return str(value).encode()
 
 
+def _joined(mids: Any) -> bytes:
+    return b"".join(_id(one) for one in mids)
+
+
+def _parted(data: bytes) -> tuple[MessageId, ...]:
+    if len(data) % ID_BYTES:
+        raise ValueError(f"{len(data)} bytes are no ids, one behind the other")
+    starts = range(0, len(data), ID_BYTES)
+    return tuple(MessageId(_number(data[at : at + ID_BYTES])) for at in starts)
+
+
 ADDED: Mapping[str, Added] = {
     "near_colour": Added("heal.near", _text, _labelled),
     "far_colour": Added("heal.far", _text, _labelled),
+    "had": Added("reply.had", _joined, _parted),
     "hop_ms": Added("recovery.hop", _text, lambda data: _natural(int(data))),
 }
-"""Fields that came with a minor version: colours by their labels, numbers in decimal digits."""
+"""Fields that came with a minor version: colours by their labels, numbers in decimal digits, ids of
+messages one behind the other."""
 
 
 FORMS: dict[Any, Form] = {

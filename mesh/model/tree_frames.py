@@ -266,7 +266,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, on the way that the message came. Spec: 6.4."""
+    """An answer, on the way that the message came. Spec: 6.4.
+
+    Attributes:
+        had: Messages that were given to the instance which moves with a grant, the newest ones.
+    """
 
     mid: MessageId
     kind: ReplyKind
@@ -274,6 +278,7 @@ class Reply:
     items: tuple[bytes, ...] = ()
     cause: Cause | None = None
     grant: Grant | None = None
+    had: tuple[MessageId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,12 @@ null and must treat the role as lost. Spec: tree_layer 5.13.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+
 from mesh.model.tree_apps import AnswerGiven, Loss, RoleLost, RouteReason
 from mesh.model.tree_frames import Grant, RouteBreak
-from mesh.model.trees import Extent
+from mesh.model.trees import Extent, MessageId
 from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, is_beaten
 from mesh.trees.installing import install, remove_instance, remove_routes_over, role_routes
@@ -37,6 +40,23 @@ def grant_fault(
     if session.came_by is None:
         return "NOT_GRANTED", "the sender is at this node: let it take the role itself"
     return None
+
+
+HAD_MAX = 1_000
+"""Messages that are told of an instance that moves, the newest first: older ones are under way no
+more, or their copies come one by one."""
+
+
+def had(node: Node, grant: Grant) -> tuple[MessageId, ...]:
+    """Return what an instance takes along that moves: messages of which no copy is for it. I1.
+
+    Routes of its new place reach nodes to which nobody tells that it has moved, so they may send
+    there once more what they sent to its old one. Only the instance itself knows what it had.
+    """
+    if not grant.give_up:
+        return ()
+    found = (mid for mid, iid in reversed(node.given) if iid == grant.iid)
+    return tuple(islice(found, HAD_MAX))
 
 
 def give(node: Node, one: LocalRole, given: AnswerGiven) -> Grant:
@@ -74,7 +94,7 @@ def lose_grant(node: Node, link: str, grant: Grant) -> None:
         node.transmit(link, RouteBreak(*grant.address, scope, grant.iid))
 
 
-def take(node: Node, session: Session, grant: Grant) -> None:
+def take(node: Node, session: Session, grant: Grant, had: Sequence[MessageId]) -> None:
     """Hold, at the sender, what a reply has brought. A move is not published; a share is.
 
     An application has one instance of a role: whoever has it already needs no share of it, and
@@ -104,6 +124,8 @@ def take(node: Node, session: Session, grant: Grant) -> None:
     for former in held:
         unpublish(node, former, parcel)
     host(node, one)
+    for mid in reversed(had[:HAD_MAX]):
+        node.note_given(mid, iid)
     node.outputs.append(taken(one, is_granted=True))
     if not grant.give_up:
         publish(node, one, parcel)

@@ -23,6 +23,9 @@ MADE_UP = "routes that were made up"
 RESERVED = "words about trees of the mesh itself"
 """What is counted of frames that would take a role where every node is by itself."""
 
+GIVEN_MAX = 20_000
+"""Deliveries that are remembered in case the instance moves."""
+
 NOBODY: Mapping[InstanceId, LocalRole] = {}
 
 
@@ -80,6 +83,8 @@ class Node:
         far_hop_ms: What the slowest hop of the mesh takes, as echoes of recoveries tell.
         credit: How far words of others may still take the clock, and when that was reckoned.
         seen: Ids of floods and messages that came already, oldest first.
+        given: Which messages instances here have had, here or where they were before; the oldest
+            are forgotten. I1.
         sessions, closed: Open ones, and those that ended just now. H9.
         sessions_bytes: What the open ones come to.
         calls: What applications here wait for.
@@ -114,6 +119,7 @@ class Node:
         default_factory=OrderedDict
     )
     seen: dict[MessageId, None] = field(default_factory=dict)
+    given: dict[tuple[MessageId, InstanceId], None] = field(default_factory=dict)
     sessions: dict[MessageId, Session] = field(default_factory=dict)
     sessions_bytes: int = 0
     by_address: dict[Address, dict[MessageId, Session]] = field(default_factory=dict)
@@ -167,6 +173,12 @@ class Node:
         if len(self.seen) > self.settings.seen_max:
             del self.seen[next(iter(self.seen))]
         return True
+
+    def note_given(self, mid: MessageId, iid: InstanceId) -> None:
+        """Remember that an instance has had a message."""
+        self.given[mid, iid] = None
+        if len(self.given) > GIVEN_MAX:
+            del self.given[next(iter(self.given))]
 
     def instances(self, address: Address) -> Mapping[InstanceId, LocalRole]:
         """Return the instances of a role that are hosted here."""

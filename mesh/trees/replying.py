@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from mesh.model.tree_apps import AnswerGiven, Refused
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
-from mesh.model.trees import Address, InstanceId
+from mesh.model.trees import Address, InstanceId, MessageId
 from mesh.trees.late_routes import keep_more
-from mesh.trees.moving import give, grant_fault, lose_grant, repoint, take
+from mesh.trees.moving import give, grant_fault, had, lose_grant, repoint, take
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole, Session, Source
 from mesh.trees.sending import forward
@@ -48,7 +48,9 @@ def answer(node: Node, given: AnswerGiven) -> None:
     if fault := grant_fault(session, one, given):
         _refuse(node, given, *fault)
     elif one is not None:
-        _count(node, session, iid, _said(given, give(node, one, given)))
+        grant = give(node, one, given)
+        said = replace(_said(given, grant), had=had(node, grant))
+        _count(node, session, iid, said)
 
 
 def read_reply(node: Node, link: str, said: Reply) -> None:
@@ -120,8 +122,8 @@ def forget_closed(node: Node) -> None:
 def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
     """Take one reply of one branch, in the order of replies, past whoever watches."""
     if said.grant is not None and session.is_held:
-        _hand_on_grant(node, session, source, said.grant)
-        said = replace(said, grant=None)
+        _hand_on_grant(node, session, source, said.grant, said.had)
+        said = replace(said, grant=None, had=())
     while session.is_held and not has_room_behind(node, session, said):
         take_replies(node, session, let_go(node, session))
     if source not in session.owed:
@@ -152,7 +154,7 @@ def _account(node: Node, session: Session, source: Source, said: Reply) -> None:
         forward(node, session)
         return
     if said.grant is not None:
-        _hand_on_grant(node, session, source, said.grant)
+        _hand_on_grant(node, session, source, said.grant, said.had)
     is_done = not session.owed
     if said.kind is ReplyKind.DATA:
         session.has_data = True
@@ -193,17 +195,19 @@ def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> N
         say(node, session, ReplyKind.DATA, is_last=is_last, items=said.items)
 
 
-def _hand_on_grant(node: Node, session: Session, source: Source, grant: Grant) -> None:
+def _hand_on_grant(
+    node: Node, session: Session, source: Source, grant: Grant, has_had: tuple[MessageId, ...]
+) -> None:
     """Re-point, then tell the next hop; at the sender the role has arrived."""
     if session.came_by is None:
-        take(node, session, grant)
+        take(node, session, grant, has_had)
         return
     if session.is_orphan and isinstance(source, str):
         if grant.give_up:
             lose_grant(node, source, grant)
         return
     repoint(node, session, grant)
-    say(node, session, ReplyKind.GRANT, is_last=False, grant=grant)
+    say(node, session, ReplyKind.GRANT, is_last=False, grant=grant, had=has_had)
 
 
 def _said(given: AnswerGiven, grant: Grant | None = None) -> Reply:

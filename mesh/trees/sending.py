@@ -142,9 +142,13 @@ def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> bool:
             is_kept_out = True
             continue
         session.offered[one.iid] = one.app
+        if (session.mid, one.iid) in node.given:
+            session.has_end = True  # it came to where the instance was before. I1
+            continue
         if not _is_open(node, one, session.protocol):
             continue
         session.is_delivered = True
+        node.note_given(session.mid, one.iid)
         if not session.options.one_way:
             session.owed[one.iid] = None
         _give(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mesh.model.tree_apps import Answered
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
+from mesh.model.trees import MessageId
 from mesh.trees.late_routes import leave
 from mesh.trees.node import Node
 from mesh.trees.records import Session
@@ -38,6 +39,7 @@ def say(
     items: tuple[bytes, ...] = (),
     cause: Cause | None = None,
     grant: Grant | None = None,
+    had: tuple[MessageId, ...] = (),
 ) -> None:
     """Pass something on towards the sender; the last reply closes the breadcrumb."""
     if is_last:
@@ -46,7 +48,7 @@ def say(
         kind = _as_the_sender_sees_it(kind)
         node.outputs.append(Answered(session.app, session.call, kind, is_last, items, cause))
     elif not session.is_orphan:
-        node.transmit(session.came_by, Reply(session.mid, kind, is_last, items, cause, grant))
+        node.transmit(session.came_by, Reply(session.mid, kind, is_last, items, cause, grant, had))
 
 
 def close(node: Node, session: Session) -> None:

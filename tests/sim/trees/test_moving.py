@@ -70,8 +70,10 @@ def test_a_role_that_moved_is_not_given_again_what_it_had() -> None:
     former = mesh.send("x", "e")
     while not former.answers:
         mesh.run(for_ms=5)
+    sent = mesh.frames["Send"]
     mesh.send("a", "e", payload="give")
     mesh.run()
+    assert mesh.frames["Send"] == sent + len(LONG)
     assert (former.reached, list(hosts(mesh, address("t", "e")))) == (["d"], ["a"])
 
 
@@ -119,6 +121,43 @@ def test_another_way_to_where_a_role_has_moved_brings_it_nothing_again() -> None
     answer(mesh, from_a), answer(mesh, held[-1])
     mesh.run()
     assert call.reached == ["b"]
+
+
+@pytest.mark.parametrize("others", ["", "w"])
+def test_what_an_instance_has_had_moves_with_it(others: str) -> None:
+    """m, which was not told that it has moved far, is told of a faster way to its new place, and
+    sends there what it sent to the old one: what has just ended, and what still waits for w.
+
+    Spec: I1, 6.6.
+    """
+    ring = (("s", "m"), ("m", "x"), ("m", "y"), ("y", "z"), ("z", "m"), ("m", "w"))
+    mesh = world(ring, roles=f"x{others}", latency_ms=(10, 10))
+    for node in "sym":
+        ask(mesh, node), ask(mesh, node)
+    held = hold_answers(mesh)
+    mesh.send("y", "r")
+    mesh.run(for_ms=400)
+    call = mesh.send("s", "r")
+    mesh.run(for_ms=100)
+    from_y, from_s = (one for one in held if one[0] == "x")
+    answer(mesh, from_s)
+    mesh.run(for_ms=60)
+    assert len(inside(mesh, "m").closed) == (0 if others else 1)
+    mesh.wires[frozenset("my")].latency_ms = 200
+    answer(mesh, from_y, grants=True, gives_up=True)
+    while "y" not in hosts(mesh, address("t", "r")):
+        mesh.run(for_ms=5)
+    inside(mesh, "m").trees[address("t", "r").tree].roles["r"].everywhere.doubt()
+    sent = mesh.frames["Send"]
+    mesh.send("m", "r")
+    mesh.run(for_ms=1_000)
+    assert mesh.frames["Send"] > sent
+    for one in held:
+        if one not in (from_s, from_y):
+            answer(mesh, one)
+    mesh.run()
+    check_quiet(mesh)
+    assert call.reached == sorted(f"x{others}")
 
 
 def test_32_a_link_lost_under_a_move_leaves_at_most_one_holder() -> None:

@@ -34,11 +34,13 @@ def test_56_random_lives_break_no_rule(block: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "nodes"), [(2151, 9), (2503, 25), (710, 6), (2994, 9), (263, 25), (60114, 9)]
+    ("seed", "nodes"),
+    [(2151, 9), (2503, 25), (710, 6), (2994, 9), (263, 25), (60114, 9), (105974, 9)],
 )
 def test_lives_that_broke_a_rule_once_break_none(seed: int, nodes: int) -> None:
     """One-way messages that learned of no late route; copies that came where their role had moved,
-    at once, with its next publish, or once their old place had asked who else has it; directed answers that took the place of good routes.
+    at once, with its next publish, once their old place had asked who else has it, or from a node
+    on the way; directed answers that took the place of good routes.
     """
     assert run_trial(seed, nodes).calls
 

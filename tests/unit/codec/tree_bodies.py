@@ -73,3 +73,8 @@ SIDES: list[Body] = [
 
 HOPS: list[Body] = [RecoveryDone(IDS.fresh(), ok=True, hop_ms=1_500)]
 """Those that say in `ext` what hops take."""
+
+HAD: list[Body] = [
+    Reply(IDS.fresh(), ReplyKind.GRANT, False, grant=GRANT, had=(IDS.fresh(), IDS.fresh()))
+]
+"""Those that say in `ext` what an instance has had that moves."""

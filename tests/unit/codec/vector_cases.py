@@ -68,9 +68,9 @@ from mesh.model.state import (
     SourceRange,
     Standby,
 )
-from mesh.model.tree_frames import Body, Frame, Heal, HealNotice, RecoveryDone
+from mesh.model.tree_frames import Body, Frame, Heal, HealNotice, RecoveryDone, Reply
 from schemas import parsed
-from tests.unit.codec.tree_bodies import BODIES, HOPS, SIDES
+from tests.unit.codec.tree_bodies import BODIES, HAD, HOPS, SIDES
 
 INGRESS = bytes.fromhex("00112233445566778899aabbccddeeff")
 OUTBOX = bytes.fromhex("ffeeddccbbaa99887766554433221100")
@@ -495,6 +495,7 @@ MORE = {
     Heal: SAYS_SIDES,
     HealNotice: SAYS_SIDES,
     RecoveryDone: ("with what the slowest hop takes", "hop"),
+    Reply: ("with what an instance has had that moves", "had"),
 }
 """What frames say in `ext` by now, and what their files are called then."""
 
@@ -503,7 +504,7 @@ def tree_vector(body: Body) -> Vector:
     """Return a frame of the tree layer; its kind is the key of its record."""
     key = trees.KINDS[type(body)].encode()
     schema = f"tree_{key.decode()}"
-    is_more = body in (*SIDES, *HOPS)
+    is_more = body in (*SIDES, *HOPS, *HAD)
     more = MORE[type(body)] if is_more else ()
     return plain(
         schema,
@@ -514,7 +515,7 @@ def tree_vector(body: Body) -> Vector:
     )
 
 
-TREE = [tree_vector(body) for body in (*BODIES, *SIDES, *HOPS)]
+TREE = [tree_vector(body) for body in (*BODIES, *SIDES, *HOPS, *HAD)]
 
 VECTORS = [
     *DATA,
