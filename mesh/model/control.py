@@ -167,17 +167,23 @@ class EndpointStatus:
 
 
 class Stage(StrEnum):
-    """How far a change of the topology is, in the order in which it goes on. Spec: K28.
+    """How far a change of the topology is, the newer word below the older. Spec: K28.
 
     `hold`: the nodes that hold take nothing more of their clients. `switch`: every node works by
     the target. `run`: the target is in force, and all take again. `abort`, only before `switch`:
-    nothing changes, and all take again.
+    nothing changes, and all take again. No change is aborted that anybody may have switched to:
+    an `abort` that somebody writes all the same is older than the `switch` that stands before it.
     """
 
     HOLD = "hold"
+    ABORT = "abort"
     SWITCH = "switch"
     RUN = "run"
-    ABORT = "abort"
+
+
+def change_version(number: int, stage: Stage) -> tuple[int, int]:
+    """Return what is greater for the newer of two words, of whichever changes."""
+    return number, list(Stage).index(stage)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -221,6 +227,11 @@ class Change:
     holding: Sequence[str] = ()
     lineage: Lineage = UNKNOWN_LINEAGE
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """What is greater for the newer of two records."""
+        return change_version(self.number, self.stage)
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatus:
@@ -237,6 +248,11 @@ class ChangeStatus:
     stage: Stage
     is_done: bool
     open_links: Sequence[tuple[str, str]] = ()
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """What is greater for the newer of two words."""
+        return change_version(self.number, self.stage)
 
 
 @dataclass(frozen=True, slots=True)

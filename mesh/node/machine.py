@@ -21,7 +21,7 @@ from typing import assert_never
 from mesh.core.controls import filters_at
 from mesh.core.queues import Nearness
 from mesh.core.routing import Router, local_links
-from mesh.model.control import UNKNOWN_LINEAGE, ChangeStatus, Lineage, Stage
+from mesh.model.control import UNKNOWN_LINEAGE, ChangeStatus, Lineage, Stage, change_version
 from mesh.model.controls import ControlKind
 from mesh.model.effects import (
     BecameReady,
@@ -85,7 +85,7 @@ from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.node.probing import Probing
 from mesh.node.queues import OwnQueues
-from mesh.node.relinking import CHANGE, UNCHANGED, change_version, link_changes, scopes_read
+from mesh.node.relinking import CHANGE, UNCHANGED, link_changes, scopes_read
 from mesh.node.rounds import CLIENTS, Round, neighbour_of
 
 OF_NEIGHBOUR = (
@@ -352,9 +352,6 @@ class NodeMachine:
         """Follow an operator's change in the next round; before the first one, at once. K28."""
         version = change_version(number, stage)
         if self.change is not None and version <= change_version(*self.change):
-            return
-        if stage is Stage.ABORT and self.change in ((number, Stage.SWITCH), (number, Stage.RUN)):
-            yield Note("change.refused", f"change {number} is in force here: it cannot be aborted")
             return
         self.change = (number, stage)
         self.learner.version_read(CHANGE, version)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mesh.core.links import made_of
 from mesh.core.routing import local_links
-from mesh.model.control import Scope, Stage
+from mesh.model.control import Scope, Stage, change_version
 from mesh.model.names import fold
 from mesh.model.queues import shared_by
 from mesh.model.topology import Topology
@@ -20,11 +20,6 @@ from which positions on it follows the change, and the leader knows when all do.
 
 UNCHANGED = (-1, -1)
 """Version of that input before any change."""
-
-
-def change_version(number: int, stage: Stage) -> tuple[int, int]:
-    """Return what orders the stages of all changes, as the version of an input."""
-    return number, list(Stage).index(stage)
 
 
 def is_switching(version: tuple[int, int]) -> bool:

@@ -20,7 +20,7 @@ from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.in_force import InForce, newest_change
 from mesh.operate.queue_changes import queues_shared_otherwise
 from mesh.transport.port import KafkaCluster
-from mesh.view.change_records import change_order, newest, write_change
+from mesh.view.change_records import newest, write_change
 from mesh.view.mesh_view import MeshView
 
 UNDER_WAY = "UNDER_WAY"
@@ -62,11 +62,7 @@ def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> PendingChange 
     change = newest(one for one in found.values() if one is not None)
     if change is None:
         return None
-    lacking = [
-        name
-        for name, one in found.items()
-        if one is None or change_order(one) < change_order(change)
-    ]
+    lacking = [name for name, one in found.items() if one is None or one.version < change.version]
     return PendingChange(change=change, lacking=lacking)
 
 

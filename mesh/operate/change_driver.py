@@ -22,7 +22,7 @@ from mesh.operate.draining import PATIENCE_MS, Drain, FollowedLaneReports
 from mesh.operate.on_demand import OnDemand
 from mesh.operate.unread import unread_in
 from mesh.transport.port import KafkaCluster, Reader
-from mesh.view.change_records import ConfigWriters, change_order
+from mesh.view.change_records import ConfigWriters
 from mesh.view.disabling import is_to_be_disabled
 from mesh.view.laggards import is_unheard
 from mesh.view.mesh_view import MeshView
@@ -188,7 +188,7 @@ class ChangeDriver:
         if found is None:
             return
         is_rival = found.number == target.number and found.topology != target.topology
-        if is_rival or change_order(found) > change_order(target):
+        if is_rival or found.version > target.version:
             self._go_on_from(found)
 
     def _go_on_from(self, found: Change) -> None:

@@ -7,22 +7,14 @@ from collections.abc import Iterable, Mapping
 from mesh.codec.control import encode_change, encode_config
 from mesh.codec.keys import change_key, config_key
 from mesh.errors import TransportError
-from mesh.model.control import Change, Stage
+from mesh.model.control import Change
 from mesh.model.topics import TopicNames
 from mesh.transport.port import KafkaCluster
-
-_ORDER = (Stage.HOLD, Stage.ABORT, Stage.SWITCH, Stage.RUN)
-"""No change is aborted that anybody may have switched to, so `switch` wins over `abort`."""
-
-
-def change_order(change: Change) -> tuple[int, int]:
-    """Return what is greater for the newer of two records."""
-    return change.number, _ORDER.index(change.stage)
 
 
 def newest(changes: Iterable[Change]) -> Change | None:
     """Return the newest record; a writer that died leaves older ones in some Kafka clusters."""
-    return max(changes, key=change_order, default=None)
+    return max(changes, key=lambda one: one.version, default=None)
 
 
 def write_change(change: Change, kafka: Mapping[str, KafkaCluster], prefix: str) -> None:

@@ -57,7 +57,6 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.view.change_records import change_order
 from mesh.view.operator_records import OperatorRecords
 
 _CLIENTS = "$clients"
@@ -272,7 +271,7 @@ class MeshView:
                 self.nodes[node].take_operator_record(found, value)
             case ChangeKey() if value is not None:
                 change = decode_change(value)
-                if self.change is None or change_order(change) > change_order(self.change):
+                if self.change is None or change.version > self.change.version:
                     self.change, self.change_ms = change, record.timestamp()[1]
             case _:
                 pass

@@ -15,7 +15,6 @@ from types import ModuleType
 import structlog
 
 from tests.known import (
-    late_abort,
     lost_announcement,
     moved_copies,
     name_reuse,
@@ -23,7 +22,6 @@ from tests.known import (
 )
 
 _FILES: Sequence[ModuleType] = (
-    late_abort,
     unreachable_source,
     moved_copies,
     lost_announcement,

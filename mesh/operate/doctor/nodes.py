@@ -9,7 +9,6 @@ from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, first_of, judged
 from mesh.operate.propagation import unapplied
 from mesh.operate.status import link_state
-from mesh.view.change_records import change_order
 
 CHANGE_STILL_S = 60.0
 """A change that is at one stage for so long stands still."""
@@ -72,8 +71,7 @@ def _behind(at: Examination, change: Change) -> Iterator[str]:
         reported = seen.heartbeat.change if seen.heartbeat is not None else None
         if not at.beats.get(node) or reported is None:
             continue
-        is_older = change_order(Change(reported.number, reported.stage, "")) < change_order(change)
-        if is_older:
+        if reported.version < change.version:
             yield f"{node} has not read it"
         elif not reported.is_done:
             yield f"{node} has not done it"

@@ -27,7 +27,7 @@ from mesh.model.effects import Relinked
 from mesh.model.inputs import ChangeRead
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from mesh.node.relinking import change_version, link_changes, with_node
+from mesh.node.relinking import link_changes, with_node
 from mesh.runtime.lane.kept import is_newer
 from mesh.runtime.process.errands import Errand, Errands, Steps
 from mesh.runtime.process.intake import Intake
@@ -155,7 +155,7 @@ def newest(known: Change | None, read: Change) -> Change:
     """Return the later of two words."""
     if known is None:
         return read
-    return max(known, read, key=lambda one: change_version(one.number, one.stage))
+    return max(known, read, key=lambda one: one.version)
 
 
 @dataclass(slots=True)

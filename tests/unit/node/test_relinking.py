@@ -17,9 +17,9 @@ from mesh.model.control import (
     Scope,
     Stage,
     Subscription,
+    change_version,
 )
 from mesh.model.effects import (
-    Note,
     Relinked,
     Reroute,
     WriteAck,
@@ -149,7 +149,7 @@ def test_a_new_link_begins_unproven_while_the_node_goes_on() -> None:
     effects = led.feed(ChangeRead(8, Stage.SWITCH, WITH_BOTH))
     assert [type(e) for e in effects] == [Relinked, Reroute]
     assert effects[0] == Relinked(WITH_BOTH, (), ("c",))
-    assert effects[1].in_force[CHANGE] == (8, 1)
+    assert effects[1].in_force[CHANGE] == change_version(8, Stage.SWITCH)
     assert effects[1].cuts == {CHANGE: 8}  # the auditor asks from where on
     assert led.machine.learner.all_cuts()[CHANGE] == 8  # so does it of a lane that is taken later
     assert led.machine.is_ready
@@ -217,7 +217,7 @@ def test_a_leader_that_begins_in_the_middle_awaits_only_what_the_change_has_brou
         machine = NodeMachine(WITH_BOTH, "a", "uuid-a", change=(8, Stage.SWITCH), awaited=awaited)
         machine.step(LeadershipTaken(4, {}))
         inputs = [ClientsCaughtUp(), NeighbourUnreachable("b", {}), NeighbourCaughtUp("c")]
-        for input_ in (*inputs, LaneApplied(0, {CHANGE: (8, 1)})):
+        for input_ in (*inputs, LaneApplied(0, {CHANGE: change_version(8, Stage.SWITCH)})):
             machine.step(input_)
         status = status_of(machine)
         assert status.is_done == is_done
@@ -252,7 +252,7 @@ def test_a_leader_that_has_not_offered_yet_begins_with_the_links_that_a_change_b
         ChangeRead(8, Stage.SWITCH, WITH_C),
         ClientsCaughtUp(),
         NeighbourCaughtUp("c"),
-        LaneApplied(0, {CHANGE: (8, 1)}),
+        LaneApplied(0, {CHANGE: change_version(8, Stage.SWITCH)}),
     ):
         effects += machine.step(input_)
     marks = {e.scope: e.mark for e in effects if isinstance(e, WriteMark)}
@@ -320,7 +320,7 @@ def test_what_is_in_force_cannot_be_aborted_and_older_words_change_nothing() -> 
     led = Led(WITH_B)
     led.feed(ChangeRead(8, Stage.SWITCH, WITH_C))
     led.pass_time()
-    assert [type(e) for e in led.feed(ChangeRead(8, Stage.ABORT))] == [Note]
+    assert led.feed(ChangeRead(8, Stage.ABORT)) == []
     assert led.feed(ChangeRead(8, Stage.HOLD)) == []
     assert led.feed(ChangeRead(7, Stage.RUN, WITH_B)) == []
     assert led.machine.topology == WITH_C
@@ -346,7 +346,11 @@ def test_a_new_leader_takes_back_what_was_offered_by_other_links() -> None:
     machine.step(LeadershipTaken(4, {TO_B: {"y": Interest()}}))
     effects = [
         effect
-        for input_ in (ClientsCaughtUp(), NeighbourCaughtUp("c"), LaneApplied(0, {CHANGE: (8, 1)}))
+        for input_ in (
+            ClientsCaughtUp(),
+            NeighbourCaughtUp("c"),
+            LaneApplied(0, {CHANGE: change_version(8, Stage.SWITCH)}),
+        )
         for effect in machine.step(input_)
     ]
     assert WriteAdvert(TO_B, "y", None) in effects
@@ -384,7 +388,7 @@ def test_a_round_ends_when_mates_follow_a_change_before_they_knew_of_it() -> Non
     interest = (AdvertRead("b", FROM, "x", Interest()), MarkRead("b", FROM, X_PROVEN))
     [begun] = [one for one in led.feed(*interest) if isinstance(one, Reroute)]
     of_mate = {s: v for s, v in begun.in_force.items() if not s.startswith("b ")}
-    version = (1, list(Stage).index(Stage.SWITCH))
+    version = change_version(1, Stage.SWITCH)
     led.feed(LaneApplied(0, {**of_mate, CHANGE: version}))
     led.feed(Ticked(led.now_ms + 200))
     assert led.machine.topology == WITH_BOTH
