@@ -9,10 +9,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, PlainTextResponse
 
+from mesh.api.details import first_document
 from mesh.api.feed import Feed
 from mesh.api.guard import Access, Guard
 from mesh.api.live import Live
-from mesh.api.page_files import add_page
+from mesh.api.page_files import First, add_page
 from mesh.api.problems import ProblemDocument, answer_errors
 from mesh.api.routes import routes_of
 
@@ -39,8 +40,18 @@ def application(live: Live, feed: Feed, access: Access, *, has_page: bool) -> Gu
     _add_probes(app, live)
     _add_openapi(app, access)
     if has_page:
-        add_page(app, files("mesh.api").joinpath("page"), access.root_path)
+        folder = files("mesh.api").joinpath("page")
+        add_page(app, folder, access.root_path, lambda: _first(live, feed))
     return Guard(app, access)
+
+
+def _first(live: Live, feed: Feed) -> First | None:
+    """Return what makes what the page shows first, and from which change on it follows."""
+    if not live.is_begun:
+        return None
+    # The feed is looked at before the mesh: what comes between the two is told again.
+    here, still = feed.here, live.still
+    return lambda: {**first_document(still), **here}
 
 
 def _add_probes(app: FastAPI, live: Live) -> None:

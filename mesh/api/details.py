@@ -76,6 +76,18 @@ def mesh_document(still: Still, at_ms: int | None) -> dict[str, Any]:
     }
 
 
+def first_document(still: Still) -> dict[str, Any]:
+    """Return what the page shows first: mesh, nodes and links, without a question to brokers.
+
+    How much waits on links is not among it; nobody sees that before a panel is open.
+    """
+    return {
+        "mesh": mesh_document(still, None),
+        "nodes": [node for _, node in node_items(still, None, {})],
+        "links": [link for _, link in link_items(still, None, {})],
+    }
+
+
 def _in_force_since(still: Still) -> int | None:
     """Return when the last change of the topology came into force; None if none is on record."""
     change = still.seen.view.change
@@ -86,10 +98,11 @@ def _in_force_since(still: Still) -> int | None:
 
 def node_document(still: Still, node: str, at_ms: int | None) -> dict[str, Any]:
     """Return one node: what it says of itself, its endpoints and who asks it for what."""
-    row = dict(node_items(still, at_ms))[node]
+    home = still.seen.topology.nodes[node].kafka
+    row = dict(node_items(still, at_ms, {home: still.seen.kafka[home]}))[node]
     links = [
         {"link": one["link"], "state": one["state"], "per_s": one["per_s"]}
-        for _, one in link_items(still, at_ms)
+        for _, one in link_items(still, at_ms, {})
         if node in (one["source"], one["target"])
     ]
     lag = {} if at_ms is not None else _lag(still, node)
@@ -121,7 +134,9 @@ def _node_commands(node: str) -> list[str]:
 
 def link_document(still: Still, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
     """Return one direction of a link: what it carries and for whom, and what it does not."""
-    row = dict(link_items(still, at_ms))[f"{source}->{target}"]
+    home = still.seen.topology.nodes[source].kafka
+    asked = {home: still.seen.kafka[home]} if at_ms is None else {}
+    row = dict(link_items(still, at_ms, asked))[f"{source}->{target}"]
     traffic = still.watch.traffic
     flow = traffic.links.get((source, target))
     # What was kept off is counted from when it was first looked at: of then nobody knows it.

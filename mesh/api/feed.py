@@ -43,6 +43,11 @@ class Feed:
         self._is_over = True
         self._wake()
 
+    @property
+    def here(self) -> Mapping[str, Any]:
+        """Where the feed stands: the id of its last change, and how often it says that it lives."""
+        return {"id": f"{self._run}-{self._last}", "ping_s": PING_S}
+
     def _wake(self) -> None:
         news, self._news = self._news, asyncio.Event()
         news.set()

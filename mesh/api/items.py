@@ -32,14 +32,24 @@ from mesh.operate.history import (
 from mesh.operate.minutes import MINUTE_MS
 from mesh.operate.past_subscriptions import ended_since
 from mesh.operate.traffic import Flow
+from mesh.transport.port import KafkaCluster
 
 Items = Sequence[tuple[str, Mapping[str, Any]]]
 
 
-def node_items(still: Still, at_ms: int | None) -> Items:
-    """Return every node; at a moment gone by only what is on record of that."""
+def node_items(
+    still: Still, at_ms: int | None, kafka: Mapping[str, KafkaCluster] | None = None
+) -> Items:
+    """Return every node; at a moment gone by only what is on record of that.
+
+    Args:
+        still: The mesh.
+        at_ms: The moment; None is now.
+        kafka: Kafka clusters that are asked which endpoints lack their topic; all if left out.
+    """
     seen = still.seen
-    told = status_document(seen.topology, seen.view, seen.beats, seen.kafka, seen.at_ms)
+    asked = seen.kafka if kafka is None and at_ms is None else kafka or {}
+    told = status_document(seen.topology, seen.view, seen.beats, asked, seen.at_ms)
     found: list[tuple[str, Mapping[str, Any]]] = []
     for row in told["nodes"]:
         name = row["node"]
@@ -61,10 +71,19 @@ def node_items(still: Still, at_ms: int | None) -> Items:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def link_items(still: Still, at_ms: int | None) -> Items:
-    """Return every direction of a link with its rates."""
+def link_items(
+    still: Still, at_ms: int | None, kafka: Mapping[str, KafkaCluster] | None = None
+) -> Items:
+    """Return every direction of a link with its rates.
+
+    Args:
+        still: The mesh.
+        at_ms: A moment gone by; None is now.
+        kafka: Kafka clusters that are asked how much waits there; all if left out.
+    """
     seen = still.seen
-    told = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
+    asked = seen.kafka if kafka is None and at_ms is None else kafka or {}
+    told = links_document(seen.topology, seen.view, seen.beats, asked)
     found: list[tuple[str, Mapping[str, Any]]] = []
     for row in told["links"]:
         source, target = row["link"].split("->")

@@ -1,14 +1,21 @@
-"""The page: files of the package, read once, served with a name for what is in them."""
+"""The page: files of the package, read once, served with a name for what is in them.
+
+What it shows first stands in the page itself: a browser that has to ask for it asks behind all
+scripts, and is answered by a server that has as much to do as everybody else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from html import escape
 from importlib.resources.abc import Traversable
+from json import dumps
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from mesh.api.problems import problem
 
@@ -65,13 +72,29 @@ _NO_MODULES = ("feed.js", "main.js", "feed.worker.js")
 """The page itself asks for two of them, and the last is a script of its own."""
 
 
-def add_page(app: FastAPI, folder: Traversable, root_path: str) -> None:
+First = Callable[[], Mapping[str, Any]]
+
+
+def _data(value: object) -> str:
+    """Return a value as the text of a data block: no name in it can end that, or begin markup."""
+    text = dumps(value, ensure_ascii=True, separators=(",", ":"), default=str)
+    return text.replace("<", "\\u003c")
+
+
+def add_page(
+    app: FastAPI,
+    folder: Traversable,
+    root_path: str,
+    first: Callable[[], First | None],
+) -> None:
     """Serve the page at / and at the address of each view, its files under /static.
 
     Args:
         app: Gets the paths.
         folder: The files.
         root_path: Where a proxy serves all this; the page is told, for it makes addresses.
+        first: Returns, called in the event loop, what makes what the page shows first, or None
+            while there is nothing.
     """
     found = {
         one.name: page_file(one.name, one.read_bytes())
@@ -79,10 +102,16 @@ def add_page(app: FastAPI, folder: Traversable, root_path: str) -> None:
         if one.name.rpartition(".")[2] in TYPES
     }
     text = found.pop("index.html").body.decode().replace("{modules}", _modules(found))
-    index = page_file("index.html", text.replace("{root}", escape(root_path)).encode())
+    before, after = text.replace("{root}", escape(root_path)).split("{first}")
 
-    async def page(request: Request) -> Response:
-        return index.answer(request)
+    def made(document: First | None) -> bytes:
+        data = _data(None if document is None else document())
+        return f"{before}{data}{after}".encode()
+
+    async def page() -> Response:
+        body = await run_in_threadpool(made, first())
+        headers = {"Cache-Control": "no-store"}  # it tells of this moment
+        return Response(body, media_type=TYPES["html"], headers=headers)
 
     async def static(request: Request, name: str) -> Response:
         if name not in found:

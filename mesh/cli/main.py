@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, NoReturn
 
 import typer
+from typer.exceptions import TyperException
 
 from mesh.cli.lazy import LazyGroup
 from mesh.cli.problems import (
     EXIT_COULD_NOT_RUN,
     EXIT_INTERRUPTED,
-    UsageError,
     asked_output,
     misused,
     refused_by_system,
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(EXIT_INTERRUPTED)
     except InvariantError:
         raise
-    except UsageError as exc:
+    except TyperException as exc:  # what is no command line
         sys.exit(report(misused(exc), output))
     except typer.Abort:  # somebody was asked and gave no answer
         sys.exit(EXIT_COULD_NOT_RUN)

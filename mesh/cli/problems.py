@@ -6,9 +6,8 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
-import typer
+from typer.exceptions import TyperException
 
 from mesh.cli.render import Output, render
 from mesh.errors import (
@@ -26,9 +25,6 @@ EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
 EXIT_NOT_WELL = 10
 EXIT_INTERRUPTED = 130
-
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""What the library raises of a command line that is none; it exports no name of it."""
 
 _EXITS: Mapping[type[MeshError], int] = {
     NotBegunError: EXIT_WRONG_INPUT,
@@ -53,11 +49,11 @@ def refused_by_system(error: OSError) -> MeshError:
     return StartError(f"{error.filename}: {what}; check the path and its rights")
 
 
-def misused(error: Exception) -> ConfigError:
+def misused(error: TyperException) -> ConfigError:
     """Return the error that tells scripts what is wrong with a command line."""
-    said: Any = error
-    command = "mesh" if said.ctx is None else said.ctx.command_path
-    what = " ".join(said.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = "mesh" if context is None else context.command_path
+    what = " ".join(error.format_message().split()).rstrip(".")
     return wrong_input(command, f"{what}; `{command} -h` tells what there is", code="USAGE")
 
 

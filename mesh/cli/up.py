@@ -27,6 +27,12 @@ def up(
         list[str] | None,
         typer.Option(help="NAME=HOST:PORT of a Kafka cluster that runs already; repeatable."),
     ] = None,
+    patience: Annotated[
+        float,
+        typer.Option(
+            "--timeout", min=1, help="Give up after so many seconds in which no more nodes serve."
+        ),
+    ] = 120.0,
     duration: Annotated[
         float, typer.Option("--for", min=0, help="Seconds to run; 0: until Ctrl-C.")
     ] = 0.0,
@@ -57,6 +63,7 @@ def up(
                     addresses=addresses,
                     software=software_for(topology, addresses, os.environ, progress),
                     workers=workers,
+                    patience_s=patience,
                     duration_s=duration,
                     stopping=stopping,
                     progress=progress,

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from mesh.config.located import Locate
 from mesh.config.merge_patch import merged
+from mesh.config.shapes import check_shape
 from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_models import MeshSpec
 from mesh.core.legality import judge
 from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError, Problem
@@ -34,10 +36,12 @@ class Proposal:
     Attributes:
         mesh: The proposed mesh; None if it is refused for what it is.
         problems: Why.
+        misformed: Those of them that make it no topology at all: mistyped keys and values.
     """
 
     mesh: Mesh | None
     problems: Sequence[Problem] = ()
+    misformed: Sequence[Problem] = ()
 
 
 def propose(before: Mesh, patch: Mapping[str, object], locate: Locate) -> Proposal:
@@ -52,7 +56,8 @@ def propose(before: Mesh, patch: Mapping[str, object], locate: Locate) -> Propos
     try:
         topology = topology_from_mapping(spec, locate, name=before.topology.name)
     except ConfigError as error:
-        return Proposal(mesh=None, problems=error.problems)
+        _, misformed = check_shape(MeshSpec, spec, locate)
+        return Proposal(mesh=None, problems=error.problems, misformed=misformed)
     problems = [
         *judge(topology, locate, before.topology),
         *unchangeable(before.topology, topology, locate),

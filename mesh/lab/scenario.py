@@ -12,14 +12,24 @@ from pydantic import Field
 from mesh.config.located import Document, Locate, read_document
 from mesh.config.merge_patch import merged
 from mesh.config.nearest import nearest, node_fault
-from mesh.config.shapes import UNKNOWN_KEY, StrictModel, check_shape
+from mesh.config.shapes import StrictModel, check_shape
 from mesh.config.topology_file import refuse_other_kinds, topology_from_mapping, topology_of
 from mesh.config.topology_models import Metadata
 from mesh.core.legality import judge
 from mesh.errors import ConfigError, Problem, wrong_input
 from mesh.lab.proposals import Mesh, Proposal, propose
 from mesh.lab.step_rules import faults_of, faults_of_all
-from mesh.lab.steps import KINDS, Apply, Expect, NamedStep, NodeStep, Storm, Subscribe, Unsubscribe
+from mesh.lab.steps import (
+    KINDS,
+    Apply,
+    Consume,
+    Expect,
+    NamedStep,
+    NodeStep,
+    Storm,
+    Subscribe,
+    Unsubscribe,
+)
 from mesh.lab.subscription_rules import Subscriptions
 from mesh.model.topology import Topology
 
@@ -218,7 +228,7 @@ class _Steps:
         inner = part.within(named.word)
         if self._mesh is not None:
             faults = self._faults(named, self._mesh.topology)
-            if isinstance(named.step, Subscribe | Unsubscribe):
+            if isinstance(named.step, Subscribe | Unsubscribe | Consume):
                 in_order = self._subscriptions.follow(named.step, self._mesh.topology)
                 faults = faults or in_order
             self.problems += [_problem("BAD_VALUE", text, inner) for text in faults]
@@ -237,13 +247,13 @@ class _Steps:
     def _propose(self, mesh: Mesh, step: Apply, part: Document) -> None:
         """Work out what a step leads to.
 
-        A slip of the pen is no refusal: who means it names its code.
+        A slip of the pen is no refusal, whatever is expected: who means it names its code.
         """
         proposal = propose(mesh, step.patch, part.where)
         self.proposals[len(self.steps)] = proposal
         if proposal.mesh is None:
-            if step.refused != UNKNOWN_KEY:
-                self.problems += [one for one in proposal.problems if one.code == UNKNOWN_KEY]
+            if step.refused not in [one.code for one in proposal.misformed]:
+                self.problems += proposal.misformed
             return
         if not step.refused:
             self._mesh = proposal.mesh

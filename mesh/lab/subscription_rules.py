@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mesh.config.nearest import nearest
-from mesh.lab.steps import Subscribe, Unsubscribe
+from mesh.lab.steps import Consume, Subscribe, Unsubscribe
 from mesh.model.names import fold
 from mesh.model.queues import QueuePolicy, declared_queue, policy_in_force
 from mesh.model.topology import Topology, ZoneKind
@@ -19,9 +19,12 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._endpoints: dict[tuple[str, str], dict[str, Subscribe]] = {}
+        self._queues: dict[str, dict[str, None]] = {}  # by node, those of before as well
 
-    def follow(self, step: Subscribe | Unsubscribe, topology: Topology) -> list[str]:
+    def follow(self, step: Subscribe | Unsubscribe | Consume, topology: Topology) -> list[str]:
         """Take the next step; return what is wrong with it."""
+        if isinstance(step, Consume):
+            return self._unknown_queue(step)
         filters = self._endpoints.setdefault((step.node, fold(step.endpoint)), {})
         name = next((one.endpoint for one in filters.values()), step.endpoint)
         if name != step.endpoint:
@@ -30,8 +33,18 @@ class Subscriptions:
         if isinstance(step, Unsubscribe):
             return [] if filters.pop(step.filter, None) else [_absent(step, filters)]
         filters[step.filter] = step
+        if step.kind == "queue":
+            self._queues.setdefault(step.node, {})[step.endpoint] = None
         faults = _other_kind(step, filters), self._second_home(step, topology)
         return [fault for fault in faults if fault is not None]
+
+    def _unknown_queue(self, step: Consume) -> list[str]:
+        """A consumer of what is no queue there waits for messages that never come."""
+        there = self._queues.get(step.node, {})
+        if step.queue in there:
+            return []
+        hint = nearest(step.queue, [*there]) or "; subscribe it before, with kind: queue"
+        return [f"{step.node} has no queue {step.queue!r} at this step{hint}"]
 
     def _second_home(self, step: Subscribe, topology: Topology) -> str | None:
         """A queue without a declared home has it where it is wanted. Spec: DESIGN 6.

@@ -147,10 +147,14 @@ class Applications:
     def _give_up(self, step: Unrole, timeout_s: float) -> None:
         """Give a role up; returns once the node has no such instance of it any more."""
         roles, address = self._app(step.node, step.app, timeout_s), _address(step)
-        iid = roles.held.get(address)
+        if (iid := roles.held.get(address)) is None:
+            there = ", ".join(self.names[one] for one in roles.held if one in self.names)
+            of = f"{step.app or APP} of {step.node}"
+            text = f"{of} does not hold {step.tree}/{step.role}; it holds {there or 'nothing'}"
+            raise StepFailedError(text)
         roles.remove(step.tree, step.role)
         deadline = roles.deadline(timeout_s)
-        while iid is not None and any(
+        while any(
             one.iid == iid and not one.link
             for one in roles.routes(step.tree, step.role, timeout_s=timeout_s).routes
         ):

@@ -100,19 +100,26 @@ class Supervisor:
             if any(self.fleet.ready_file(node, index).exists() for index in range(len(workers)))
         ]
 
-    def wait_serving(self, stopping: Stopping, deadline_s: float) -> None:
+    def wait_serving(self, stopping: Stopping, patience_s: float) -> None:
         """Wait until every started node serves, and tend the processes meanwhile.
+
+        Args:
+            stopping: Tells when to stop.
+            patience_s: For how long no further node may begin to serve: how long all of them take
+                hangs on their number and on the machine.
 
         Raises:
             StartError: A node does not serve in time; names it and its log.
             StoppedError: The work should stop.
         """
-        end_s = self.now_s() + deadline_s
+        fewest, end_s = len(self.fleet.workers) + 1, 0.0
         while missing := [node for node in self.fleet.workers if node not in self.serving()]:
+            if len(missing) < fewest:
+                fewest, end_s = len(missing), self.now_s() + patience_s
             if self.now_s() > end_s:
                 raise StartError(
-                    f"{', '.join(missing)} did not begin to serve within {deadline_s:.0f} s; "
-                    f"logs: {self.log_of(missing[0])}"
+                    f"{', '.join(missing)} did not begin to serve, and nobody else did for "
+                    f"{patience_s:g} s; logs: {self.log_of(missing[0])}"
                 )
             self.tend()
             stopping.wait(TEND_S)

@@ -16,7 +16,8 @@ from mesh.local.stopping import StoppedError, Stopping
 from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.topology import Topology
 
-SERVE_DEADLINE_S = 120.0
+PATIENCE_S = 120.0
+"""For how long no further node may begin to serve, unless somebody says otherwise."""
 
 
 def run_up(
@@ -27,6 +28,7 @@ def run_up(
     addresses: Mapping[str, str],
     software: KafkaSoftware | None,
     workers: int,
+    patience_s: float,
     duration_s: float,
     stopping: Stopping,
     progress: Progress,
@@ -40,6 +42,7 @@ def run_up(
         addresses: Of Kafka clusters that run already.
         software: Java and jars, needed if any Kafka cluster is embedded.
         workers: Processes per node.
+        patience_s: For how long no further node may begin to serve before it gives up.
         duration_s: How long to run; 0 until asked to stop.
         stopping: Tells when to stop.
         progress: Called with lines about what is going on.
@@ -65,7 +68,7 @@ def run_up(
         nodes = list(topology.nodes)
         progress(f"starting {len(nodes)} nodes")
         supervisor.start_nodes(nodes, workers)
-        supervisor.wait_serving(stopping, SERVE_DEADLINE_S)
+        supervisor.wait_serving(stopping, patience_s)
         _tell(fleet, progress)
         _serve(supervisor, duration_s, stopping)
     finally:

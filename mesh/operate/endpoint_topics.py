@@ -9,6 +9,7 @@ from mesh.errors import TransportError
 from mesh.model.control import MISSING, EndpointStatus
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.side_by_side import side_by_side
 from mesh.operate.status import NodeStatus
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
@@ -29,21 +30,27 @@ def missing_endpoints(
     What cannot be asked now is left out: that its Kafka does not answer is told elsewhere.
     """
     names = TopicNames(topology.prefix)
-    found: dict[str, Sequence[EndpointStatus]] = {}
+    topics: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in kafka}
     for node, declared in topology.nodes.items():
-        endpoints = dict.fromkeys(name for name, _ in view.nodes[node].subscriptions)
-        if not endpoints or view.is_unreachable(node) or not is_subscribed(view, node):
+        if view.is_unreachable(node) or not is_subscribed(view, node):
             continue
-        topics = {names.endpoint(node, name): name for name in endpoints}
+        for endpoint, _ in view.nodes[node].subscriptions:
+            if declared.kafka in topics:
+                topics[declared.kafka][names.endpoint(node, endpoint)] = node, endpoint
+
+    def known(name: str) -> Mapping[str, object]:
         try:
-            known = kafka[declared.kafka].admin().describe(list(topics))
+            return kafka[name].admin().describe(list(topics[name]))
         except TransportError:
-            continue
-        found[node] = tuple(
-            EndpointStatus(name, MISSING, f"{topic} does not exist; what was in it is lost")
-            for topic, name in topics.items()
-            if topic not in known
-        )
+            return topics[name]
+
+    asked = [name for name, some in topics.items() if some]
+    found: dict[str, list[EndpointStatus]] = {}
+    for name, there in zip(asked, side_by_side(known, asked), strict=True):
+        for topic, (node, endpoint) in topics[name].items():
+            if topic not in there:
+                text = f"{topic} does not exist; what was in it is lost"
+                found.setdefault(node, []).append(EndpointStatus(endpoint, MISSING, text))
     return found
 
 

@@ -15,6 +15,7 @@ from mesh.model.control import DISABLED, FULL, Interest, Pause, Scope
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.side_by_side import side_by_side
 from mesh.operate.status import UNKNOWN, UP, link_state
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
@@ -169,15 +170,17 @@ def outbox_backlogs(
     topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
 ) -> Mapping[str, Backlog]:
     """Return what waits in each outbox, by topic, as far as brokers answer."""
-    backlogs: dict[str, Backlog] = {}
-    for name, cluster in kafka.items():
-        if name in view.unreachable:
-            continue
+
+    def ask(name: str) -> Mapping[str, Backlog]:
         try:
-            backlogs |= _backlogs(topology, view, name, cluster)
+            return _backlogs(topology, view, name, kafka[name])
         except TransportError:
-            continue  # told as unknown
-    return backlogs
+            return {}  # told as unknown
+
+    found: dict[str, Backlog] = {}
+    for one in side_by_side(ask, [name for name in kafka if name not in view.unreachable]):
+        found |= one
+    return found
 
 
 def _backlogs(

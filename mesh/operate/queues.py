@@ -12,6 +12,7 @@ from mesh.model.names import fold
 from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy, is_of_queue, member_of
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.side_by_side import side_by_side
 from mesh.operate.status import UNKNOWN
 from mesh.operate.waiting import waiting_behind
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
@@ -104,15 +105,16 @@ def _status(
     said = [one.policy for filters in found.values() for one in filters.values() if one.policy]
     unsaid = [topology.unsaid_policy(key.partition(" ")[0]) for key in sorted(found)]
     policy = declared.policy if declared else QueuePolicy([*said, *unsaid, QueuePolicy.EVERY][0])
-    members = []
-    for key in sorted(found):
+
+    def member(key: str) -> QueueMember:
         node, _, endpoint = key.partition(" ")
         own = policy if policy.is_shared or said or declared else topology.unsaid_policy(node)
         kind = _kind(view, node, endpoint, own) if found[key] else LEFT
         cluster = kafka[topology.nodes[node].kafka]
-        member = _member(topology, cluster, node, endpoint, kind, sorted(found[key]))
-        if kind != LEFT or member.waiting != 0:
-            members.append(member)
+        return _member(topology, cluster, node, endpoint, kind, sorted(found[key]))
+
+    asked = side_by_side(member, sorted(found))
+    members = [one for one in asked if one.kind != LEFT or one.waiting != 0]
     home = "" if declared is None else declared.home or ""
     homes = [home] if home else [one.node for one in members if one.kind == MemberKind.HOME]
     return QueueStatus(

@@ -34,7 +34,7 @@ from mesh.local.java import find_java
 from mesh.local.processes import Process
 from mesh.local.stopping import Stopping, run_stoppable, work_folder
 from mesh.local.supervisor import TEND_S, Supervisor
-from mesh.local.up import SERVE_DEADLINE_S, stoppable
+from mesh.local.up import PATIENCE_S, stoppable
 from mesh.model.topology import Topology, without_options
 
 JARS = Path("/opt/kafka/jars")
@@ -110,7 +110,7 @@ def serve(
     try:
         supervisor = Supervisor(fleet, progress)
         supervisor.start_nodes(list(small.nodes))
-        supervisor.wait_serving(stopping, SERVE_DEADLINE_S)
+        supervisor.wait_serving(stopping, PATIENCE_S)
         hosts = sorted({_host_of(one.advertised) for one in outside.values()})
         page = partial(_open_page, pages, fleet, f":{page_port}", hosts)
         page()

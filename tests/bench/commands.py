@@ -1,8 +1,9 @@
-"""How soon commands answer: on a mesh that is well, and where one of two Kafka clusters is dead.
+"""How soon commands answer: on a mesh that is well, beside the demo, and where a broker is dead.
 
 Two nodes on two Kafka clusters, two real brokers. Every command runs in turn, so many times; told
 are medians, and wall time as a multiple of `mesh --help` in the same turn. Then one broker stands
-still, as a host does that hangs: told is when a command has named it, and when it has ended.
+still, as a host does that hangs: told is when a command has named it, and when it has ended. With
+`--demo` the same commands run in turn beside the demo, on its mesh of thirteen nodes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +25,7 @@ from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
 from mesh.local.fleet import Fleet
 from tests.bench.command import at_least, carry_out, parser_of, say
+from tests.bench.demo import running_demo
 from tests.bench.goals import Goal, goal_line
 from tests.bench.stage import wait_for
 from tests.bench.used import used_by
@@ -34,14 +35,19 @@ LINES = (
     "status",
     "links",
     "interest",
-    "explain x/1 --from near",
-    "route near far",
+    "explain x/1 --from {one}",
+    "route {one} {other}",
     "queue list",
     "endpoint list",
     "audit report",
     "doctor",
 )
-WALL_S, CPU_S, DOCTOR_S, NAMED_S = 1.5, 0.45, 4.0, 2.5
+"""Command lines; two nodes are filled in."""
+ENDS = ("near", "far")
+DEMO_ENDS = ("tk1", "ny1")
+WALL_S, CPU_S, DOCTOR_S, NAMED_S, HELP_S = 1.5, 0.45, 4.0, 2.5, 0.2
+DEMO_WALL_S, DEMO_CPU_S = 2.5, 0.8
+DEMO_S, SETTLE_S = 900, 60
 TOPOLOGY: Mapping[str, object] = {
     "kafka": {"left": {}, "right": {}},
     "nodes": {"near": {"kafka": "left"}, "far": {"kafka": "right"}},
@@ -74,26 +80,35 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All commands."""
+    """All commands; `demo` is empty where nothing was measured beside it."""
 
     well: Mapping[str, Well]
     dead: Mapping[str, Dead]
+    demo: Mapping[str, Well]
 
     def goals(self) -> Sequence[Goal]:
         """Return what is promised of those that only look, and of the doctor."""
         looks = [line for line in LINES if line != "doctor"]
-        return [
+        goals = [
+            Goal("--help, wall, s", HELP_S, self.well[HELP].wall_s),
             Goal("slowest, wall, s", WALL_S, max(self.well[line].wall_s for line in looks)),
             Goal("slowest, CPU, s", CPU_S, max(self.well[line].cpu_s for line in looks)),
             Goal("doctor, wall, s", DOCTOR_S, self.well["doctor"].wall_s),
             Goal("dead one named, s", NAMED_S, max(one.named_s for one in self.dead.values())),
         ]
+        if demo := [self.demo[line] for line in looks if self.demo]:
+            goals += [
+                Goal("beside the demo, wall, s", DEMO_WALL_S, max(one.wall_s for one in demo)),
+                Goal("beside the demo, CPU, s", DEMO_CPU_S, max(one.cpu_s for one in demo)),
+            ]
+        return goals
 
     def as_json(self) -> dict[str, object]:
         """Return it as plain values."""
         return {
             "well": {line: asdict(one) for line, one in self.well.items()},
             "dead": {line: asdict(one) for line, one in self.dead.items()},
+            "demo": {line: asdict(one) for line, one in self.demo.items()},
             "goals": [goal.as_json() for goal in self.goals()],
         }
 
@@ -105,6 +120,10 @@ class Found:
             dead = self.dead.get(line)
             told = "" if dead is None else f"{dead.named_s:8.2f}{dead.ended_s:8.2f}"
             lines.append(f"{line:<26}{one.wall_s:7.2f}{one.cpu_s:7.2f}{one.to_help:9.1f}{told}")
+        if self.demo:
+            lines.append("beside the demo")
+        for line, one in self.demo.items():
+            lines.append(f"{line:<26}{one.wall_s:7.2f}{one.cpu_s:7.2f}{one.to_help:9.1f}")
         return [*lines, *(goal_line(goal.as_json()) for goal in self.goals())]
 
 
@@ -166,24 +185,43 @@ def measure(directory: Path, *, runs: int) -> Found:
         ready = [fleet.ready_file(node) for node in topology.nodes]
         wait_for(fleet, lambda: all(one.exists() for one in ready), "ready")
         where = _options(fleet, file)
-        turns = []
-        for number in range(runs):
-            say(f"turn {number + 1}")
-            turns.append({line: _once(line, where) for line in (HELP, *LINES)})
-        well = {
-            line: Well(
-                wall_s=median(turn[line][0] for turn in turns),
-                cpu_s=median(turn[line][1] for turn in turns),
-                to_help=median(turn[line][0] / turn[HELP][0] for turn in turns),
-            )
-            for line in (HELP, *LINES)
-        }
+        well = _in_turn(where, ENDS, runs)
         say("one Kafka cluster hangs")
         with stopped(fleet.brokers["right"].pids):
-            told = {line: run_until_named("right", *line.split(), *where) for line in LINES[:-2]}
-        return Found(well, {line: Dead(one.named_s, one.ended_s) for line, one in told.items()})
+            told = {
+                line: run_until_named("right", *_words(line, ENDS), *where) for line in LINES[:-2]
+            }
+        dead = {line: Dead(one.named_s, one.ended_s) for line, one in told.items()}
+        return Found(well, dead, {})
     finally:
         fleet.stop()
+
+
+def measure_demo(directory: Path, *, runs: int) -> Mapping[str, Well]:
+    """Run every command in turn beside the demo."""
+    say(f"the demo, for at most {DEMO_S} s")
+    with running_demo(directory, DEMO_S) as demo:
+        time.sleep(SETTLE_S)  # the auditor begins; that is no state that anybody looks at for long
+        return _in_turn(demo.options, DEMO_ENDS, runs)
+
+
+def _in_turn(where: Sequence[str], ends: tuple[str, str], runs: int) -> Mapping[str, Well]:
+    turns = []
+    for number in range(runs):
+        say(f"turn {number + 1}")
+        turns.append({line: _once(_words(line, ends), where) for line in (HELP, *LINES)})
+    return {
+        line: Well(
+            wall_s=median(turn[line][0] for turn in turns),
+            cpu_s=median(turn[line][1] for turn in turns),
+            to_help=median(turn[line][0] / turn[HELP][0] for turn in turns),
+        )
+        for line in (HELP, *LINES)
+    }
+
+
+def _words(line: str, ends: tuple[str, str]) -> Sequence[str]:
+    return line.format(one=ends[0], other=ends[1]).split()
 
 
 def _options(fleet: Fleet, file: Path) -> Sequence[str]:
@@ -193,17 +231,17 @@ def _options(fleet: Fleet, file: Path) -> Sequence[str]:
     return options
 
 
-def _once(line: str, where: Sequence[str]) -> tuple[float, float]:
+def _once(command: Sequence[str], where: Sequence[str]) -> tuple[float, float]:
     """Return the wall time and the CPU of a command.
 
     Raises:
         StartError: It made no sense to it.
     """
     began_s = time.monotonic()
-    words = [] if line == HELP else where
-    used = used_by([sys.executable, "-m", "mesh", *line.split(), *words])
+    words = [] if command == [HELP] else where
+    used = used_by([sys.executable, "-m", "mesh", *command, *words])
     if used["code"] in (1, 2):
-        raise StartError(f"mesh {line} ended with {used['code']}")
+        raise StartError(f"mesh {' '.join(command)} ended with {used['code']}")
     return time.monotonic() - began_s, used["cpu_s"]
 
 
@@ -211,8 +249,15 @@ def main(arguments: Sequence[str]) -> int:
     """Measure and tell; return the exit code."""
     parser = parser_of("commands", __doc__)
     parser.add_argument("--runs", type=at_least(1), default=10, help="of each command")
+    parser.add_argument("--demo", action="store_true", help="measure beside the demo too")
     options = parser.parse_args(arguments)
-    run = partial(measure, runs=options.runs)
+
+    def run(directory: Path) -> Found:
+        found = measure(directory, runs=options.runs)
+        if not options.demo:
+            return found
+        return replace(found, demo=measure_demo(directory, runs=options.runs))
+
     return carry_out(options, run, Found.rows, Found.as_json, Found.goals)
 
 

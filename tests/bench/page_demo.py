@@ -6,73 +6,26 @@ import http.client
 import json
 import random
 import selectors
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-import psutil
 from playwright.sync_api import Browser, expect
 
-from mesh.errors import StartError
 from mesh.transport.kafka import RealKafka
 from tests.bench.command import say
+from tests.bench.demo import Demo, running_demo
 from tests.bench.meter import cpu_s
 
 DEMO_S = 420
-PAGE_S = 240
 SETTLE_S = 45
 SHARE_S = 40
 VIEWERS = 50
 CHANGES = 40
 TRACES = 10
-
-
-@contextmanager
-def _demo(directory: Path) -> Iterator[str]:
-    """Run the demo; yield the address of its page once the page can be asked."""
-    log = (directory / "demo.log").open("w+")
-    command = [sys.executable, "-m", "mesh", "demo", "--duration", str(DEMO_S)]
-    demo = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
-    try:
-        yield _address(demo, directory / "demo.log")
-    finally:
-        demo.terminate()
-        demo.wait(90)
-        log.close()
-
-
-def _address(demo: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + PAGE_S
-    while time.monotonic() < until and demo.poll() is None:
-        found = [line for line in log.read_text().splitlines() if "the page: " in line]
-        if found:
-            address = found[0].partition("the page: ")[2].strip().rstrip("/")
-            if _answers(f"{address}/readyz"):
-                return address
-        time.sleep(0.5)
-    raise StartError(f"the demo shows no page: {log.read_text()[-500:]}")
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return int(answer.status) == 200
-    except OSError:
-        return False
-
-
-def _server(address: str) -> psutil.Process:
-    listen = urlsplit(address).netloc
-    for one in psutil.process_iter(["cmdline"]):
-        words = one.info["cmdline"] or []
-        if "dashboard" in words and listen in words:
-            return one
-    raise StartError(f"no process serves {address}")
 
 
 def _percent(pid: int, seconds: float) -> float:
@@ -101,15 +54,13 @@ def _with_viewers(address: str, pid: int) -> float:
     return 100 * used / (time.monotonic() - begun)
 
 
-def _delays(browser: Browser, address: str, server: psutil.Process) -> Sequence[float]:
+def _delays(browser: Browser, demo: Demo) -> Sequence[float]:
     """Return how long findings take from their topic to the page, in seconds, sorted."""
-    words = server.cmdline()
-    given = [words[at + 1] for at, word in enumerate(words) if word == "--bootstrap"]
-    addresses = dict(one.split("=", 1) for one in given)
+    addresses = dict(one.split("=", 1) for one in demo.options if "=" in one)
     kafka = RealKafka("tokyo", {"bootstrap.servers": addresses["tokyo"]})
     writer = kafka.writer("measuring")
     page = browser.new_page()
-    page.goto(f"{address}/map")
+    page.goto(f"{demo.address}/map")
     count = page.locator("#views a[href*='/findings'] .count")
     took = []
     for number in range(CHANGES):
@@ -153,15 +104,15 @@ def measured_demo(
         first_view: Times how long an address takes until something labelled is drawn.
     """
     say(f"the demo, for at most {DEMO_S} s")
-    with _demo(directory) as address:
-        server = _server(address)
+    with running_demo(directory, DEMO_S) as demo:
+        address, server = demo.address, demo.server
         time.sleep(SETTLE_S)  # the past is read, the auditor has begun
         idle = _percent(server.pid, SHARE_S)
         say(f"{VIEWERS} viewers")
         viewed = _with_viewers(address, server.pid)
         first = first_view(f"{address}/map", "node ny1")
         say(f"{CHANGES} changes")
-        delays = _delays(browser, address, server)
+        delays = _delays(browser, demo)
         return {
             "first_view_s": first,
             "idle_percent": idle,

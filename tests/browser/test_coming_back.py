@@ -292,3 +292,37 @@ def test_a_server_that_looks_no_more_is_told(
     expect(status).to_contain_text("Not known now; last: Proven")
     api.lives(1)
     expect(page.locator("#trouble")).to_be_empty()
+
+
+def test_what_changes_while_a_page_is_on_its_way_is_on_screen(api: Api, chromium: Browser) -> None:
+    """A page begins with what stands in it; of two tabs the second joins a feed that runs."""
+    context = chromium.new_context()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    for victim, is_first in (("ny2", True), ("tk3", False)):
+        page = context.new_page()
+        page.route("**/static/feed.js", hold)
+        with page.expect_request("**/static/feed.js"):
+            page.goto(f"{api.url}/map", wait_until="commit")
+        with api.turn:
+            api.mesh.world.kill(victim)
+        api.lives(15)
+        assert bool(api.feeds) is not is_first
+        page.evaluate("document.title")  # whatever the browser has told so far is heard by then
+        held.pop().continue_()
+        node = page.get_by_label(f"node {victim}", exact=True)
+        expect(node).to_have_attribute("aria-description", "down")
+    context.close()
+
+
+def test_the_first_view_asks_for_nothing(api: Api, open_page: Open) -> None:
+    """All that it shows stands in the page."""
+    page = open_page("/map")
+    page.route("**/api/v1/*", lambda _: None)
+    page.goto(f"{api.url}/map")
+    link = page.get_by_label("link tk1 to ny1", exact=True)
+    expect(link).to_have_attribute("aria-description", "up")
+    expect(page.get_by_role("status")).to_contain_text("No audit")

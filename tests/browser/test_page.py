@@ -235,10 +235,16 @@ def _late(page: Page, path: str) -> Iterator[None]:
     page.unroute(path)
 
 
+def _know_nothing_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have pages ask for how the mesh is, as those of a server that starts."""
+    monkeypatch.setattr("mesh.api.app._first", lambda *_: None)
+
+
 def test_an_enter_before_the_mesh_is_known_is_answered_once_it_is(
-    api: Api, open_page: Open
+    api: Api, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is faster than an answer, or than the scripts, has not looked for nothing."""
+    _know_nothing_first(monkeypatch)
     page = open_page("/map")
     find = page.get_by_label("Find", exact=True)
     with _late(page, "**/api/v1/nodes?*"):
@@ -257,8 +263,11 @@ def test_an_enter_before_the_mesh_is_known_is_answered_once_it_is(
     expect(page).to_have_url(f"{api.url}/map?link=tk1-%3Eny1")
 
 
-def test_keys_before_the_mesh_is_known_do_what_they_do_later(api: Api, open_page: Open) -> None:
+def test_keys_before_the_mesh_is_known_do_what_they_do_later(
+    api: Api, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A table in place of a drawing that is not there yet; minutes back of a time not yet read."""
+    _know_nothing_first(monkeypatch)
     api.lives(125)
     page = open_page("/map")
     time, back = page.get_by_label("Time", exact=True), "one => one.max - one.value"

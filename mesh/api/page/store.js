@@ -1,6 +1,6 @@
 // What is known of the mesh, asked once and then kept by the feed of changes.
 
-import { onFeed, root } from "./feed.js";
+import { first as known, onFeed, root } from "./feed.js";
 
 export class Problem extends Error {
   constructor(document) {
@@ -90,6 +90,15 @@ let isFollowing = false;
 let first = null; // the moment that the page was opened with
 let meanwhile = null; // changes that come while all is read
 
+function keep(at, mesh, nodes, links) {
+  if (!at) store.skew = mesh.at_ms - Date.now();
+  store.at = at ?? null;
+  store.mesh = mesh;
+  store.nodes = new Map(nodes.map((node) => [node.node, node]));
+  store.links = new Map(links.map((link) => [link.link, link]));
+  store.trouble = store.refusal = "";
+}
+
 // Reads all of a moment. False: nothing new is known, and it is tried again.
 export async function load(at) {
   const mine = ++asked;
@@ -101,12 +110,7 @@ export async function load(at) {
       ask("mesh", { at }), askAll("nodes", { at }), askAll("links", { at }),
     ]);
     if (mine !== asked) return true;
-    if (!at) store.skew = mesh.at_ms - Date.now();
-    store.at = at ?? null;
-    store.mesh = mesh;
-    store.nodes = new Map(nodes.map((node) => [node.node, node]));
-    store.links = new Map(links.map((link) => [link.link, link]));
-    store.trouble = store.refusal = "";
+    keep(at, mesh, nodes, links);
   } catch (error) {
     if (mine !== asked) return true;
     if (error.status >= 400 && error.status < 500) {
@@ -168,10 +172,17 @@ function take(message) {
   }
 }
 
-// Reads all of a moment once changes are followed, for what changed before would not be told; but
-// nobody waits for that longer than for a second.
+// Begins with what the page itself tells of now, from where changes are followed. A moment gone by,
+// and a mesh of which the server knew nothing yet, are read once changes are followed, for what
+// changed before would not be told; but nobody waits for that longer than for a second.
 export function begin(at) {
   first = at;
+  isFollowing = Boolean(known) && !at;
+  if (isFollowing) {
+    store.wanted = null;
+    keep(null, known.mesh, known.nodes, known.links);
+    tell({ kind: "all" });
+  }
   onFeed(take);
   setTimeout(() => { if (!isFollowing) reload(); }, 1000);
 }

@@ -8,6 +8,7 @@ from typing import Any
 from mesh.errors import TransportError
 from mesh.model.topology import Topology
 from mesh.operate.endpoints import EndpointStanding, endpoints_of
+from mesh.operate.side_by_side import side_by_side
 from mesh.operate.unsubscribed import Unsubscribed, unsubscribed_of
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
@@ -28,12 +29,12 @@ def endpoints_document(
         nodes: Whose endpoints.
     """
     reachable = [node for node in nodes if not view.is_unreachable(node)]
-    listed = [one for node in reachable for one in endpoints_of(topology, view, kafka, node)]
-    left = [one for node in reachable for one in _left_over(topology, view, kafka, node)]
+    listed = side_by_side(lambda node: endpoints_of(topology, view, kafka, node), reachable)
+    left = side_by_side(lambda node: _left_over(topology, view, kafka, node), reachable)
     return {
         "ok": True,
-        "endpoints": [_endpoint(one) for one in listed],
-        "unsubscribed": [unsubscribed_document(one) for one in left],
+        "endpoints": [_endpoint(one) for of in listed for one in of],
+        "unsubscribed": [unsubscribed_document(one) for of in left for one in of],
         "unknown": [node for node in nodes if node not in reachable],
     }
 

@@ -8,6 +8,7 @@ from typing import Any
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.side_by_side import side_by_side
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 from mesh.view.role_wishes import role_wishes
@@ -17,18 +18,22 @@ def roles_document(
     topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
 ) -> dict[str, Any]:
     """Return all wishes for roles, and the nodes that could not be asked."""
-    found: list[dict[str, Any]] = []
-    unknown: list[str] = []
-    for node, declared in topology.nodes.items():
-        cluster = kafka.get(declared.kafka)
-        if cluster is None or declared.kafka in view.unreachable:
-            unknown.append(node)
-            continue
+
+    def rows(node: str) -> list[dict[str, Any]] | None:
+        name = topology.nodes[node].kafka
+        if name not in kafka or name in view.unreachable:
+            return None
         try:
-            found += _rows(topology, view, cluster, node)
+            return list(_rows(topology, view, kafka[name], node))
         except TransportError:
-            unknown.append(node)
-    return {"ok": True, "roles": found, "unknown": unknown}
+            return None
+
+    found = dict(zip(topology.nodes, side_by_side(rows, topology.nodes), strict=True))
+    return {
+        "ok": True,
+        "roles": [row for some in found.values() for row in some or ()],
+        "unknown": [node for node, some in found.items() if some is None],
+    }
 
 
 def _rows(

@@ -10,18 +10,18 @@ import structlog
 
 def set_up_logs(*, level: int = logging.INFO) -> None:
     """Configure logging of the whole process."""
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer()
+    rendering: list[structlog.typing.Processor] = (
+        # Without what variables held: payloads and secrets.
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if sys.stderr.isatty()
-        else structlog.processors.JSONRenderer()
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
+            *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -29,11 +29,12 @@ def set_up_logs(*, level: int = logging.INFO) -> None:
         # line costs ten microseconds more, and there are few.
         cache_logger_on_first_use=False,
     )
-    # The client library's own lines come through the standard library's logging.
+    # Lines of libraries come through the standard library's logging, warnings of Python too.
+    logging.captureWarnings(capture=True)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            processor=renderer,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
             foreign_pre_chain=[
                 structlog.contextvars.merge_contextvars,
                 structlog.stdlib.add_logger_name,

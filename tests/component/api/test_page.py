@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,57 @@ def test_the_browser_hears_of_all_modules_at_once(api: Api) -> None:
     assert {*re.findall(r'modulepreload" href="/static/(\S+)"', body), "feed.js"} == imported
 
 
+def _first(api: Api) -> Any:
+    body = api.ask("/map").body.decode()
+    data = re.search(r'<script id="first" type="application/json">(.*?)</script>', body, re.DOTALL)
+    assert data is not None
+    return json.loads(data[1])
+
+
+def test_what_is_shown_first_stands_in_the_page(api: Api) -> None:
+    """As the lists have it, but for what brokers would have to be asked for; kept by no browser."""
+    api.lives(2)
+    first, links = _first(api), api.get("links")["items"]
+    assert first["mesh"] == api.get("mesh")
+    assert first["nodes"] == api.get("nodes")["items"]
+    unasked = {"backlog_frames": None, "backlog_messages": None}
+    assert first["links"] == [{**one, **unasked} for one in links]
+    assert links[0]["backlog_frames"] is not None
+    assert first["id"] == f"{api.feed._run}-{api.feed._last}"
+    assert api.ask("/map").headers["cache-control"] == "no-store"
+
+
+def test_the_page_waits_for_no_broker(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow they are, and although a node has an endpoint whose topic could be gone."""
+    api.mesh.subscribe("c", "e", "acme/>")
+    api.lives(3)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a broker was asked")
+
+    for kafka in api.mesh.world.kafka.values():
+        monkeypatch.setattr(kafka, "reader", refuse)
+        for call in ("describe", "starts", "ends", "stable_ends", "settings"):
+            monkeypatch.setattr(kafka.admin(), call, refuse)
+    assert [node["endpoints"] for node in _first(api)["nodes"]] == [0, 0, 1]
+
+
+def test_a_mesh_that_is_not_read_yet_is_no_first_view(api_of: MakeApi) -> None:
+    """The page asks for it then, again and again."""
+    assert _first(api_of(topology_from_mapping(CHAIN), begun=False)) is None
+
+
+def test_no_name_ends_the_data_in_the_page(api_of: MakeApi) -> None:
+    """What stands between two tags is data until the first `</script`, whatever its type."""
+    title = '</script><script>alert(1)</script><!-- \\ " &'
+    zones = {"Z": {"kind": "one-hop", "nodes": ["a", "b"], "title": title}}
+    nodes = {"a": {"kafka": "k"}, "b": {"kafka": "k"}}
+    spec = {"kafka": {"k": None}, "nodes": nodes, "zones": zones}
+    api = api_of(topology_from_mapping(spec))
+    assert _first(api)["mesh"]["zones"][0]["title"] == title
+    assert api.ask("/map").body.count(b"<!--") == 0
+
+
 def test_behind_a_proxy_the_page_makes_addresses_below_its_path(api_of: MakeApi) -> None:
     """`--root-path /trellis`."""
     api = api_of(topology_from_mapping(CHAIN), access=Access(root_path="/trellis"))
@@ -73,6 +126,7 @@ def test_the_skeleton_has_no_script_or_style_of_its_own() -> None:
     """The policy would refuse it."""
     text = PAGE.joinpath("index.html").read_text()
     assert "<style" not in text
-    assert re.search(r"<script(?! type=\"module\" src)", text) is None
+    data = '<script id="first" type="application/json">{first}</script>'  # no script, by its type
+    assert re.search(r"<script(?! type=\"module\" src)", text.replace(data, "")) is None
     assert re.search(r"\son\w+=|\sstyle=", text) is None
     assert text.count('role="status"') == 1

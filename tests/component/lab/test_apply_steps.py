@@ -94,7 +94,7 @@ def test_what_is_wrong_with_the_step_itself(tmp_path: Path, step: str, text: str
 
 def test_refusals_are_expected_or_not_ok(tmp_path: Path) -> None:
     """Spec: lab.md 2 (`refusals`)."""
-    expected, other = RING % ", refused: true", "apply: {zones: {Z: 7}}"
+    expected, other = RING % ", refused: true", "apply: {prefix: m2.}"
     scenario = load(tmp_path, expected, RING % "", other, "publish: {node: a, subject: x}")
     backend = SimulatedBackend(scenario.topology, scenario.seed)
     result = run_scenario(scenario, backend, backend_name="sim")
@@ -104,7 +104,7 @@ def test_refusals_are_expected_or_not_ok(tmp_path: Path) -> None:
     assert [(one["step"], one["code"]) for one in found] == [
         (0, "TWO_WALKS"),
         (1, "TWO_WALKS"),
-        (2, "WRONG_TYPE"),
+        (2, "CANNOT_CHANGE"),
     ]
     assert set(found[0]) == {"code", "message", "where", "walks", "edit", "step"}
     assert found[0]["walks"] == [["a", "c"], ["a", "b", "c"]]
@@ -121,6 +121,24 @@ def test_a_mistyped_key_is_no_refusal_that_was_expected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown key; did you mean zones"):
         load(tmp_path, "apply: {zone: {Z: null}}")
     load(tmp_path, "apply: {zone: {Z: null}, refused: UNKNOWN_KEY}")
+
+
+@pytest.mark.parametrize(
+    ("patch", "text", "code"),
+    [
+        ("zones: {Z: 7}", "must be a mapping; got 7", "WRONG_TYPE"),
+        ("zones: {Z: {kind: multihop}}", "must be .* got 'multihop'", "WRONG_VALUE"),
+        ("nodes: {d: {lanes: 0}}", "must be at least 1; got 0", "OUT_OF_RANGE"),
+    ],
+)
+def test_a_mistyped_value_is_no_refusal_that_was_expected(
+    tmp_path: Path, patch: str, text: str, code: str
+) -> None:
+    """Likewise: `refused: true` speaks of what the mesh does not let be."""
+    for refused in ("", ", refused: true", ", refused: TWO_WALKS"):
+        with pytest.raises(ConfigError, match=rf"scenario.yaml:11:.* {text}"):
+            load(tmp_path, f"apply: {{{patch}{refused}}}")
+    load(tmp_path, f"apply: {{{patch}, refused: {code}}}")
 
 
 def test_a_later_change_may_add_a_kafka_cluster(tmp_path: Path) -> None:

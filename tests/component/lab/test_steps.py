@@ -52,7 +52,7 @@ GOOD = [
     "recreate_topic: {topic: mesh.b.to.c.d}",
     "clock: {node: a, jump_s: -3600}",
     "storm: {faults: [kill]}",
-    "consume: {node: a, queue: jobs, count: 3}",
+    "subscribe: {node: a, endpoint: jobs, filter: x, kind: queue}",
     "leave: {node: a, queue: jobs}",
     "expect: {queue: jobs, count: 3}",
     "expect: {queue: a/jobs, count: 3}",
@@ -75,6 +75,27 @@ GOOD = [
 def test_steps_that_are_right(tmp_path: Path, step: str) -> None:
     [named] = load_scenario(write(tmp_path, step)).steps
     assert named.word == step.partition(":")[0]
+
+
+def test_a_queue_is_consumed_where_it_is_had(tmp_path: Path) -> None:
+    """A slip of the pen would have a consumer wait in silence; what is left may be consumed."""
+    had = "subscribe: {node: a, endpoint: jobs, filter: x, kind: queue}"
+    left = "unsubscribe: {node: a, endpoint: jobs, filter: x}"
+    channel = "subscribe: {node: a, endpoint: list, filter: x}"
+    steps = [had, channel, left, "consume: {node: a, queue: jobs, count: 3}"]
+    load_scenario(write(tmp_path, "\n    - ".join(steps)))
+    for step, told in (
+        ("consume: {node: a, queue: job}", "a has no queue 'job' at this step; did you mean jobs"),
+        ("consume: {node: a, queue: JOBS}", "a has no queue 'JOBS' at this step; did you mean"),
+        ("consume: {node: b, queue: jobs}", "b has no queue 'jobs' at this step; subscribe it"),
+        ("consume: {node: a, queue: list}", "a has no queue 'list' at this step"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            load_scenario(write(tmp_path, f"{had}\n    - {channel}\n    - {step}"))
+    with pytest.raises(
+        ConfigError, match="a has no queue 'jobs' at this step; subscribe it before"
+    ):
+        load_scenario(write(tmp_path, f"{steps[-1]}\n    - {had}"))
 
 
 BAD = [
@@ -306,6 +327,26 @@ def test_a_role_is_given_up_when_its_node_has_that_in_force(tmp_path: Path) -> N
     )
     assert [step["ok"] for step in result["steps"]] == [True, True, False, *[True] * 5]
     assert "no word of routes from node a in time" in result["steps"][2]["detail"]["error"]
+
+
+def test_a_role_that_nobody_took_is_not_given_up_in_silence(tmp_path: Path) -> None:
+    """It would be a slip of the pen, and the one that is held stays."""
+    result = run_steps(
+        tmp_path,
+        "role: {node: a, tree: desk, role: pricing}",
+        "unrole: {node: a, tree: desk, role: pricings}",
+        "unrole: {node: c, tree: desk, role: pricing}",
+        "unrole: {node: a, tree: desk, role: pricing, app: other}",
+        "unrole: {node: a, tree: desk, role: pricing}",
+        trees=True,
+    )
+    told = [step["detail"].get("error", "") for step in result["steps"][1:]]
+    assert told == [
+        "lab of a does not hold desk/pricings; it holds desk/pricing",
+        "lab of c does not hold desk/pricing; it holds nothing",
+        "other of a does not hold desk/pricing; it holds nothing",
+        "",
+    ]
 
 
 def test_a_role_has_moved_when_its_former_holder_knows_too(

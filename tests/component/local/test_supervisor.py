@@ -98,3 +98,30 @@ def test_a_start_that_fails_is_told_and_tried_again(bench: Bench) -> None:
     assert len(tries) >= 2
     assert "port 9092 is in use" in bench.lines
     assert bench.supervisor.restarts == 0
+
+
+def test_who_waits_gives_up_when_no_more_nodes_serve(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long all of them take: thirty nodes on a slow machine take minutes."""
+    bench.start()
+    assert bench.process is not None
+    fleet = bench.supervisor.fleet
+    fleet.workers |= {node: [bench.process] for node in ("a", "b", "c")}
+    begins = {"a": 150.0, "b": 240.0, "c": 340.0}
+    ready = {node: bench.folder / f"{node}.ready" for node in begins}
+    monkeypatch.setattr(Fleet, "ready_file", lambda _fleet, node, _worker=0: ready[node])
+
+    class Stopping:
+        def wait(self, seconds: float) -> None:
+            bench.now_s += seconds
+            for node, begins_s in begins.items():
+                if bench.now_s >= begins_s:
+                    ready[node].touch()
+
+    bench.supervisor.wait_serving(Stopping(), 120)  # type: ignore[arg-type] # all that it asks
+    for file in ready.values():
+        file.unlink()
+    bench.now_s = 100.0
+    with pytest.raises(StartError, match="c did not begin to serve, and nobody else did for 95 s"):
+        bench.supervisor.wait_serving(Stopping(), 95)  # type: ignore[arg-type] # likewise

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -31,3 +34,26 @@ def test_who_sets_up_again_is_followed(capsys: pytest.CaptureFixture[str]) -> No
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     log.warning("three")
     assert "three" not in capsys.readouterr().err
+
+
+LIBRARIES = """
+import logging, warnings
+from mesh.runtime.process.logs import set_up_logs
+set_up_logs()
+logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+try:
+    1 / 0
+except ZeroDivisionError:
+    logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=True)
+warnings.warn("this goes away")
+"""
+
+
+def test_what_libraries_say_is_json_too() -> None:
+    """Line by line, with the traceback of an exception in its line."""
+    command = [sys.executable, "-c", LIBRARIES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    first, second, third = map(json.loads, done.stderr.splitlines())
+    assert (first["event"], first["level"]) == ("Invalid HTTP request received.", "warning")
+    assert "ZeroDivisionError: division by zero" in second["exception"]
+    assert "this goes away" in third["event"]
