@@ -71,6 +71,9 @@ COMMANDS: Sections = {
                 "send": Command("role_send:send_to_role", "Send to a role, and print the replies"),
                 "route": Command("role:route_role", "All routes to a role, node by node"),
                 "trace": Command("role_send:trace_role", "The way of one message to a role"),
+                "clean": Command(
+                    "role_clean:clean_roles", "Delete what applications that are gone have left"
+                ),
             },
         ),
         "doctor": Command("doctor:doctor", "What is wrong, and what to do about it"),

@@ -36,6 +36,10 @@ WAITING_BYTES_MAX = 64 << 20
 APPS_AT_ONCE = 200
 """Topics made in one go. After a refusal each is made alone: it may be of one name."""
 
+TOPICS_MAX = 10_000
+"""Topics of applications that stand at a node, gone ones too: names that are made up have no end,
+and whoever may ask for roles would have the brokers make topics without one."""
+
 GONE_MAX = 1_000
 """Applications that are gone for which something waits: names that are made up have no end."""
 
@@ -125,22 +129,37 @@ class TreeWriter:
             return
         apps = list(self._waiting)[: self._at_once]
         try:
-            made = self.questions.answer(("trees", "apps"), partial(self._make, apps))
+            answer = self.questions.answer(("trees", "apps"), partial(self._make, apps))
         except TransportError as error:
             self._tried_ms, self._at_once = now_ms, 1
             self._waiting[apps[0]] = self._waiting.pop(apps[0])
             log.warning("trees.no_topic", apps=apps[:5], fault=str(error))
             return
-        if made:
-            self._at_once = min(APPS_AT_ONCE, 2 * self._at_once)
-        for app in made or ():
+        if answer is None:
+            return
+        made, refused = answer
+        self._at_once = min(APPS_AT_ONCE, 2 * self._at_once)
+        for app in made:
             self._made[app] = None
             for value in self._no_longer_waiting(app):
                 self._tell(app, value)
+        if refused:
+            self._tried_ms = now_ms
+            for app in refused:
+                if app in self._waiting:
+                    self._waiting[app] = self._waiting.pop(app)
+            text = f"{TOPICS_MAX} applications have topics here; see `mesh role clean`"
+            log.warning("trees.no_topic", apps=refused[:5], fault=text)
 
-    def _make(self, apps: Sequence[str]) -> Sequence[str]:
-        self._admin.create([app_topic(self.topology, self.node, app) for app in apps])
-        return apps
+    def _make(self, apps: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+        """Make topics; return whose, and for whom there is no room any more."""
+        specs = {app: app_topic(self.topology, self.node, app) for app in apps}
+        standing = dict.fromkeys(self._admin.named(self._names.app(self.node, "")))
+        fresh = [app for app, spec in specs.items() if spec.name not in standing]
+        refused = fresh[max(0, TOPICS_MAX - len(standing)) :]
+        made = {app: spec for app, spec in specs.items() if app not in refused}
+        self._admin.create(list(made.values()))
+        return list(made), refused
 
     def _no_longer_waiting(self, app: str) -> Sequence[bytes]:
         waited = self._waiting.pop(app, [])

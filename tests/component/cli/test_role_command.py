@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mesh.client.roles import Roles
+from mesh.transport.port import TopicPartition
 from tests.component.cli.conftest import Mesh, Run, chain_of
 from tests.component.in_memory_mesh import CHAIN
 
@@ -84,6 +85,32 @@ def test_one_way_is_not_sent_if_kafka_has_not_taken_it(
     sent = run("role", "send", "desk-7", "r", "-n", "a", "x", "--one-way", "-f", file)
     assert (sent.code, sent.out) == (1, "")
     assert "send it again [TRANSPORT_UNAVAILABLE]" in sent.err
+
+
+def test_what_applications_that_are_gone_have_left_is_deleted_if_somebody_says_so(
+    run: Run, trees: Chain
+) -> None:
+    """Not of one that lives, nor what somebody may still read; who comes back is served. 13."""
+    mesh, file = trees
+    hosted(mesh)
+    for app in ("gone", "going"):
+        with mesh.client("a").roles(app) as roles:
+            roles.add("desk-7", "r")
+    mesh.pause(1)
+    admin = mesh.world.kafka["left"].admin()
+    place = TopicPartition("mesh.a.app.gone", 0)
+    admin.delete_before({place: admin.ends([place])[place]})  # as Kafka does after ten minutes
+    asked = run("role", "clean", "-f", file)
+    assert (asked.code, asked.out) == (2, "")
+    assert "nobody can be asked here whether to delete 1 topics, such as mesh.a.app.gone" in (
+        asked.err
+    )
+    cleaned = run("role", "clean", "--yes", "-f", file, "-o", "json").data["deleted"]
+    assert cleaned == [{"node": "a", "app": "gone", "topic": "mesh.a.app.gone"}]
+    assert sorted(admin.named("mesh.a.app.")) == ["mesh.a.app.going"]
+    assert "has left a topic" in run("role", "clean", "-f", file).out
+    with mesh.client("a").roles("gone") as roles:
+        assert roles.add("desk-7", "r")
 
 
 def test_status_tells_the_parts_of_a_mesh_that_is_split(run: Run, trees: Chain) -> None:

@@ -12,7 +12,7 @@ from mesh.client.roles import Roles
 from mesh.client.watching import Passing, Verdict
 from mesh.codec.tree_events import encode_event
 from mesh.config.topology_file import topology_from_mapping
-from mesh.errors import RoleRefusedError, SubjectError
+from mesh.errors import RoleRefusedError, SubjectError, TransportUnavailableError
 from mesh.model.effects import Relinked
 from mesh.model.tree_apps import (
     Answered,
@@ -353,6 +353,21 @@ def test_an_application_whose_topic_is_refused_keeps_nobody_else_waiting(
     waiting |= {f"gone-{number}": [b"x"] for number in range(GONE_MAX)}
     live(mesh, 2)
     assert len(waiting) <= GONE_MAX
+
+
+def test_topics_of_applications_have_an_end_and_those_that_stand_are_used(
+    mesh: Mesh, application: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that are made up have none, and a node deletes no topic. Spec: tree_layer 13."""
+    monkeypatch.setattr("mesh.runtime.trees.writing.TOPICS_MAX", 2)
+    with application("a", "first"), application("a", "second"):
+        pass
+    live(mesh, 3)
+    with pytest.raises(TransportUnavailableError, match="does not serve application third"):
+        mesh.client("a").roles("third").open(5)
+    assert "mesh.a.app.third" not in mesh.world.kafka["left"].topics
+    with application("a", "second") as back:
+        assert back.add("desk-7", "r")
 
 
 def test_a_cut_and_a_heal_are_told_and_the_far_side_is_found(mesh: Mesh, application: Open) -> None:

@@ -1,0 +1,63 @@
+"""`mesh role clean`: delete what applications that are gone have left. Spec: tree_layer 13."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.target import HERE, Target, is_asked, say
+from mesh.errors import TransportError, wrong_input
+
+if TYPE_CHECKING:
+    from mesh.operate.gone_applications import GoneApplication
+
+
+def clean_roles(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Delete the topics of applications with roles that are gone: nodes never delete one.
+
+    Gone is who has neither a lease nor asks for a role, and was told nothing for ten minutes.
+    One that comes back gets its topic again.
+    """
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
+        gone = list(_gone(seen))
+        if gone and not yes:
+            what = f"{len(gone)} topics, such as {gone[0].topic}"
+            if not is_asked():
+                raise wrong_input("--yes", f"nobody can be asked here whether to delete {what}")
+            if not typer.confirm(f"delete {what}?", err=True):
+                say("nothing was deleted")
+                raise typer.Exit(2)
+            still = dict.fromkeys(_gone(seen))  # somebody may have come back meanwhile
+            gone = [one for one in gone if one in still]
+        for node in dict.fromkeys(one.node for one in gone):
+            topics = [one.topic for one in gone if one.node == node]
+            seen.kafka[seen.topology.nodes[node].kafka].admin().delete(topics)
+    data = {"ok": True, "deleted": [asdict(one) for one in gone]}
+    rows = [(one.node, one.app, one.topic) for one in gone]
+    columns = ("NODE", "APPLICATION", "DELETED")
+    render(
+        data, lambda: grid(columns, rows, "no application that is gone has left a topic"), output
+    )
+
+
+def _gone(seen: Session) -> Iterator[GoneApplication]:
+    from mesh.model.topics import TopicNames
+    from mesh.operate.gone_applications import gone_applications
+
+    names = TopicNames(seen.topology.prefix)
+    for node, declared in seen.topology.nodes.items():
+        kafka = seen.kafka.get(declared.kafka)
+        try:
+            if kafka is not None:
+                yield from gone_applications(names, node, kafka)
+        except TransportError as error:
+            say(f"not known of {node}: {error}")
