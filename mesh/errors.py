@@ -72,11 +72,13 @@ class RoleRefusedError(MeshError):
 
     Attributes:
         code: A fixed word, such as `EXCLUSIVE_HELD`.
+        text: Why, and what to do.
     """
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{text} [{code}]")
         self.code = code
+        self.text = text
 
 
 class StartError(MeshError):

@@ -84,7 +84,7 @@ def send_to_role(
             with suppress(TimeoutError):
                 call.wait()
         except RoleRefusedError as exc:
-            raise wrong_input("role send", str(exc)) from exc
+            raise wrong_input("role send", exc.text, code=exc.code) from exc
         is_lost = one_way and roles.flush() > 0
         roles.leave()
     if is_lost:
@@ -146,7 +146,7 @@ def trace_role(
             timeout_s=timeout, one_instance=one_instance, local_realm=local_realm,
         )  # fmt: skip
     if call.refusal is not None:
-        raise wrong_input("role trace", call.refusal.text)
+        raise wrong_input("role trace", call.refusal.text, code=call.refusal.code)
     for name in unheard:
         say(f"node {name} does not answer: what passes it cannot be seen")
     replies = [_reply_row(one) for one in call.replies]

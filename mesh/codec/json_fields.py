@@ -100,6 +100,8 @@ class JsonFields:
         text = self._left.pop(key, None)
         if text is None and default is not None:
             return default
+        if text is None:
+            raise DecodeError(f"{key} is missing; write at most 32 hexadecimal digits")
         if not isinstance(text, str) or _DIGITS.fullmatch(text) is None:
             raise DecodeError(f"{key} must be at most 32 hexadecimal digits, not {shown(text)}")
         return int(text, 16)
@@ -152,8 +154,13 @@ _DAY_S = 86_400
 
 def _read(data: bytes) -> object:
     try:
-        return json.loads(data, object_pairs_hook=_each_once)
-    except (ValueError, RecursionError) as error:
+        # As text: what is left to the parser may be UTF-16 by its looks.
+        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_each_once)
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"the value is no UTF-8 text: {error.reason}; write JSON") from error
+    except RecursionError as error:
+        raise DecodeError("the value is nested too deep; write an object of few levels") from error
+    except ValueError as error:
         text = str(error).partition("\n")[0]
         raise DecodeError(f"the value is no JSON: {text}; write an object") from error
 

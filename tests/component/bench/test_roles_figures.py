@@ -7,6 +7,7 @@ import pytest
 from tests.bench.goals import are_met
 from tests.bench.roles import Found
 from tests.bench.roles_core import Line, bytes_kept, frames_per_s
+from tests.bench.splits_live import Found as Parts
 
 DELAYS = {"p50": 10.0, "p99": 20.0, "p99.9": 30.0}
 
@@ -60,3 +61,12 @@ def test_frames_are_counted_and_bytes_are_kept() -> None:
     assert frames_per_s(20) > 0
     role, instance = bytes_kept(200)
     assert 100 < instance < role < 10_000
+
+
+def test_parts_are_found_in_time_by_both() -> None:
+    """The auditor, which believes no colour, has twenty seconds as the colours have."""
+    parts = Parts({"split by colour": [1.0] * 16, "split by auditor": [14.0] * 15 + [19.0]})
+    assert are_met(parts.goals())
+    assert len(parts.rows()) == 4
+    parts.seconds["split by auditor"][:2] = [21.0, 22.0]
+    assert [goal.is_met for goal in parts.goals()] == [True, False]

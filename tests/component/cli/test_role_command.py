@@ -77,6 +77,16 @@ def test_nobody_is_found_and_names_that_are_none_are_refused(run: Run, trees: Ch
     assert "drop one" in wrong.err
 
 
+def test_what_a_node_refuses_is_told_with_its_code_alone(run: Run, trees: Chain) -> None:
+    _, file = trees
+    for word in ("send", "trace"):
+        wrong = run("role", word, "desk-7", "r", "-n", "a", "x", "--local-realm", "-f", file)
+        assert wrong.code == 2
+        assert wrong.err.splitlines() == [
+            f"role {word}: node 'a' is in no realm; send without local_realm [NO_REALM]"
+        ]
+
+
 def test_one_way_is_not_sent_if_kafka_has_not_taken_it(
     run: Run, trees: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
