@@ -18,11 +18,9 @@ from tests.known import (
     lost_announcement,
     moved_copies,
     name_reuse,
-    unreachable_source,
 )
 
 _FILES: Sequence[ModuleType] = (
-    unreachable_source,
     moved_copies,
     lost_announcement,
     name_reuse,

@@ -33,6 +33,10 @@ CHUNK = 2_000
 AHEAD = 2_000
 """So far beyond the lane a source is read at most: what it has not read waits in memory."""
 
+STILL_MS = 10_000
+"""After so long without anything to read, short of what the lane has read, it is given up for now:
+the Kafka cluster of a source may have gone away meanwhile, and others wait for their turn."""
+
 MEET_READS, MEET_READ_S = 10, 0.05
 """How long a lane may wait until this has read the last of what the lane has."""
 
@@ -84,6 +88,7 @@ class CatchUp:
     _next: dict[TopicPartition, int] = field(default_factory=dict)
     _far: dict[TopicPartition, int] = field(default_factory=dict)
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
+    _moved_ms: int | None = None
 
     def opening(
         self, kafka: Mapping[str, KafkaCluster], begins: Mapping[TopicPartition, int], name: str
@@ -164,7 +169,7 @@ class CatchUp:
         """Read some more, at most so many records; yield what commits of the lane tell.
 
         Raises:
-            TransportError: What is read again was deleted meanwhile.
+            TransportError: What is read again was deleted meanwhile, or nothing comes of it.
         """
         for at in self._kafka:
             stop = self.lane.positions.stopped.get(at)
@@ -188,6 +193,15 @@ class CatchUp:
             del records[: len(self.records[at])]
             self.is_met = self.is_met and ready <= most
             most -= len(self.records[at])
+        self._heed_stillness()
+
+    def _heed_stillness(self) -> None:
+        now_ms = self.lanes.clock.now_ms()
+        if self.is_met or self._moved_ms is None or any(self.records.values()):
+            self._moved_ms = now_ms
+        elif now_ms - self._moved_ms >= STILL_MS:
+            behind = [str(one.at) for one in self.sources if not self._is_passed(one)]
+            raise TransportUnavailableError(f"nothing more comes of {', '.join(behind)}")
 
     def _count(self) -> int:
         """Return how many records wait to be written; what the lane has not read is for later."""

@@ -49,6 +49,10 @@ from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 RETRY_MS = 5_000
 """How long a catch-up that failed rests."""
 
+SHARE_MS = 30_000
+"""For so long a catch-up goes on although others wait: under load it may never come as far as its
+lane. It goes on from there when all of them have had their turn."""
+
 ALONE_A_TURN = 20
 """Records that are written one by one in a turn at most: the lane waits meanwhile."""
 
@@ -65,6 +69,7 @@ class _CatchUp:
         again: Reads the lane's sources.
         writer: Writes.
         known: Chains of the target and of the sources as they were read for it.
+        began_ms: When it began to write.
         narrowing: Finds out which records are refused, if some are.
     """
 
@@ -75,6 +80,7 @@ class _CatchUp:
     known: Positions
     link: LocalLink | None
     endpoint: str
+    began_ms: int
     narrowing: _Narrowing | None = None
 
     @property
@@ -214,6 +220,8 @@ class Holds:
             self._leave()
         if self._active is None and self._opening is None:
             self._displacing.step()
+        if self._active is not None and self._others_wait(self._active, now_ms):
+            self.give_way(now_ms)
         under_way = self._active or self._opening
         tried = under_way.key if under_way is not None else None
         try:
@@ -238,6 +246,19 @@ class Holds:
                 # It may have been deleted while no lane wrote it.
                 self.lanes.refusing.update(dict.fromkeys(error.topics))
             self._leave()
+
+    def give_way(self, now_ms: int) -> None:
+        """Let others have their turn, if what is being written has had its share."""
+        active = self._active
+        if active is None or active.narrowing is not None or now_ms - active.began_ms < SHARE_MS:
+            return
+        log.info("target.gives_way", target=active.target, lane=active.again.lane.number)
+        self._tried_ms[active.key] = now_ms
+        self._leave()
+
+    def _others_wait(self, active: _CatchUp, now_ms: int) -> bool:
+        due = ((lane.number, target) for lane, target in self._due(now_ms))
+        return any(key != active.key for key in due)
 
     @property
     def _is_alone(self) -> bool:
@@ -319,7 +340,8 @@ class Holds:
         keys = [hold_key(lane, target, source) for source in again.sources]
         known = lane.positions.of_target({key: sent[key] for key in keys if key in sent})
         log.info("target.catching_up", target=target, lane=lane.number)
-        return _CatchUp(target, hold, again, second.writer, known, link, endpoint_of(lane, target))
+        endpoint = endpoint_of(lane, target)
+        return _CatchUp(target, hold, again, second.writer, known, link, endpoint, now_ms)
 
     def _begin(self, opening: _Opening, now_ms: int) -> bool:
         """Learn how far the target is written; say whether more is to be, and can be now."""

@@ -31,6 +31,7 @@ from mesh.runtime.process.errands import Errand, Steps
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 RETRY_MS = 1_000
+"""How long a repair rests that failed; others have their turn first."""
 
 log = structlog.get_logger()
 
@@ -119,7 +120,7 @@ class Repairs:
     _active: _Repair | None = None
     _opening: _Opening | None = None
     _done: dict[tuple[str, bytes], int] = field(default_factory=dict)
-    _tried_ms: int = -RETRY_MS
+    _failed_ms: dict[Asked, int] = field(default_factory=dict)
 
     @property
     def is_active(self) -> bool:
@@ -137,9 +138,11 @@ class Repairs:
             self._leave()
         for key in [key for key in self._done if key not in self.asked]:
             del self._done[key]  # asked again it may stand at the same offset of another topic
+        tried = None if self._under_way is None else self._under_way.asked
         try:
-            if not self.is_active:
-                self._begin(now_ms)
+            if tried is None and (due := self._due(now_ms)) is not None:
+                lane, source, tried = due
+                self._opening = self._open(lane, source, tried)
             if self._opening is not None and self._opening.errand.has_ended():
                 opening, self._opening = self._opening, None
                 self._take_opened(opening)
@@ -147,8 +150,14 @@ class Repairs:
                 yield from self._go_on(self._active, now_ms)
         except (TransportError, PoisonError) as error:
             log.warning("repair.failed", fault=str(error))
-            self._tried_ms = now_ms
+            if tried is not None:
+                # The failure itself may have taken as long as it is to rest.
+                self._failed_ms[tried] = self.lanes.clock.now_ms()
             self._leave()
+
+    @property
+    def _under_way(self) -> _Opening | _Repair | None:
+        return self._active or self._opening
 
     def close(self) -> None:
         """Stop; what is not done is done by whoever takes the lanes."""
@@ -170,18 +179,25 @@ class Repairs:
 
     # -- beginning ------------------------------------------------------------------------
 
-    def _begin(self, now_ms: int) -> None:
-        if now_ms - self._tried_ms < RETRY_MS:
-            return
+    def is_due(self, now_ms: int) -> bool:
+        """Say whether something is asked for that could begin now."""
+        return self._due(now_ms) is not None
+
+    def _due(self, now_ms: int) -> tuple[Lane, Source, Asked] | None:
+        """Return what is to be repaired next: what failed comes behind all else."""
         count = self.lanes.topology.nodes[self.lanes.machine.node].lanes
-        for key, asked in self.asked.items():
+        open_ = {one: key for key, one in self.asked.items() if self._done.get(key) != one.offset}
+        self._failed_ms = {one: ms for one, ms in self._failed_ms.items() if one in open_}
+        for asked in sorted(open_, key=lambda one: self._failed_ms.get(one, -RETRY_MS)):
+            if now_ms - self._failed_ms.get(asked, -RETRY_MS) < RETRY_MS:
+                return None
             lane = self.lanes.owned.get(asked.request.outbox_partition % count)
-            if lane is None or lane.is_learning or self._done.get(key) == asked.offset:
+            if lane is None or lane.is_learning:
                 continue
             source = self._source(lane, asked)
             if source is not None:
-                self._opening = self._open(lane, source, asked)
-                return
+                return lane, source, asked
+        return None
 
     def _source(self, lane: Lane, asked: Asked) -> Source | None:
         """Return what the lane reads; None if it cannot be read just now.

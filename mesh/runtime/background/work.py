@@ -41,6 +41,8 @@ class BackgroundWork:
             leads: Whether this worker leads the node.
         """
         is_free = not self.movers.is_opening
+        if self.holds.is_active and self.repairs.is_due(now_ms):
+            self.holds.give_way(now_ms)
         if is_free and not self.holds.is_active:
             yield from self.repairs.step(now_ms)
         if is_free and not self.repairs.is_active:

@@ -10,7 +10,7 @@ from mesh.codec.control import encode_pause
 from mesh.codec.keys import SubjectPauseKey, subject_pause_key
 from mesh.model.control import Pause
 from mesh.model.inputs import Input
-from mesh.runtime.background import catching_up
+from mesh.runtime.background import catching_up, holding
 from mesh.runtime.background.catching_up import CHUNK, CatchUp
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.test_holding import STUCK, is_held, numbers, refuse
@@ -85,3 +85,32 @@ def test_what_the_lane_has_not_read_is_not_read_ahead_without_end(
     held.run(20_000)
     assert numbers(held, STUCK) == list(range(1_000))
     assert 0 < peak[0] <= 50
+
+
+def test_one_that_never_comes_as_far_as_its_lane_gives_way(
+    held: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More comes in each turn than is written again: another held target has its turn all the same.
+
+    Both go on from where they were, so nothing is written twice.
+    """
+    other = "mesh.c.ep.t"
+    refuse(held, other, is_refusing=True)
+    publish(held, 1, 5)
+    held.run(1_000)
+    assert is_held(held, "c", other)
+    for topic in (STUCK, other):
+        refuse(held, topic, is_refusing=False)
+    monkeypatch.setattr(holding, "CHUNK", 1)
+    monkeypatch.setattr(holding, "SHARE_MS", 3_000)
+    begin = 5
+    for _ in range(100):
+        publish(held, begin, begin + 20)
+        begin += 20
+        held.run(100)
+    came = [len(held.read(topic)) for topic in (STUCK, other)]
+    assert all(count > 5 for count in came)
+    assert is_held(held, "c", STUCK) or is_held(held, "c", other)
+    held.run(60_000)
+    for topic in (STUCK, other):
+        assert numbers(held, topic) == list(range(begin))
