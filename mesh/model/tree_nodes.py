@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 from mesh.model.trees import Address, TreeId, tree_id
 
@@ -27,8 +28,12 @@ SILENT = (NODES.tree, REALMS)
 """Trees of which no map stays whole, since nobody publishes there: each send recovers."""
 
 
+@lru_cache(maxsize=256)
 def tree_of_node(uuid: str) -> TreeId:
-    """Return the tree of one node, on which it alone has the role `node`."""
+    """Return the tree of one node, on which it alone has the role `node`.
+
+    A node asks for its own with each publish that it reads.
+    """
     return tree_id(f"$node/{uuid}")
 
 

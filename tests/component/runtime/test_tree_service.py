@@ -100,6 +100,36 @@ def test_a_role_is_sent_to_over_two_links_and_answers(application: Open) -> None
     assert payloads(again) == ["c: and now?"]
 
 
+ALL_KINDS: dict[str, object] = {
+    "kafka": {"left": None, "right": None},
+    "nodes": {name: {"kafka": "left" if name in "abc" else "right"} for name in "abcdefg"},
+    "zones": {
+        "DIRECT": {"kind": "cluster", "nodes": ["a", "b"], "directOnly": True},
+        "GATES": {"kind": "external", "links": [["b", "c"]]},
+        "TO": {"kind": "join", "from": "c", "to": "d", "filter": "acme/>"},
+        "HOP": {"kind": "one-hop", "links": [["d", "e"]]},
+        "AGAIN": {"kind": "one-hop", "links": [["e", "f"]]},
+        "OVER": {"kind": "multi-hop", "links": [["f", "g"]]},
+    },
+    "selectors": [{"link": ["f", "g"], "from": "f", "when": 'headers["x"] == "y"'}],
+}
+
+
+def test_roles_reach_over_all_that_limits_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kinds of zones, selectors, classes and filters are none of theirs, and a join carries them
+    both ways. Spec: tree_layer 2.
+    """
+    mesh = Mesh(topology_from_mapping(ALL_KINDS), trees=Settings())
+    mesh.pause(5)
+    ends = [mesh.client(node).roles("app").open() for node in "ag"]
+    for one, role in zip(ends, ("first", "last"), strict=True):
+        one.add("desk-7", role)
+    live(mesh, 3, *ends)
+    assert payloads(finished(ends[0].send("desk-7", "last", b"?"), ends[1])) == ["g: ?"]
+    assert payloads(finished(ends[1].send("desk-7", "first", b"?"), ends[0])) == ["a: ?"]
+    mesh.close()
+
+
 def test_a_role_is_found_however_long_the_way_to_it_is() -> None:
     """Frames may cross as many links as the mesh has nodes. Spec: tree_layer 2."""
     mesh = Mesh(topology_from_mapping(CHAIN), trees=Settings(hops_max=1))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from mesh.model.tree_apps import (
-    TreeEvicted,
-)
-from mesh.trees.settings import (
-    Settings,
-)
+from random import Random
+
+from mesh.model.tree_apps import RoleWish, TreeEvicted
+from mesh.trees.inputs import RolesAdded
+from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
     check_call,
     inside,
@@ -18,10 +17,7 @@ from tests.sim.trees.scenes import (
     hold_answers,
     world,
 )
-from tests.sim.trees.world import (
-    World,
-    address,
-)
+from tests.sim.trees.world import APP, World, address
 
 
 def test_44_three_trees_in_a_cache_of_two() -> None:
@@ -53,3 +49,23 @@ def test_45_forgotten_everywhere_and_found_again() -> None:
     call = mesh.send("a", "r")
     mesh.run()
     check_call(mesh, call)
+
+
+def test_many_roles_in_a_small_cache_are_all_found() -> None:
+    """Ten thousand roles on a thousand trees, of which each node knows two hundred at a time.
+
+    Spec: tree_layer 5.15, Q8.
+    """
+    trees = [f"t{number}" for number in range(1_000)]
+    mesh = World(LINE, settings=Settings(ping_ms=0, trees_max=200))
+    mesh.run()
+    wishes = [RoleWish(address(tree, f"r{number}")) for tree in trees for number in range(10)]
+    mesh.step("c", RolesAdded(APP, wishes))
+    mesh.run()
+    assert mesh.nodes["c"].size.roles == 10_000
+    chance = Random(1)
+    for _ in range(200):
+        call = mesh.send("a", f"r{chance.randrange(10)}", tree=chance.choice(trees))
+        mesh.run()
+        check_call(mesh, call)
+    assert all(mesh.nodes[node].size.trees <= 200 for node in "ab")
