@@ -271,23 +271,35 @@ def _add_summed(counts: dict[str, Any], summed: Sequence[Summed]) -> None:
 
 
 def wall_document(still: Still, minutes: int, at_ms: int | None) -> dict[str, Any]:
-    """Return the audit by endpoint and minute."""
+    """Return the audit by endpoint and minute, and what came there by the nodes' own account."""
+    traffic = still.watch.traffic
     endpoints = endpoint_items(still, "", at_ms)
     names = [name for name, one in endpoints if one["class"] == "guaranteed"]
     end_ms = still.seen.at_ms if at_ms is None else at_ms
-    delivered = still.watch.traffic.delivered
+    delivered = traffic.delivered
 
-    def is_busy(name: str, minute: int) -> bool:
+    def messages(name: str, minute: int) -> int:
         node, _, endpoint = name.partition("/")
         flow = delivered.get((node, endpoint))
-        return flow is not None and flow.guaranteed.of(minute) > 0
+        return 0 if flow is None else flow.guaranteed.of(minute)
+
+    def is_busy(name: str, minute: int) -> bool:
+        return messages(name, minute) > 0
 
     wall = wall_of(still.watch.trail, names, end_ms, minutes, is_busy)
     return {
         "first_ms": wall.first * MINUTE_MS,
         "last_ms": wall.last * MINUTE_MS,
         "rows": [
-            {"endpoint": name, "cells": [str(cell) for cell in cells]}
+            {
+                "endpoint": name,
+                "cells": [str(cell) for cell in cells],
+                "messages": [
+                    messages(name, minute)
+                    or (0 if traffic.is_on_record(minute * MINUTE_MS) else None)
+                    for minute in range(wall.first, wall.last + 1)
+                ],
+            }
             for name, cells in wall.rows.items()
         ],
         "counts": {str(kind): count for kind, count in wall.counts().items()},

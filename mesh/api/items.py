@@ -6,13 +6,12 @@ Each function returns (key, item) pairs, sorted by their keys, for `mesh.api.lis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from mesh.api.live import Still, rounded
 from mesh.model.queues import Attraction
 from mesh.model.subject import overlap
-from mesh.operate.advice import advice_for, commands_for
 from mesh.operate.audit_trail import Said, Summed
 from mesh.operate.auditing import is_unsure
 from mesh.operate.dead_letters import check_queue, read_letters
@@ -250,82 +249,6 @@ def _ended(still: Still, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]
     if kafka is None or topology.audit_kafka in still.seen.faults:
         return {}  # said beside the list
     return ended_since(topology, kafka, at_ms)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What of the auditor's words is asked for.
-
-    Attributes:
-        endpoint: `node/name`; empty for all.
-        from_ms, to_ms: Only what speaks for any of this time; None has no limit.
-        at_ms: As it stood at this moment; None is now.
-    """
-
-    endpoint: str = ""
-    from_ms: int | None = None
-    to_ms: int | None = None
-    at_ms: int | None = None
-
-    def takes(self, said: Said) -> bool:
-        """Say whether something is asked for."""
-        first_ms, last_ms = said.time
-        return (
-            said.holds_at(self.at_ms)
-            and (not self.endpoint or said.entry.get("endpoint") == self.endpoint)
-            and (self.from_ms is None or last_ms >= self.from_ms)
-            and (self.to_ms is None or first_ms <= self.to_ms)
-        )
-
-
-def finding_items(still: Still, wanted: Wanted, *, kind: str = "", message: str = "") -> Items:
-    """Return findings, the newest first.
-
-    Args:
-        still: The mesh.
-        wanted: Which.
-        kind: Only of this kind.
-        message: Only those that name this message, as `mesh trace` prints its id.
-    """
-    found = [
-        (f"{(1 << 45) - said.first_ms:015d} {said.key}", _finding(said))
-        for said in list(still.watch.trail.findings.values())
-        if wanted.takes(said)
-        and (not kind or said.entry.get("kind") == kind)
-        and (not message or any(is_among(message, one) for one in said.entry.get("ids") or ()))
-    ]
-    return sorted(found, key=lambda pair: pair[0])
-
-
-def is_among(message: str, ids: str) -> bool:
-    """Say whether a message is one of those that a text names, as in `t/0/0/5` or `t/0/0/5-9`."""
-    (stem, _, offset), (topic, _, offsets) = message.rpartition("/"), ids.rpartition("/")
-    first, _, last = offsets.partition("-")
-    numbers = (first, offset, last or first)
-    are_numbers = all(one.isascii() and one.isdecimal() and len(one) < 20 for one in numbers)
-    return stem == topic and are_numbers and int(first) <= int(offset) <= int(last or first)
-
-
-def _finding(said: Said) -> Mapping[str, Any]:
-    entry = dict(said.entry)
-    entry.setdefault("id", said.key)
-    return {
-        **entry,
-        "first_said_ms": said.first_ms,
-        "last_said_ms": said.last_ms,
-        "advice": advice_for(entry),
-        "commands": commands_for(entry),
-    }
-
-
-def certificate_items(still: Still, wanted: Wanted) -> Items:
-    """Return certificates, by source, block and endpoint."""
-    found = [
-        (said.key, {**said.entry, "issued_ms": said.last_ms})
-        for said in list(still.watch.trail.certificates.values())
-        if wanted.takes(said)
-    ]
-    return sorted(found, key=lambda pair: pair[0])
 
 
 def _rates(still: Still, node: str, flow: Flow | None, at_ms: int | None) -> dict[str, Any] | None:

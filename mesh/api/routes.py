@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from sse_starlette import EventSourceResponse
 
-from mesh.api import details, items
+from mesh.api import details, items, proof_items
 from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
 from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, RoleList, answer, page_of
@@ -100,8 +100,8 @@ def only_known_parameters(request: Request) -> None:
             raise wrong_input(shown, f"is no parameter of this path{nearest(shown, known)}")
 
 
-def _wanted(still: Still, endpoint: str, from_: str, to: str, at: str) -> items.Wanted:
-    return items.Wanted(
+def _wanted(still: Still, endpoint: str, from_: str, to: str, at: str) -> proof_items.Wanted:
+    return proof_items.Wanted(
         endpoint=endpoint,
         from_ms=still.moment(from_, "from"),
         to_ms=still.moment(to, "to"),
@@ -217,7 +217,10 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
         still = live.still
         wanted = _wanted(still, endpoint, from_, to, at)
         return _listed(
-            request, items.finding_items(still, wanted, kind=kind, message=message), cursor, limit
+            request,
+            proof_items.finding_items(still, wanted, kind=kind, message=message),
+            cursor,
+            limit,
         )
 
     @router.get("/certificates", response_model=ItemList)
@@ -233,7 +236,7 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
         """Certificates that speak for a time; one that names none, for when it was issued."""
         still = live.still
         wanted = _wanted(still, endpoint, from_, to, at)
-        return _listed(request, items.certificate_items(still, wanted), cursor, limit)
+        return _listed(request, proof_items.certificate_items(still, wanted), cursor, limit)
 
     @router.get("/roles", response_model=RoleList)
     def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:

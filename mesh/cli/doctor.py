@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -170,7 +171,7 @@ def _print(data: Mapping[str, Any], output: DoctorOutput, *, every: bool) -> Non
 
 
 def _tables(data: Mapping[str, Any], *, every: bool) -> RenderableType:
-    checks = _table(data["categories"], every=every)
+    checks = _told(data["categories"], every=every)
     if "repairs" not in data:
         return checks
     rows = [
@@ -190,33 +191,70 @@ def _words(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
-def _well(well: int, of: int) -> str:
-    """Return how many checks found nothing wrong."""
-    if well == 1:
-        return "1 check" if of == 1 else "the other check"
-    return f"{well} checks" if well == of else f"the other {well} checks"
+def _told(categories: Sequence[Mapping[str, Any]], *, every: bool) -> RenderableType:
+    """Return how it is in a sentence, what is wrong one after the other, and what is well."""
+    results = Counter(one["result"] for group in categories for one in group["checks"])
+    return Group(_sentence(results), "", _unusual(categories), _well(categories, every=every))
 
 
-def _table(categories: Sequence[Mapping[str, Any]], *, every: bool) -> RenderableType:
-    """Return what is wrong line by line, and what is well as one line per category."""
+def _sentence(results: Mapping[str, int]) -> str:
+    failed, warnings, well = (results.get(one, 0) for one in ("failed", "warning", "ok"))
+    parts = [
+        f"{failed} check{'' if failed == 1 else 's'} failed" if failed else "",
+        f"{warnings} warning{'' if warnings == 1 else 's'}" if warnings else "",
+    ]
+    unusual = ", ".join(filter(None, parts))
+    return f"{unusual}, {well} checks are well" if unusual else f"all {well} checks are well"
+
+
+def _unusual(categories: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return what is wrong: what it is, what was found, what to do; what failed stands first."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")
+    rows = [
+        (result, group["name"], *row)
+        for result in ("failed", "warning")
+        for group in categories
+        for row in _folded([one for one in group["checks"] if one["result"] == result])
+    ]
+    for result, name, what, found, hint in rows:
+        told = {result: f"{name}: {what}", "found": found, "do this": hint}
+        for word, text in told.items():
+            if text:
+                table.add_row(word, text)
+        table.add_row()
+    return table
+
+
+def _well(categories: Sequence[Mapping[str, Any]], *, every: bool) -> RenderableType:
+    """Return what is well: one line per category, or one per check."""
     from mesh.operate.doctor.findings import first_of
 
-    rows: list[tuple[str, str, str, str, str]] = []
+    rows: list[tuple[str, str, str]] = []
     for group in categories:
-        checks = group["checks"]
-        shown = [one for one in checks if every or one["result"] != "ok"]
-        rows += [(group["name"], *row) for row in _folded(shown)]
-        well = len(checks) - len(shown)
-        if well:
-            notes = [one["note"] for one in checks if one not in shown and one["note"]]
-            moves = first_of(dict.fromkeys(notes))
-            what = _well(well, len(checks))
-            rows.append((group["name"], "ok", what, moves, ""))
-    return grid(("ABOUT", "RESULT", "CHECK", "FOUND", "DO THIS"), rows)
+        well = [one for one in group["checks"] if one["result"] == "ok"]
+        notes = first_of(dict.fromkeys(one["note"] for one in well if one["note"]))
+        if every:
+            rows += [(group["name"], one["description"], one["note"]) for one in well]
+        elif well:
+            count = f"{len(well)} of {len(group['checks'])}"
+            rows.append((group["name"], count, notes))
+    if not rows:
+        return ""
+    columns = ("ABOUT", "CHECK" if every else "WELL")
+    if any(note for *_, note in rows):
+        return grid((*columns, "FOUND"), rows)
+    return grid(columns, [row[:2] for row in rows])
 
 
-def _folded(checks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield one row per check, and one for all that only point to the checks of kafka."""
+def _folded(checks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Yield one row per check, and one for all that only point to the checks of kafka.
+
+    A row tells what was looked at, what was found, and what to do.
+    """
     from mesh.operate.doctor.findings import SEE_KAFKA
 
     pointing = [one for one in checks if one["hint"] == SEE_KAFKA]
@@ -226,4 +264,4 @@ def _folded(checks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str
             continue
         if pointing[1:] and one is pointing[0]:
             what += f"; and {len(pointing) - 1} more"
-        yield one["result"], what, one["error"] or one["note"], one["hint"]
+        yield what, one["error"] or one["note"], one["hint"]

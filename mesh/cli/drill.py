@@ -42,7 +42,8 @@ def drill(
     Only where the topology in force says `drills: allowed`. Exit code 10: not found in time.
     """
     from mesh.config.nearest import nearest
-    from mesh.operate.drills import Drill, Planter, ends_of, refuse_if_wanted, refuse_unless_allowed
+    from mesh.operate.drills import Drill, ends_of, refuse_if_wanted, refuse_unless_allowed
+    from mesh.operate.planting import Planter
 
     if name is None:
         known = {one.value: {"finding": one.finding, "text": one.text} for one in Drill}

@@ -16,6 +16,7 @@ from mesh.cli.target import HERE, Target, topology_of
 from mesh.cli.topology import legal_or_refused
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
+from mesh.model.reasons import Reason
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -107,20 +108,42 @@ def subscriptions_of(
 
 
 def _table(explanation: Explanation, data: Mapping[str, Any]) -> RenderableType:
-    refused = [(one.node, one.neighbour, one.text) for one in explanation.refused]
+    # That it does not go back over the link by which it came goes without saying.
+    refused = [
+        (one.node, one.neighbour, one.text)
+        for one in explanation.refused
+        if one.reason is not Reason.ARRIVAL_LINK
+    ]
     missed = [
         (one["node"], "yes" if one["wants"] else "no", one["link"] or "", one["text"])
         for one in data["not_reached"]
     ]
-    parts: list[RenderableType] = [_tree(explanation), *explanation.queues]
+    parts: list[RenderableType] = [_sentence(explanation), "", _tree(explanation)]
+    parts += explanation.queues
     if refused:
         parts += ["", "links that it does not cross", grid(("AT", "TO", "WHY"), refused)]
     if missed:
         columns = ("NODE", "WANTS IT", "ENDS BEFORE", "WHY")
-        parts += ["nodes that it does not reach", grid(columns, missed)]
+        parts += ["", "nodes that it does not reach", grid(columns, missed)]
     if data["unknown"]:
         parts.append(f"unknown, their Kafka does not answer: {', '.join(data['unknown'])}")
     return Group(*parts)
+
+
+def _sentence(explanation: Explanation) -> str:
+    """Return who gets the message, counted."""
+    by_node = [one.endpoints for one in explanation.reached if one.endpoints]
+    endpoints, links = sum(map(len, by_node)), len(explanation.crossed)
+    if not endpoints:
+        return "no endpoint gets it"
+    crossed = f"over {_count(links, 'link')}, one copy each" if links else "over no link"
+    waits = "; it waits on the way" if any(one.waits for one in explanation.reached) else ""
+    where = f"{_count(endpoints, 'endpoint')} on {_count(len(by_node), 'node')}"
+    return f"{where} {'gets' if endpoints == 1 else 'get'} it, {crossed}{waits}"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _tree(explanation: Explanation) -> Tree:

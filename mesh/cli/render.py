@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WIDTH_WITHOUT_TERMINAL = 160
-UNBROKEN = 8
+UNBROKEN = 9
 """Words of a table that are no longer than this are on one line."""
 
 

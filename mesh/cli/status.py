@@ -118,24 +118,47 @@ def _unless_all(usual: object, values: Sequence[object]) -> Sequence[object]:
 
 def headline(nodes: Sequence[Mapping[str, Any]]) -> str:
     """Return how a mesh is, in one sentence for people."""
-    by_state = Counter(node["state"] for node in nodes)
-    parts = [", ".join(_counted(count, "node", state) for state, count in by_state.items())]
+    named: dict[str, list[str]] = {}
+    for node in nodes:
+        named.setdefault(node["state"], []).append(node["node"])
+    parts = [", ".join(_nodes(state, named[state]) for state in sorted(named, key=_up_first))]
     states: dict[frozenset[str], set[str]] = {}
     for node in nodes:
         for other, state in node["links"].items():
             states.setdefault(frozenset((node["node"], other)), set()).add(state)
     links = Counter(min(found - {"up"}, default="up") for found in states.values())
     if links:
-        parts[0] += ", " + ", ".join(_counted(n, "link", state) for state, n in links.items())
+        listed = (_counted(links[state], "link", state) for state in sorted(links, key=_up_first))
+        parts[0] += ", " + ", ".join(listed)
     late = [node["node"] for node in nodes if node["known_everywhere"] is False]
     unknown = [node["node"] for node in nodes if node["known_everywhere"] is None]
     if late:
-        parts.append(f"subscriptions of {', '.join(late)} are not known everywhere yet")
+        parts.append(f"subscriptions of {_some(late)} are not known everywhere yet")
     if unknown:
-        parts.append(f"whether those of {', '.join(unknown)} are known cannot be seen")
+        whose = _some(unknown)
+        parts.append(f"whether subscriptions of {whose} are known everywhere cannot be seen")
     if not late and not unknown:
         parts.append("every subscription is known everywhere")
     return "; ".join(parts)
+
+
+NAMED_MAX = 5
+"""Nodes that a sentence names; the table below has all."""
+
+
+def _some(nodes: Sequence[str]) -> str:
+    more = len(nodes) - NAMED_MAX
+    return ", ".join([*nodes[:NAMED_MAX], *([f"{more} more"] if more > 0 else [])])
+
+
+def _up_first(state: str) -> tuple[bool, str]:
+    return state != "up", state
+
+
+def _nodes(state: str, names: Sequence[str]) -> str:
+    """Return `12 nodes up`, or `1 node down (ny1)`."""
+    counted = _counted(len(names), "node", state)
+    return counted if state == "up" else f"{counted} ({_some(names)})"
 
 
 def _counted(count: int, noun: str, state: str) -> str:
@@ -206,11 +229,16 @@ def _links_table(links: Sequence[Mapping[str, Any]]) -> RenderableType:
     if not links:
         return "no links"
     states = Counter(one["state"] for one in links)
-    counts = ", ".join(_counted(count, "direction", state) for state, count in states.items())
+    listed = (_counted(states[one], "direction", one) for one in sorted(states, key=_up_first))
+    sentence = ", ".join(listed)
     cells = {
         heading: ["?" if one[key] is None else one[key] for one in links]
         for key, heading in _LINK_COLUMNS.items()
     }
     cells["REASON"] = list(_unless_all("", cells["REASON"]))
+    waiting = [heading for heading in cells if heading.endswith("WAITING")]
+    if not any(_unless_all(0, cells[heading]) for heading in waiting):
+        sentence += "; nothing waits on them"
+        cells |= {heading: [] for heading in waiting}
     shown = {heading: values for heading, values in cells.items() if values}
-    return Group(counts, grid(tuple(shown), list(zip(*shown.values(), strict=True))))
+    return Group(sentence, grid(tuple(shown), list(zip(*shown.values(), strict=True))))

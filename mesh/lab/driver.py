@@ -23,8 +23,9 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.drills import Drill, Planted, Planter, ends_of
+from mesh.operate.drills import Drill, Planted, ends_of
 from mesh.operate.founding import publish as publish_topology
+from mesh.operate.planting import Planter
 from mesh.operate.propagation import laggards
 from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer

@@ -7,38 +7,22 @@ wants, makes an endpoint of its own, and writes there what a broken node would h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 
-from mesh.codec.deliveries import encode_delivery
-from mesh.codec.keys import subscription_key
-from mesh.codec.state import decode_ledger, encode_ledger
-from mesh.codec.subscriptions import encode_subscription
 from mesh.config.nearest import check_node
 from mesh.core.ways import DeadEnd, way_between
-from mesh.errors import ProtocolError, TransportUnavailableError, wrong_input
-from mesh.model.control import Subscription
-from mesh.model.frames import Delivery, MessageClass, SourcePartition
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
-from mesh.model.state import Cut, Ledger
+from mesh.errors import wrong_input
+from mesh.model.frames import SourcePartition
 from mesh.model.subject import matches
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
-from mesh.transport.reading import read_logs, read_range, read_tail
-from mesh.view.lane_reports import read_positions
+from mesh.transport.port import Record, TopicPartition
 from mesh.view.mesh_view import MeshView
-
-WAIT_S = 60.0
-"""How long the mesh may take to pass two messages, and to make an endpoint, in seconds."""
 
 STARTS_WITH = "drill-"
 """Endpoints of drills begin so."""
-
-_KEY = b"drill"
-_TAIL = 20
 
 
 class Drill(StrEnum):
@@ -245,199 +229,3 @@ def forgeries(
             return (Forged(first, path, source=source),)
         case Drill.WRONG_RECIPIENT:
             return (Forged(first, path),)
-
-
-@dataclass(frozen=True, slots=True)
-class Planter:
-    """Plants drills in one mesh.
-
-    Attributes:
-        topology: What is in force; it allows drills.
-        kafka: Clients of its Kafka clusters.
-        uuids: Node -> its uuid, as it tells on its control topic.
-        now_ms: Monotonic clock.
-        pause: Lets time pass, in seconds.
-    """
-
-    topology: Topology
-    kafka: Mapping[str, KafkaCluster]
-    uuids: Mapping[str, str]
-    now_ms: Callable[[], int]
-    pause: Callable[[float], object]
-
-    def plant(self, drill: Drill, source: str, target: str) -> Planted:
-        """Write what the drill is about, and return it; its subscription stays until `clear`.
-
-        Args:
-            drill: Which one.
-            source: Where its messages are published.
-            target: Where its endpoint is; messages get there from the source.
-
-        Raises:
-            TransportError: Kafka did not take a record, or the mesh did not do its part in time.
-        """
-        names = TopicNames(self.topology.prefix)
-        home, far = self._home(source), self._home(target)
-        near_writer, far_writer = home.writer("drill"), far.writer("drill")
-        try:
-            spares = self._publish(near_writer, source, drill)
-            if drill is Drill.LOSS:
-                forged = self._forge_cut(near_writer, spares[1], source, target)
-            is_wrong = drill is Drill.WRONG_RECIPIENT
-            wanted = "drill/something-else" if is_wrong else spares[0].subject
-            self._subscribe(far_writer, target, drill, wanted)
-            if drill is not Drill.LOSS:
-                topic = names.endpoint(target, drill.endpoint)
-                forged = self._deliver(far_writer, drill, spares, topic, self._path(source, target))
-        finally:
-            near_writer.close()
-            far_writer.close()
-        first = spares[1] if drill is Drill.LOSS else spares[0]
-        return Planted(
-            drill=drill,
-            endpoint=f"{target}/{drill.endpoint}",
-            message=f"{first.place.topic}/{first.place.partition}/0/{first.offset}",
-            records=forged,
-            at_ms=self.now_ms(),
-        )
-
-    def clear(self, drill: Drill, target: str) -> None:
-        """End what a drill subscribed, now or ever; its endpoint's topic stays, to be looked into.
-
-        Raises:
-            TransportError: Kafka did not take it.
-        """
-        home = self._home(target)
-        place = TopicPartition(TopicNames(self.topology.prefix).clients(target), 0)
-        newest = {record.key() or b"": record.value() for record in read_logs(home, [place])}
-        begin = f"{drill.endpoint} ".encode()
-        writer = home.writer("drill")
-        try:
-            for key, value in newest.items():
-                if key.startswith(begin) and value is not None:
-                    writer.produce(place.topic, None, key, 0)
-            _flush(writer, place.topic)
-        finally:
-            writer.close()
-
-    def _home(self, node: str) -> KafkaCluster:
-        return self.kafka[self.topology.nodes[node].kafka]
-
-    def _path(self, source: str, target: str) -> tuple[str, ...]:
-        way = way_between(self.topology, source, target)
-        if isinstance(way, DeadEnd):
-            text = f"nothing gets from {source} to {target}"
-            raise wrong_input("--from, --to", text, code="NO_WAY")
-        return tuple(way.nodes)
-
-    def _publish(self, writer: Writer, node: str, drill: Drill) -> Sequence[Spare]:
-        """Publish two messages to a subject of their own, and wait until the node has passed them.
-
-        Whoever has just ended a drill of the same name may still be known to want that one's.
-        """
-        names, home = TopicNames(self.topology.prefix), self._home(node)
-        topic = names.ingress(node, MessageClass.GUARANTEED)
-        place = TopicPartition(topic, 0)
-        before = home.admin().ends([place]).get(place)
-        if before is None:
-            raise TransportUnavailableError(f"topic {topic} does not exist: start node {node}")
-        subject = drill.subject(before)
-        for text in (b"first", b"second"):
-            writer.produce(topic, text, _KEY, 0, headers=[(SUBJECT_HEADER, subject.encode())])
-        _flush(writer, topic)
-        end = home.admin().stable_ends([place])[place]
-        topic_id = home.admin().describe([topic])[topic].topic_id
-        found = [
-            Spare(place, record.offset(), SourcePartition(topic_id, 0), subject, record)
-            for record in read_range(home, {place: before}, {place: end}, name="drill")
-            if record.key() == _KEY
-        ][-2:]
-        progress, lanes = names.progress(node), self.topology.nodes[node].lanes
-        self._await(
-            lambda: read_positions(home, progress, 2 * lanes).get(place, 0) > found[-1].offset,
-            f"{node} to pass two messages of {place}",
-        )
-        return found
-
-    def _subscribe(self, writer: Writer, node: str, drill: Drill, filter_: str) -> None:
-        """Make the endpoint, and wait until its topic is there."""
-        names = TopicNames(self.topology.prefix)
-        clients, topic = names.clients(node), names.endpoint(node, drill.endpoint)
-        key = subscription_key(drill.endpoint, filter_)
-        writer.produce(clients, encode_subscription(Subscription()), key, 0)
-        _flush(writer, clients)
-        admin = self._home(node).admin()
-        self._await(lambda: topic in admin.describe([topic]), f"{node} to make {topic}")
-
-    def _deliver(
-        self,
-        writer: Writer,
-        drill: Drill,
-        spares: Sequence[Spare],
-        topic: str,
-        path: tuple[str, ...],
-    ) -> Sequence[tuple[TopicPartition, int]]:
-        kafka = self._home(path[-1])
-        place = TopicPartition(topic, 0)
-        before = kafka.admin().ends([place])[place]
-        for one in forgeries(drill, spares, path, f"{topic}@{before}"):
-            record = one.spare.record
-            delivery = Delivery(
-                message_class=MessageClass.GUARANTEED,
-                path=one.path,
-                source=one.source or one.spare.source,
-                generation=0,
-                offset=one.spare.offset,
-            )
-            subject = one.spare.subject.encode()
-            headers = [(SUBJECT_HEADER, subject), (MESH_HEADER, encode_delivery(delivery))]
-            payload = record.value() if one.payload is None else one.payload
-            at_ms = record.timestamp()[1]
-            writer.produce(topic, payload, record.key(), 0, timestamp=at_ms, headers=headers)
-        _flush(writer, topic)
-        end = kafka.admin().ends([place])[place]
-        return [(place, offset) for offset in range(before, end)]
-
-    def _forge_cut(
-        self, writer: Writer, spare: Spare, source: str, target: str
-    ) -> Sequence[tuple[TopicPartition, int]]:
-        """Have a lane say that it knew of the subscription that comes next. Spec: K25."""
-        names, home, far = TopicNames(self.topology.prefix), self._home(source), self._home(target)
-        clients = TopicPartition(names.clients(target), 0)
-        place = TopicPartition(names.ledger(source), 0)
-        cut = Cut(
-            topic=spare.place.topic,
-            topic_id=spare.source.topic_id,
-            partition=spare.place.partition,
-            position=spare.offset,
-            uuid=self.uuids[target],
-            clients_offset=far.admin().ends([clients])[clients],
-        )
-        ledger = _newest_ledger(home, place) or Ledger(node=source, lane=0, lane_epoch=0)
-        ledger = Ledger(node=source, lane=0, lane_epoch=ledger.lane_epoch, cuts=[cut])
-        before = home.admin().ends([place])[place]
-        writer.produce(place.topic, encode_ledger(ledger), None, 0)
-        _flush(writer, place.topic)
-        return [(place, before)]
-
-    def _await(self, is_done: Callable[[], bool], what: str) -> None:
-        deadline_ms = self.now_ms() + int(WAIT_S * 1000)
-        while not is_done():
-            if self.now_ms() > deadline_ms:
-                raise TransportUnavailableError(f"waited {WAIT_S:.0f} s for {what}")
-            self.pause(0.1)
-
-
-def _newest_ledger(kafka: KafkaCluster, place: TopicPartition) -> Ledger | None:
-    newest = None
-    for record in read_tail(kafka, place, _TAIL):
-        try:
-            newest = decode_ledger(record.value() or b"")
-        except ProtocolError:
-            continue
-    return newest
-
-
-def _flush(writer: Writer, topic: str) -> None:
-    if writer.flush():
-        raise TransportUnavailableError(f"Kafka did not take a record for {topic}")

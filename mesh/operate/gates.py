@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from mesh.model.control import LinkStatus
 from mesh.model.links import Gate
-from mesh.view.mesh_view import MeshView, NodeView
+from mesh.view.mesh_view import MeshView
+from mesh.view.node_view import NodeView
 
 SHUT = (str(Gate.PROBING), str(Gate.REFUSED))
 """States of a link that is no part of the mesh just now."""

@@ -20,7 +20,8 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_logs
-from mesh.view.mesh_view import MeshView, NodeView
+from mesh.view.mesh_view import MeshView
+from mesh.view.node_view import NodeView
 
 
 def moment(text: str, wall_ms: int, where: str = "--at") -> int:

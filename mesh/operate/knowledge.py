@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mesh.node.explanation import KnownNode
-from mesh.view.mesh_view import MeshView, NodeView
+from mesh.view.mesh_view import MeshView
+from mesh.view.node_view import NodeView
 
 
 def known_nodes(view: MeshView, beats: Mapping[str, bool]) -> Mapping[str, KnownNode]:

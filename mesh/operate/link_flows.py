@@ -20,7 +20,8 @@ from mesh.operate.status import UNKNOWN, UP, link_state
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 from mesh.view.disabling import says_disabled
-from mesh.view.mesh_view import MeshView, NodeView
+from mesh.view.mesh_view import MeshView
+from mesh.view.node_view import NodeView
 
 PAUSED = "paused"
 BACKLOG_FRAMES_MAX = 5_000
@@ -105,6 +106,7 @@ def _flow(
         state=state,
         reason="; ".join(
             [
+                *([] if beats[target] else [f"{target} is not up, and reads nothing of it"]),
                 *filter(None, reasons),
                 *([] if disabled is None else [_because(DISABLED, disabled)]),
                 *map(_pause_text, pauses.items()),

@@ -12,7 +12,8 @@ from mesh.codec.keys import PauseKey
 from mesh.model.control import DISABLED, EndpointStatus, Heartbeat, Pause, Stop
 from mesh.model.topology import Topology
 from mesh.view.disabling import is_to_be_disabled
-from mesh.view.mesh_view import MeshView, NodeView
+from mesh.view.mesh_view import MeshView
+from mesh.view.node_view import NodeView
 
 LOOK_S = 0.1
 QUICK_LOOK_S = 0.02

@@ -10,7 +10,8 @@ from mesh.errors import TransportError
 from mesh.model.control import DISABLED, Pause
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView, NodeView
+from mesh.view.mesh_view import MeshView
+from mesh.view.node_view import NodeView
 from mesh.view.operator_records import write_operator_record
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from mesh.codec.control import (
     decode_acknowledgement,
@@ -41,77 +41,20 @@ from mesh.codec.keys import (
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.control import (
-    Acknowledgement,
     Change,
-    Heartbeat,
-    Identity,
-    Interest,
-    LinkState,
-    Mark,
-    Scope,
-    Stop,
-    Subscription,
     node_address,
 )
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.view.operator_records import OperatorRecords
+from mesh.view.node_view import NodeView
 
 _CLIENTS = "$clients"
 """Stands for `clients` where a neighbour's name may stand: no node is called so."""
 
 _TRIES_MAX = 16
 """How many records of one key are tried: the newest may be what nobody can read."""
-
-
-@dataclass(slots=True)
-class NodeView(OperatorRecords):
-    """One node as it shows itself, and what operators want of it.
-
-    Attributes:
-        identity: Who it is, or None if it never ran.
-        heartbeat: Its newest.
-        heard_ms: When this view first saw that heartbeat.
-        beat_ms: When it was appended, by the clock of the node's Kafka cluster.
-        marks: Newest mark per scope.
-        offers: Entries offered per scope.
-        subscribed: How far its own subscriptions are known everywhere.
-        acks: What it acknowledges, per (neighbour, scope of the neighbour).
-        link_states: What it says it has read of each neighbour.
-        offered_ms: Since when it offers an entry, by the clock of its Kafka cluster.
-        subscriptions: Its clients' interests, per (endpoint, filter).
-        subscribed_ms: Since when they hold, by the same clock.
-        clients_offset: Offset of the newest record on `clients`, or -1.
-        stops: Sources that it reads no further until somebody accepts what is lost.
-    """
-
-    identity: Identity | None = None
-    heartbeat: Heartbeat | None = None
-    heard_ms: int = -1
-    beat_ms: int = -1
-    marks: dict[Scope, Mark] = field(default_factory=dict)
-    offers: dict[Scope, dict[str, Interest]] = field(default_factory=dict)
-    offered_ms: dict[tuple[Scope, str], int] = field(default_factory=dict)
-    subscribed: Acknowledgement | None = None
-    acks: dict[tuple[str, Scope], Acknowledgement] = field(default_factory=dict)
-    link_states: dict[str, LinkState] = field(default_factory=dict)
-    subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
-    subscribed_ms: dict[tuple[str, str], int] = field(default_factory=dict)
-    clients_offset: int = -1
-    stops: dict[TopicPartition, Stop] = field(default_factory=dict)
-
-    @property
-    def epoch(self) -> int:
-        """Its present incarnation; 0 before the first."""
-        return self.identity.epoch if self.identity is not None else 0
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether its last heartbeat said that it serves."""
-        beat = self.heartbeat
-        return beat is not None and beat.ready and beat.epoch == self.epoch
 
 
 class MeshView:

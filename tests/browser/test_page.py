@@ -440,6 +440,31 @@ def test_an_illegal_plan_is_refused_with_both_walks_and_the_edit(api: Api, open_
     expect(main).to_contain_text("must be Mesh")
 
 
+def test_an_even_wall_says_what_it_means(api: Api, auditor: Auditor, open_page: Open) -> None:
+    """In a sentence, and by how high its cells are filled; what is unusual stands first."""
+    for name, filter_ in (("an-even-one", "acme/a"), ("zone", "acme/z")):
+        api.mesh.subscribe("ny2", name, filter_)
+    api.lives(2)
+    for _ in range(12):
+        api.mesh.publish("tk3", "acme/a")
+    for name in ("billing", "an-even-one", "zone"):
+        auditor.certifies(f"ny2/{name}")
+    api.lives(2)
+    page = open_page("/audit")
+    main, rows = page.locator("main"), page.locator(".wall tbody tr")
+    even = "3 endpoints got what they were owed, each message once, in every minute"
+    expect(main).to_contain_text(even)
+    expect(rows.nth(0)).to_contain_text("an-even-one12")
+    expect(rows.nth(0).get_by_role("button").last).to_have_class(re.compile("level-4"))
+    expect(rows.nth(2).get_by_role("button").last).not_to_have_class(re.compile("level-[1-4]"))
+    label = rows.nth(0).get_by_role("button").last
+    expect(label).to_have_attribute("aria-label", re.compile(r"equal, 12 messages$"))
+    auditor.finds("duplicate", "twice", endpoint="ny2/zone", ids=["mesh.tk3.in.g/0/0/0"])
+    api.lives(1)
+    expect(main).to_contain_text("1 of 3 endpoints had minutes that are not equal")
+    expect(rows.nth(0)).to_contain_text("zone")
+
+
 def test_the_wall_is_walked_by_keys_and_opens_below(
     api: Api, auditor: Auditor, open_page: Open
 ) -> None:

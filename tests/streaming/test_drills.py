@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.operate.drills import Drill, Planted, Planter
+from mesh.operate.drills import Drill, Planted
+from mesh.operate.planting import Planter
 from tests.component.in_memory_mesh import Mesh
 from tests.streaming.drawn import copy_of
 from tests.streaming.planted import chain_topology

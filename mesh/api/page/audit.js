@@ -70,14 +70,16 @@ function cellOf({ cell = "" }) {
 function auditParts(state, chosen, { wall, standing, found, certificates }) {
   const counts = standing.counts;
   const proven = counts.equal - counts.unsure;
-  const rows = wall.rows.map((row) => Object.fromEntries([["endpoint", row.endpoint], ...kinds.map((kind) => [kind, row.cells.filter((cell) => cell === kind).length])]));
+  const rows = wall.rows.map((row) => Object.fromEntries([["endpoint", row.endpoint], ["messages", inAll(row)], ...kinds.map((kind) => [kind, minutesOf(row, kind)])]));
   const columns = [
     { name: "endpoint", of: (row) => shown(row.endpoint), short: true },
+    { name: "messages", of: (row) => count(row.messages), number: true },
     ...kinds.map((kind) => ({ name: `minutes ${kind}`, of: (row) => row[kind], number: true })),
   ];
   return [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Audit"), isTable(state) ? exporting("audit", columns, () => rows) : null,
       tableButton(state)),
+    wall.rows.length ? h("p", { class: "lead" }, hourOf(wall)) : null,
     h("p", null,
       h("span", { class: proven ? "pill ok" : "pill" }, `equal ${count(proven)} certificates`), " ",
       h("span", { class: "pill" }, `owed ${count(counts.expected)}, came ${count(counts.delivered)}`), " ",
@@ -92,6 +94,25 @@ function auditParts(state, chosen, { wall, standing, found, certificates }) {
   ];
 }
 
+const inAll = (row) => row.messages.reduce((sum, one) => sum + (one ?? 0), 0);
+const minutesOf = (row, kind) => row.cells.filter((cell) => cell === kind).length;
+const isUnusual = (row) => minutesOf(row, "not equal") + minutesOf(row, "unproven") > 0;
+
+// The hour in a sentence: whoever looks at an even wall reads what it says.
+function hourOf(wall) {
+  const all = wall.rows.length;
+  const unusual = wall.rows.filter(isUnusual);
+  const of = `${all} endpoint${all === 1 ? "" : "s"}`;
+  const blind = wall.rows[0].cells.filter((_, place) => wall.rows.every((row) => row.cells[place] === "blind")).length;
+  const heard = blind ? ` In ${blind} of ${wall.rows[0].cells.length} minutes no auditor was heard.` : "";
+  if (unusual.length) return `${unusual.length} of ${of} had minutes that are not equal or not proven; they stand first.${heard}`;
+  const certified = wall.rows.filter((row) => minutesOf(row, "equal")).length;
+  if (!certified) return `No minute of this hour is certified yet.${heard}`;
+  const waiting = wall.rows.filter((row) => row.cells.includes("waiting")).length;
+  const open = waiting ? ` What came last at ${waiting} of them waits for its certificate.` : "";
+  return `${certified === all ? of : `${certified} of ${of}`} got what they were owed, each message once, in every minute that is certified.${open}${heard}`;
+}
+
 const kinds = ["equal", "not equal", "unproven", "waiting", "quiet", "blind"];
 const MEANING = {
   equal: "equal", "not equal": "not equal", unproven: "unproven", waiting: "waiting",
@@ -103,24 +124,37 @@ function wallTable(state, wall) {
   const times = wall.rows[0].cells.map((_, place) => wall.first_ms + place * MINUTE);
   const chosen = state.cell ?? "";
   let first = true;
+  const sorted = [...wall.rows].sort((one, other) => isUnusual(other) - isUnusual(one));
   const cellOf = (row, cell, place) => {
     const name = `${row.endpoint} ${times[place]}`;
     const isChosen = name === chosen;
     const isStop = chosen ? isChosen : first;
     first = false;
     return h("td", null, h("button", {
-      type: "button", class: classOf(cell), tabindex: isStop ? "0" : "-1", "aria-pressed": String(isChosen),
-      "data-key": name, "aria-label": `${row.endpoint} ${clock(times[place], { seconds: false })} ${cell}`,
+      type: "button", class: `${classOf(cell)} ${levelOf(row, place)}`, tabindex: isStop ? "0" : "-1", "aria-pressed": String(isChosen),
+      "data-key": name, "aria-label": `${row.endpoint} ${clock(times[place], { seconds: false })} ${cell}${came(row.messages[place])}`,
+      title: `${clock(times[place], { seconds: false })} ${cell}${came(row.messages[place])}`,
       onclick: () => adjust({ cell: isChosen ? "" : name }),
     }, MARK[cell]));
   };
-  const body = h("tbody", { onkeydown: walkCells }, wall.rows.map((row) =>
-    h("tr", null, h("th", { scope: "row" }, shown(row.endpoint)), row.cells.map((cell, place) => cellOf(row, cell, place)))));
+  const body = h("tbody", { onkeydown: walkCells }, sorted.map((row) =>
+    h("tr", null, h("th", { scope: "row" }, shown(row.endpoint)), row.cells.map((cell, place) => cellOf(row, cell, place)),
+      h("td", { class: "total" }, count(inAll(row))))));
   return h("div", { class: "scroll newest" }, h("table", { class: "wall" },
-    h("caption", null, "One cell is one endpoint and one minute"),
+    h("caption", null, "One cell: one endpoint, one minute, filled as high as it was busy"),
     h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "unseen" }, "endpoint")),
-      times.map((ms) => h("th", { scope: "col" }, h("span", { class: Math.floor(ms / MINUTE) % 10 ? "unseen" : null }, clock(ms, { seconds: false })))))),
+      times.map((ms) => h("th", { scope: "col" }, h("span", { class: Math.floor(ms / MINUTE) % 10 ? "unseen" : null }, clock(ms, { seconds: false })))),
+      h("th", { scope: "col", class: "total" }, "messages"))),
     body));
+}
+
+const came = (messages) => (messages ? `, ${count(messages)} message${messages === 1 ? "" : "s"}` : "");
+
+// How busy a minute was, in quarters of the busiest of its endpoint.
+function levelOf(row, place) {
+  const most = Math.max(1, ...row.messages.map((one) => one ?? 0));
+  const messages = row.messages[place];
+  return messages === null ? "" : `level-${Math.ceil((4 * messages) / most)}`;
 }
 
 function walkCells(event) {

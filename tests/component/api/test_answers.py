@@ -375,3 +375,16 @@ def test_json_of_answers_is_compact_utf8(api: Api) -> None:
     answer = api.ask("/api/v1/mesh")
     assert answer.headers["content-type"] == "application/json"
     assert json.loads(answer.body)["mesh"] == "mesh"
+
+
+def test_the_wall_tells_how_busy_each_minute_was(api: Api) -> None:
+    """By the nodes' own account, beside what the auditor says; null where nobody counted."""
+    api.mesh.subscribe("c", "e", "acme/>")
+    api.lives(3)
+    for _ in range(7):
+        api.mesh.publish("a", "acme/x")
+    api.lives(3)
+    [row] = api.get("audit/wall?minutes=30")["rows"]
+    assert row["endpoint"] == "c/e"
+    assert len(row["messages"]) == len(row["cells"]) == 30
+    assert sum(one or 0 for one in row["messages"]) == 7

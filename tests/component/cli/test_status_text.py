@@ -28,8 +28,8 @@ def test_what_is_unusual_stands_before_the_table(run: Run, chain: tuple[Mesh, st
     assert ended.code == 10
     first, *rest = text.splitlines()
     assert "2 nodes up" in first
-    assert "1 node down" in first
-    assert "whether those of c are known cannot be seen" in first
+    assert "1 node down (c)" in first
+    assert "whether subscriptions of c are known everywhere cannot be seen" in first
     assert "a: an operator has paused acme/>" in rest
     assert "a: link to b (moving house) is disabled" in rest
     assert text.index("moving house") < text.index("NODE")

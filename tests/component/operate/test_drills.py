@@ -13,11 +13,11 @@ from mesh.errors import ConfigError, TransportUnavailableError
 from mesh.model.topology import Topology
 from mesh.operate.drills import (
     Drill,
-    Planter,
     ends_of,
     is_of_drill,
     refuse_unless_allowed,
 )
+from mesh.operate.planting import Planter
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.view.messages import received

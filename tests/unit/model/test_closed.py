@@ -10,10 +10,13 @@ from mesh.config.queues import PolicyName
 from mesh.config.topology_models import KindName, WhenFullName
 from mesh.core.forwarding import RULES
 from mesh.lab.steps import ClassName
+from mesh.lab.verdicts import KINDS
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
 from mesh.model.reasons import SENTENCES, FilterCause, NoWay, Reason
 from mesh.model.topology import WhenFull, ZoneKind
+from streaming.audits.findings import FindingKind
+from streaming.audits.rules import RULES as FINDING_RULES
 
 PAIRS = {
     "zone kinds of topology files": (get_args(KindName), ZoneKind),
@@ -22,6 +25,8 @@ PAIRS = {
     "what is done about limits": (get_args(WhenFullName), WhenFull),
     "policies of queues": (get_args(PolicyName), QueuePolicy),
     "classes in scenarios": (get_args(ClassName), MessageClass),
+    "findings in scenarios": (KINDS, FindingKind),
+    "rules of findings": (FINDING_RULES, FindingKind),
 }
 
 

@@ -1,0 +1,67 @@
+"""One node of a mesh, as its control topic shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mesh.model.control import (
+    Acknowledgement,
+    Heartbeat,
+    Identity,
+    Interest,
+    LinkState,
+    Mark,
+    Scope,
+    Stop,
+    Subscription,
+)
+from mesh.transport.port import TopicPartition
+from mesh.view.operator_records import OperatorRecords
+
+
+@dataclass(slots=True)
+class NodeView(OperatorRecords):
+    """One node as it shows itself, and what operators want of it.
+
+    Attributes:
+        identity: Who it is, or None if it never ran.
+        heartbeat: Its newest.
+        heard_ms: When this view first saw that heartbeat.
+        beat_ms: When it was appended, by the clock of the node's Kafka cluster.
+        marks: Newest mark per scope.
+        offers: Entries offered per scope.
+        subscribed: How far its own subscriptions are known everywhere.
+        acks: What it acknowledges, per (neighbour, scope of the neighbour).
+        link_states: What it says it has read of each neighbour.
+        offered_ms: Since when it offers an entry, by the clock of its Kafka cluster.
+        subscriptions: Its clients' interests, per (endpoint, filter).
+        subscribed_ms: Since when they hold, by the same clock.
+        clients_offset: Offset of the newest record on `clients`, or -1.
+        stops: Sources that it reads no further until somebody accepts what is lost.
+    """
+
+    identity: Identity | None = None
+    heartbeat: Heartbeat | None = None
+    heard_ms: int = -1
+    beat_ms: int = -1
+    marks: dict[Scope, Mark] = field(default_factory=dict)
+    offers: dict[Scope, dict[str, Interest]] = field(default_factory=dict)
+    offered_ms: dict[tuple[Scope, str], int] = field(default_factory=dict)
+    subscribed: Acknowledgement | None = None
+    acks: dict[tuple[str, Scope], Acknowledgement] = field(default_factory=dict)
+    link_states: dict[str, LinkState] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+    subscribed_ms: dict[tuple[str, str], int] = field(default_factory=dict)
+    clients_offset: int = -1
+    stops: dict[TopicPartition, Stop] = field(default_factory=dict)
+
+    @property
+    def epoch(self) -> int:
+        """Its present incarnation; 0 before the first."""
+        return self.identity.epoch if self.identity is not None else 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its last heartbeat said that it serves."""
+        beat = self.heartbeat
+        return beat is not None and beat.ready and beat.epoch == self.epoch

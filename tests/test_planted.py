@@ -1,0 +1,82 @@
+"""A word more in a closed set is an error of the checker, or of a test, until every place has it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CLOSED: Mapping[str, str] = {
+    "mesh/model/topology.py": "ZoneKind",
+    "mesh/model/queues.py": "QueuePolicy",
+    "mesh/model/reasons.py": "Reason",
+    "mesh/cli/render.py": "Output",
+    "streaming/audits/findings.py": "FindingKind",
+}
+"""Where an enum stands -> its name."""
+MATCHING = ("mesh/model/queues.py", "mesh/cli/render.py", "mesh/cli/drawing_formats.py")
+"""Modules that must know each member of one of them."""
+TABLES = "tests/unit/model/test_closed.py"
+"""The test that compares tables with their enums."""
+NO_NEWS = {"PYTEST_ADDOPTS": "", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the code in which each of these enums has a member more."""
+    folder = tmp_path_factory.mktemp("planted")
+    for room in ("mesh", "streaming", "schemas"):
+        ignored = shutil.ignore_patterns("__pycache__", "page", "images")
+        shutil.copytree(ROOT / room, folder / room, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    for file, enum in CLOSED.items():
+        text = (folder / file).read_text()
+        found = re.search(rf'class {enum}\(StrEnum\):\n(?:    """.*?"""\n)?', text, re.DOTALL)
+        assert found is not None, enum
+        member = '\n    PLANTED = "planted"\n'
+        (folder / file).write_text(text[: found.end()] + member + text[found.end() :])
+    return folder
+
+
+def _run(folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", *arguments]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **NO_NEWS, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def test_the_checker_names_who_does_not_know_it(planted: Path) -> None:
+    """A worker would die of it, or YAML be printed without a word."""
+    said = _run(planted, "mypy", "--cache-dir", str(planted / "cache"), *MATCHING)
+    named = {line.partition(":")[0] for line in said.splitlines() if ": error:" in line}
+    assert named == set(MATCHING), said
+    for enum in ("QueuePolicy", "ZoneKind", "Output"):
+        assert f"{enum}.PLANTED" in said, (enum, said)
+
+
+def test_a_test_names_each_table_that_lacks_it(planted: Path) -> None:
+    """The keys of a mapping and the words of a file, which the checker cannot see."""
+    shutil.copy(ROOT / TABLES, planted)
+    said = _run(planted, "pytest", "-q", "-n", "0", "-c", os.devnull, Path(TABLES).name)
+    failed = re.findall(r"^FAILED .*::test_every_member_has_its_row\[(.*)\]", said, re.MULTILINE)
+    assert failed == [
+        "zone kinds of topology files",
+        "forwarding rules",
+        "sentences of reasons",
+        "policies of queues",
+        "findings in scenarios",
+        "rules of findings",
+    ], said
