@@ -135,8 +135,8 @@ class Grid:
             )
 
     def _width(self) -> int:
-        """Return how wide the table is at least, with a space on both sides of each column."""
-        width = 2 * len(self.columns)
+        """Return how wide the table is at least: three spaces between columns, and its edges."""
+        width = 3 * len(self.columns) - 1
         for index, column in enumerate(self.columns):
             words = [word for row in self.rows for word in str(row[index]).split()]
             cells = min(UNBROKEN, max(map(len, words), default=0))
