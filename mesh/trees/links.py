@@ -129,9 +129,15 @@ def restart(node: Node, end: Link) -> bool:
 
 
 def tick_links(node: Node) -> list[str]:
-    """Repeat HELLO, send PING; return the links that were silent for too long."""
+    """Repeat HELLO, send PING; return the links that were silent for too long.
+
+    Where one link is tried all are that would be soon: a worker that is woken once for all of them
+    takes less of a processor than one that is woken for each.
+    """
     silent = []
     most_ms = node.settings.ping_ms * node.settings.pings_missed_max
+    is_due = any(end.is_up and node.now_ms >= end.ping_ms for end in node.links.values())
+    soon_ms = node.now_ms + node.settings.ping_ms // 2 if is_due else node.now_ms
     for link, end in node.links.items():
         if not end.is_up:
             if node.now_ms - end.heard_ms > node.settings.hello_ms * PATIENCE:
@@ -140,7 +146,7 @@ def tick_links(node: Node) -> list[str]:
                 say_hello(node, end)
         elif most_ms and node.now_ms - end.heard_ms > most_ms:
             silent.append(link)
-        elif node.settings.ping_ms and node.now_ms >= end.ping_ms:
+        elif node.settings.ping_ms and soon_ms >= end.ping_ms:
             end.ping_ms = node.now_ms + node.settings.ping_ms
             node.transmit(link, ask_hop(node, end))
     return silent

@@ -87,18 +87,14 @@ class Feeds:
 
     def listen_to(self, neighbours: Collection[str]) -> Sequence[str]:
         """Read frames of exactly these; return those that are read no more."""
-        gone = [
-            feed.neighbour
-            for feed in self._feeds.values()
-            if feed.neighbour and feed.neighbour not in neighbours
-        ]
+        known = [feed.neighbour for feed in self._feeds.values() if feed.neighbour]
+        gone = [name for name in known if name not in neighbours]
         for name in gone:
             self._leave(self._names.to_trees(name, self.node))
-        for name in neighbours:
+        for name in [name for name in neighbours if name not in known]:
             topic = self._names.to_trees(name, self.node)
-            if topic not in self._feeds:
-                kafka = self.topology.nodes[name].kafka
-                self._feeds[topic] = _Feed(TopicPartition(topic, 0), kafka, name)
+            kafka = self.topology.nodes[name].kafka
+            self._feeds[topic] = _Feed(TopicPartition(topic, 0), kafka, name)
         return gone
 
     def find(self, now_ms: int) -> Iterator[str]:

@@ -392,11 +392,12 @@ class TreeService:
         now.writer.perform(now.apps.step(input_, now_ms))
 
     def _close_links(self, now: _Incarnation, links: Sequence[str], now_ms: int) -> None:
-        for link in links:
-            if link in now.open:
-                del now.open[link]
-                self._give(now, LinkClosed(link), now_ms)
-        now.feeds.listen_to([link for link in now.open if link not in links])
+        closed = [link for link in links if link in now.open]
+        for link in closed:
+            del now.open[link]
+            self._give(now, LinkClosed(link), now_ms)
+        if closed:
+            now.feeds.listen_to(list(now.open))
 
     # -- records --------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from mesh.model.tree_frames import (
     Frame,
     Grant,
     Options,
+    Ping,
     Pong,
     RecoveryAnswer,
     RecoveryDone,
@@ -224,3 +225,16 @@ def test_an_answer_that_has_gone_too_far_shows_no_way() -> None:
     told = RecoveryAnswer(flood.id, InstanceId(9), False, 1, FAR, Extent.CLOUD)
     said(mesh, "b", "a", told)
     assert not inside(mesh, "a").trees[PLACE.tree].roles["r"].everywhere.routes
+
+
+def test_links_are_tried_all_at_once() -> None:
+    """However far apart they came up: a worker is woken once for all. Spec: tree_layer 5.10, 12."""
+    mesh = World((("a", "b"),), settings=Settings(ping_ms=1_000))
+    mesh.run(for_ms=1_300)
+    mesh.heal("a", "c"), mesh.start("c")
+    mesh.run(for_ms=2_000)
+    mesh.log = []
+    mesh.run(for_ms=10_000)
+    tried = [at_ms for at_ms, node, _, frame in mesh.log if (node, type(frame.body)) == ("a", Ping)]
+    assert len(tried) == 20
+    assert len(set(tried)) == 10
