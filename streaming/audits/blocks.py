@@ -104,8 +104,7 @@ class Certificate:
         partial: Whether the block is still open.
         sure: Whether nothing can be missing: false where not all came that was asked for, and a
             selector stands on the way, which may have refused the rest.
-        ids: Digest of the identities that came.
-        content: Digest of what they held.
+        digest: Of what came.
         first_ms, last_ms: When the first and the last offset were routed, as `Times` tell it.
     """
 
@@ -119,8 +118,7 @@ class Certificate:
     equal: bool
     partial: bool
     sure: bool = True
-    ids: str = ""
-    content: str = ""
+    digest: Digest = NOTHING
     first_ms: int | None = None
     last_ms: int | None = None
 

@@ -358,7 +358,6 @@ class Certifier:
             return
         is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
         end = (number + 1) * BLOCK_OFFSETS - 1
-        delivered_digest = judgement.block.delivered(members)
         certificate = Certificate(
             source=str(place),
             block=number,
@@ -370,8 +369,7 @@ class Certifier:
             equal=is_equal,
             partial=not is_closed,
             sure=is_sure,
-            ids=delivered_digest.ids_text,
-            content=delivered_digest.content_text,
+            digest=judgement.block.delivered(members),
         )
         certificate = self.blocks.with_times(place, certificate)
         if issued.get(endpoint) != certificate:

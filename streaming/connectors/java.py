@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,3 +15,39 @@ def java_class(session: SparkSession, name: str) -> Any:
     part in three hundred jars, each time: 1.3 ms of the processor in place of 0.05.
     """
     return getattr(session._jvm, name)  # noqa: SLF001  # the only door to the JVM's own classes
+
+
+def compiled(session: SparkSession, parameters: Mapping[str, str], code: str) -> Any:
+    """Return some lines of Java as an object with `evaluate(values)`.
+
+    For loops whose every turn would be several calls from Python to the JVM. Spark's own compiler
+    of generated code makes them; the first time costs 0.3 seconds of the processor.
+
+    Args:
+        session: Spark.
+        parameters: Name -> full name of its class.
+        code: The lines.
+    """
+    loader = java_class(session, "java.lang.Thread").currentThread().getContextClassLoader()
+    kind = java_class(session, "java.lang.Class")
+    evaluator = java_class(session, "org.codehaus.janino.ScriptEvaluator")()
+    evaluator.setParentClassLoader(loader)  # knows the jars that Spark was started with
+    evaluator.setParameters(
+        java_array(session, "java.lang.String", *parameters),
+        java_array(
+            session,
+            "java.lang.Class",
+            *(kind.forName(name, True, loader) for name in parameters.values()),
+        ),
+    )
+    evaluator.cook(code)
+    return evaluator
+
+
+def java_array(session: SparkSession, name: str, *values: object) -> Any:
+    """Return an array of a class of the JVM."""
+    gateway = session.sparkContext._gateway  # noqa: SLF001  # the same door
+    made = gateway.new_array(java_class(session, name), len(values))
+    for at, value in enumerate(values):
+        made[at] = value
+    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -12,12 +13,17 @@ from streaming.config import settings_of
 from streaming.job.past_run import judge_past
 from streaming.job.run import run
 
+NEW_MAX = 50_000
+"""New objects after which Python looks for cycles among them: it looks through the whole state
+at times, which has none, and by default a snapshot of many endpoints makes it do so ten times."""
+
 EXIT_FOUND = 10
 """Of a past range: a fault was found, or not all is proven. Until drained: something is left."""
 
 
 def main() -> int:
     """Audit as the command line says; return the exit code."""
+    gc.set_threshold(NEW_MAX, 20, 20)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         settings = settings_of(sys.argv[1:], os.environ)

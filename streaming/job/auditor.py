@@ -36,7 +36,7 @@ from streaming.job.batches import Known, rows_of
 from streaming.job.bundling import Bundling
 from streaming.job.doubts import Doubts
 from streaming.job.intake import take_batch, take_configs
-from streaming.job.outputs import status_json, take_outputs
+from streaming.job.publishing import Publishing, wall_ms
 from streaming.job.rereads import Rereader
 from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
@@ -60,12 +60,6 @@ BROKERS_EVERY_S = 60.0
 UNTAKEN_EVERY_S = 5.0
 """How often the auditor looks for subscriptions that nobody takes up, and for silent links, in
 seconds."""
-
-RATES_S = 2.0
-"""Time over which the rates of links are measured, in seconds."""
-
-STATUS_S = 5.0
-"""A status is written at least so often, also when there is no news."""
 
 ALONE_MAX = 20_000
 """Offsets of a batch that one task reads: to share out so few costs more than it saves."""
@@ -95,6 +89,7 @@ class Auditor:
         asked: Outbox topic without its class -> what is asked for behind its link, likewise.
         judgements: How often was judged, whatever came of it.
         bundling: How subjects are taken together where they are read.
+        publishing: Writes and saves.
     """
 
     topology: Topology
@@ -113,7 +108,6 @@ class Auditor:
     batch_at_s: float = field(init=False)
     lagging: dict[str, None] = field(default_factory=dict)
     asked_s: dict[str, float] = field(default_factory=dict)
-    rates_at_s: float = field(init=False)
     wanted: Mapping[str, str] = field(default_factory=dict)
     asked: Mapping[str, str] = field(default_factory=dict)
     wanted_version: int = -1
@@ -122,14 +116,16 @@ class Auditor:
     taken_s: dict[str, float] = field(default_factory=dict)
     looked_s: float = -UNTAKEN_EVERY_S
     run: str = field(default_factory=lambda: token_hex(4))
-    published: object = None
-    published_s: float = 0.0
+    publishing: Publishing = field(init=False)
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
         self.bundling = Bundling(self.rereader, self.sources, self.topology.prefix)
+        names = TopicNames(self.topology.prefix)
+        told = (names, self.snapshots, self.sources, self.write, self.clock)
+        self.publishing = Publishing(*told)
         self.restore()
-        self.batch_at_s = self.rates_at_s = self.clock()
+        self.batch_at_s = self.clock()
 
     def restore(self) -> None:
         """Go back to the last state that was saved.
@@ -249,7 +245,7 @@ class Auditor:
                 self.state.register.add(spoiled(prefix, place, first, end - 1, reason))
                 self._leave_out(place, end - 1)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=False)
-        self._publish(is_last=False)
+        self.publishing.publish(self.state, self.lagging, self.more())
         self.batch_at_s = self.taken_s[kafka] = self.clock()
 
     def _begin(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
@@ -334,7 +330,7 @@ class Auditor:
         """
         self.judgements += 1
         self._judge(is_last=is_last)
-        self._publish(is_last=is_last)
+        self.publishing.publish(self.state, self.lagging, self.more(), is_last=is_last)
 
     def _judge(self, *, is_last: bool = False) -> None:
         state, now_s = self.state, self.clock()
@@ -491,47 +487,6 @@ class Auditor:
                 if described[place].kind == INGRESS:
                     state.certifier.blocks.skip(place, beginning - 1)
 
-    def _publish(self, *, is_last: bool) -> None:
-        """Write what is new; without a batch and without news, only a sign of life at times."""
-        state, names = self.state, TopicNames(self.topology.prefix)
-        if state.register.unpublished and state.batch >= 0:
-            # Else one that was written just before a crash could never be taken back.
-            self.snapshots.save(state.batch, state)
-        rates: Mapping[str, float] = {}
-        if (over_s := self.clock() - self.rates_at_s) >= RATES_S or over_s < 0:
-            rates = state.links.take_rates(over_s)
-            self.rates_at_s = self.clock()
-        read = [one for one in self.sources.answering if one not in self.lagging]
-        outputs = [*take_outputs(state, names, rates, read, is_last=is_last), *self.more()]
-        standing = (
-            state.batch,
-            [(one.key, one.reason) for one in state.certifier.waiting],
-            dict(self.sources.unread),
-        )
-        is_news = bool(outputs) or is_last or standing != self.published
-        if not is_news and self.clock() - self.published_s < STATUS_S:
-            return
-        self.published, self.published_s = standing, self.clock()
-        status = status_json(state, wall_ms(), self._told_of_sources(), is_final=is_last)
-        outputs.append(Output(names.audit("status"), "position", status))
-        self.write(outputs)
-        if is_news and state.batch >= 0:
-            self.snapshots.save(state.batch, state)
-
-    def _told_of_sources(self) -> Mapping[str, Mapping[str, object]]:
-        """Return per Kafka cluster how reading it goes, as the status tells it."""
-        sources = self.sources
-        known = filter(sources.is_needed, sorted({**sources.brokers, **sources.unread}))
-        return {
-            kafka: {
-                "batch": self.state.batches.get(kafka, -1),
-                "lagging": kafka in self.lagging,
-                "unread": sources.unread.get(kafka),
-                "read_ms": sources.read_ms(kafka, wall_ms()),
-            }
-            for kafka in known
-        }
-
     def _find_ends(self) -> None:
         """Read where unsubscribes took effect, if some did."""
         interest = self.state.interest
@@ -553,8 +508,3 @@ class Auditor:
     def _reader_of(self, topic: str) -> str:
         place = place_of(self.topology.prefix, topic)
         return place.other if place.kind == OUTBOX else ""
-
-
-def wall_ms() -> int:
-    """Return the time of day in milliseconds since 1970; nothing is decided by it."""
-    return int(time.time() * 1000)

@@ -6,27 +6,99 @@ Dataclasses and tuples become lists, dictionaries lists of pairs: their keys are
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 _UNIONS = (Union, types.UnionType)
 _SEQUENCES = (list, tuple, Sequence)
 
+Encoder = Callable[[Any], Any]
+
 
 def to_plain(value: object) -> Any:
-    """Return a value as JSON can hold it."""
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value):
-        return [to_plain(getattr(value, one.name)) for one in fields(value)]
-    if isinstance(value, Mapping):
-        return [[to_plain(key), to_plain(one)] for key, one in value.items()]
-    if isinstance(value, (list, tuple)):
-        return [to_plain(one) for one in value]
+    """Return an instance of a dataclass as JSON can hold it."""
+    kind: Any = type(value)
+    encoder = _encoder(kind)
+    return value if encoder is None else encoder(value)
+
+
+@cache
+def _encoder(kind: Any) -> Encoder | None:
+    """Return what makes values of a declared type plain; None: JSON takes them as they are.
+
+    It is made once for a type, and most parts of a state need nothing: to ask each value what it
+    is took four fifths of the auditor's Python where endpoints are many.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in _UNIONS:
+        (inner,) = [one for one in arguments if one is not types.NoneType]
+        return _optional(_encoder(inner))
+    if origin in (dict, Mapping):
+        return _pairs(*map(_encoder, arguments))
+    if origin in _SEQUENCES:
+        return _sequence_encoder(origin, arguments)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return None if issubclass(kind, (str, int)) else attrgetter("value")
+    if isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, tuple)):
+        return _record(kind)
+    return None
+
+
+def _optional(inner: Encoder | None) -> Encoder | None:
+    return None if inner is None else lambda value: None if value is None else inner(value)
+
+
+def _pairs(key: Encoder | None, value: Encoder | None) -> Encoder:
+    if key is None and value is None:
+        return lambda known: list(known.items())
+    of_key, of_value = key or _as_it_is, value or _as_it_is
+    return lambda known: [(of_key(one), of_value(of)) for one, of in known.items()]
+
+
+def _as_it_is(value: Any) -> Any:
     return value
+
+
+def _sequence_encoder(origin: Any, arguments: Sequence[Any]) -> Encoder | None:
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return _parts([_encoder(one) for one in arguments], list)
+    inner = _encoder(arguments[0])
+    return None if inner is None else lambda values: [inner(one) for one in values]
+
+
+def _record(kind: type) -> Encoder | None:
+    hints = _hints(kind)
+    if not is_dataclass(kind):
+        return _parts([_encoder(hints[name]) for name in hints], list)
+    names = [one.name for one in fields(kind)]
+    encoders = [_encoder(hints[name]) for name in names]
+    if len(names) == 1:
+        return _parts(encoders, lambda value: [getattr(value, names[0])]) or (
+            lambda value: [getattr(value, names[0])]
+        )
+    get = attrgetter(*names)
+    return _parts(encoders, lambda value: list(get(value))) or get
+
+
+def _parts(
+    encoders: Sequence[Encoder | None], parts_of: Callable[[Any], list[Any]]
+) -> Encoder | None:
+    """Return what encodes those parts of a value that need it; None if none does."""
+    needed = [(at, encode) for at, encode in enumerate(encoders) if encode is not None]
+    if not needed:
+        return None
+
+    def encode(value: Any) -> Any:
+        parts = parts_of(value)
+        for at, one in needed:
+            parts[at] = one(parts[at])
+        return parts
+
+    return encode
 
 
 def from_plain(kind: Any, plain: Any) -> Any:

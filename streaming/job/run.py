@@ -22,11 +22,12 @@ from streaming.connectors.logs import Logs
 from streaming.connectors.options import java_options
 from streaming.connectors.session import STEADY_JVM, YOUNG_JVM, start_session
 from streaming.connectors.sink import AuditTopics, Output
-from streaming.job.auditor import STATUS_S, Auditor
+from streaming.job.auditor import Auditor
 from streaming.job.canaries import Flock
 from streaming.job.drain import Drain
 from streaming.job.outputs import TABLES
 from streaming.job.port import Port
+from streaming.job.publishing import STATUS_S
 from streaming.job.reading import Readings
 from streaming.job.rereads import Rereader
 from streaming.job.sifting import reason_of

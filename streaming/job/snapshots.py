@@ -5,7 +5,9 @@ Spark may run the last batch again after a crash; then the state from before it 
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -16,7 +18,18 @@ from streaming.job.plain import from_plain, to_plain
 KEPT = 4
 """Snapshots that are kept."""
 
+SUFFIX = ".json.gz"
+
+LEVEL = 1
+"""How hard is tried to make a snapshot small: most of the gain is to be had for little."""
+
 T = TypeVar("T")
+
+
+def packed(state: object) -> bytes:
+    """Return an instance of a dataclass as a snapshot holds it."""
+    text = json.dumps(to_plain(state), separators=(",", ":"))
+    return gzip.compress(text.encode(), LEVEL, mtime=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +49,7 @@ class Snapshots(Generic[T]):
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self._path(batch)
         draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(to_plain(state), separators=(",", ":")), encoding="utf-8")
+        draft.write_bytes(packed(state))
         draft.replace(path)
         for old in self._batches()[:-KEPT]:
             self._path(old).unlink(missing_ok=True)
@@ -52,8 +65,8 @@ class Snapshots(Generic[T]):
             return None
         path = self._path(batches[-1])
         try:
-            state: T = from_plain(self.kind, json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            state: T = from_plain(self.kind, json.loads(gzip.decompress(path.read_bytes())))
+        except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
             message = "is no state of this auditor; remove the checkpoint folder to begin anew"
             problem = Problem(code="CHECKPOINT", message=message, where=str(path))
             raise ConfigError([problem]) from error
@@ -63,8 +76,10 @@ class Snapshots(Generic[T]):
         if not self.folder.is_dir():
             return []
         return sorted(
-            int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal()
+            int(number)
+            for path in self.folder.glob(f"*{SUFFIX}")
+            if (number := path.name.removesuffix(SUFFIX)).isdecimal()
         )
 
     def _path(self, batch: int) -> Path:
-        return self.folder / f"{batch}.json"
+        return self.folder / f"{batch}{SUFFIX}"

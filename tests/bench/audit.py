@@ -27,8 +27,7 @@ from mesh.local.brokers import STEADY_JVM, EmbeddedKafka
 from mesh.local.embedded import start_together
 from mesh.local.jars import find_kafka
 from streaming.config import QUERY_VERSION
-from streaming.job.plain import to_plain
-from streaming.job.snapshots import Snapshots
+from streaming.job.snapshots import Snapshots, packed
 from streaming.job.state import State
 from tests.bench.audit_count import CORES
 from tests.bench.audit_load import FRAME, TOPOLOGY, Written
@@ -334,7 +333,7 @@ def _refuse_faults(auditor: Auditor, written: Written) -> None:
 def _bytes_of(state: State) -> float:
     blocks = state.certifier.blocks
     pairs = sum(len(block.issued) for _, _, block in blocks.walk())
-    return len(json.dumps(to_plain(blocks.open), separators=(",", ":"))) / pairs
+    return len(packed(blocks)) / pairs
 
 
 def _save_s(state: State, folder: Path) -> float:

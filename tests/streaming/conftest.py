@@ -245,7 +245,7 @@ class Bench:
             if any(one.topic == topic for one in outputs):
                 raise KeyboardInterrupt
 
-        self.auditor.write = write
+        self.auditor.publishing.write = write
         self.wait(60)
 
     def settle(self) -> Sequence[str]:

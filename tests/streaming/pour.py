@@ -27,7 +27,9 @@ class Pour:
 
     def __post_init__(self) -> None:
         self.producers = {
-            name: Producer({"bootstrap.servers": address, "linger.ms": 5})
+            name: Producer(
+                {"bootstrap.servers": address, "linger.ms": 5, "enable.idempotence": True}
+            )
             for name, address in self.addresses.items()
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -101,8 +102,7 @@ def state(topology: Topology) -> State:
         2,
         equal=True,
         partial=True,
-        ids=row.digest.ids_text,
-        content=row.digest.content_text,
+        digest=row.digest,
     )
     block.issued[EndpointKey("a", "s")] = certificate
     made.certifier.unpublished[certificate.key] = certificate
@@ -122,11 +122,16 @@ def test_snapshots_are_whole_newest_first_and_few(tmp_path: Path, state):
         snapshots.save(batch, state)
     (tmp_path / "state" / "99.draft").write_text("half")
     assert snapshots.load() == state
-    assert len(list((tmp_path / "state").glob("*.json"))) == KEPT
+    assert len(list((tmp_path / "state").glob("*.json.gz"))) == KEPT
 
 
-def test_a_snapshot_of_something_else_is_refused_in_one_line(tmp_path: Path):
-    (tmp_path / "3.json").write_text("[1]")
+@pytest.mark.parametrize(
+    "held",
+    [b"[1]", gzip.compress(b"[1]"), gzip.compress(b"[1]" * 99)[:20], b""],
+    ids=["text", "another", "cut off", "empty"],
+)
+def test_a_snapshot_of_something_else_is_refused_in_one_line(tmp_path: Path, held: bytes):
+    (tmp_path / "3.json.gz").write_bytes(held)
     with pytest.raises(ConfigError, match="remove the checkpoint folder to begin anew"):
         Snapshots(tmp_path, State).load()
 
@@ -181,7 +186,7 @@ def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
         "k1": {"bootstrap.servers": "here:1"},
         "k2": {"bootstrap.servers": "elsewhere:9092"},
     }
-    assert settings.checkpoint == Path("/c/v6")
+    assert settings.checkpoint == Path("/c/v7")
     assert settings.cache == Path("/cache")
     assert settings.until_drained
 

@@ -100,7 +100,7 @@ def test_a_spare_kafka_cluster_that_is_down_makes_nobody_blind(tmp_path: Path) -
     made.sources.unread["spare"] = "nobody answers"
     made.lagging["spare"] = None
     assert not made.is_behind
-    assert list(made._told_of_sources()) == ["k1", "k2"]
+    assert list(made.publishing._told_of_sources(made.state, made.lagging)) == ["k1", "k2"]
     made.sources.unread["k2"] = "nobody answers"
     assert made.is_behind
 
