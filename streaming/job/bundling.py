@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import threading
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
@@ -28,6 +29,8 @@ class Bundling:
             they are never taken back.
         bundles: How subjects are taken together by them; None: each alone.
         looked: Up to where topics of clients were looked through for filters.
+        lock: Held by the batch that looks: those of other Kafka clusters, which begin together,
+            wait for what it finds.
     """
 
     rereader: Rereader
@@ -36,6 +39,7 @@ class Bundling:
     filters: Filters = field(default_factory=Filters)
     bundles: Bundles | None = None
     looked: dict[TopicPartition, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def adopt(self, interest: Interest) -> None:
         """Have a state that was saved, or kept aside, know the same filters by the same numbers."""
@@ -60,16 +64,22 @@ class Bundling:
             is_small: Whether it is the work of one task.
         """
         homes = map(self.sources.home_of, filter(self._is_of_clients, news))
-        asking = dict.fromkeys(home for home in homes if home in self.sources.brokers)
-        if asking and is_small:
+        is_asking = any(home in self.sources.brokers for home in homes)
+        if is_asking and is_small:
             return None
-        if asking:
-            self._look_ahead(asking)
+        if is_asking:
+            with self.lock:
+                self._look_ahead()
         return self.bundles
 
-    def _look_ahead(self, kafkas: Iterable[str]) -> None:
-        """Know the filters that clients ask for further on: of much, Spark reads little of all."""
-        for kafka in dict.fromkeys((*kafkas, *self.sources.answering)):
+    def _look_ahead(self) -> None:
+        """Know the filters that clients ask for further on: of much, Spark reads little of all.
+
+        In every Kafka cluster, those too of which no batch has been taken yet: what was published
+        in one of them is asked for in all, and where that is not known, blocks are read again.
+        """
+        needed = filter(self.sources.is_needed, sorted(self.sources.brokers))
+        for kafka in filter(self.sources.is_worth_asking, needed):
             try:
                 places = self.sources.places(kafka, self._is_of_clients)
                 ends = self.sources.brokers[kafka].ends(places)
@@ -77,6 +87,7 @@ class Bundling:
                 news = {place: range_ for place, range_ in ranges.items() if range_[0] < range_[1]}
                 self.filters.know(self.rereader.asked(kafka, news) if news else ())
             except TransportUnavailableError:
+                self.sources.silent[kafka] = self.sources.clock()
                 continue  # what is not known now makes others be read again
             self.looked.update(ends)
         self._tell_apart()

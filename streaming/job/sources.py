@@ -117,9 +117,13 @@ class Sources:
 
     def answers(self, kafka: str) -> bool:
         """Say whether it makes sense to ask a Kafka cluster."""
-        silent_s = self.silent.get(kafka)
         is_known = kafka in self.brokers and kafka not in self.unread
-        return is_known and (silent_s is None or not 0 <= self.clock() - silent_s < RETRY_S)
+        return is_known and self.is_worth_asking(kafka)
+
+    def is_worth_asking(self, kafka: str) -> bool:
+        """Say whether a Kafka cluster did not fail to answer just now, be it read or not."""
+        silent_s = self.silent.get(kafka)
+        return silent_s is None or not 0 <= self.clock() - silent_s < RETRY_S
 
     def can_read(self, places: Iterable[TopicPartition]) -> bool:
         """Say whether all Kafka clusters answer that partitions are in."""

@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from mesh.local.jars import find_kafka
-from tests.bench import mirror, peers, report
+from tests.bench import audit, mirror, peers, report
+from tests.bench.audit_load import FRAME
 from tests.bench.command import (
     MISSED,
     about,
@@ -34,6 +35,11 @@ from tests.bench.rounds import Round, Rounds
 from tests.bench.settings import PEERS, SMOKE, Settings
 from tests.bench.stage import BEHIND, NODES, PARTITIONS, Stage
 
+AUDITED = audit.Point(64, 10)
+AUDIT_BATCHES = 4
+"""Micro-batches, or a few more, for as many records as there are messages: with two records of each
+the rates of the last two thirds are those of several."""
+
 
 def parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Settings]:
     """Return the options and the settings that they make."""
@@ -44,6 +50,7 @@ def parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Settings]:
     parser.add_argument("--rounds", type=at_least(1), help="undisturbed rounds")
     parser.add_argument("--foreign", type=float, help="share of a core that others may use")
     parser.add_argument("--peers", nargs="*", choices=PEERS, help="who else takes part")
+    parser.add_argument("--audited", type=at_least(2 * FRAME), help="messages for the auditor")
     parser.add_argument("--smoke", action="store_true", help="everything of ours, tiny")
     parser.add_argument("--check", action="store_true", help="exit 10 when a goal is not met")
     parser.add_argument("--out", type=result_file, default=Path("bench.json"), help="the JSON file")
@@ -61,6 +68,9 @@ def parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Settings]:
 def run(settings: Settings, directory: Path) -> dict[str, object]:
     """Run everything and return the report."""
     software = find_kafka(progress=say)
+    # Before all else: later this process, and what it starts, is bound to one core.
+    batch = max(settings.audited // AUDIT_BATCHES, 2 * FRAME)
+    audited = audit.measure(directory, points=[AUDITED], messages=settings.audited, batch=batch)
     with ExitStack() as stack:
         stage = stack.enter_context(Stage(directory, software, say))
         pin(os.getpid(), OTHER_CORE)
@@ -89,8 +99,15 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
         "warm_up": warm_up.as_json(),
         "rounds": [one.as_json() for one in every],
         "contenders": table,
+        "auditor": audited.points[AUDITED].as_json(),
         "absent": {**found.absent, **rounds.gone},
-        "goals": [one.as_json() for one in report.goals(table, len(quiet), settings.rounds)],
+        "goals": [
+            one.as_json()
+            for one in (
+                *report.goals(table, len(quiet), settings.rounds),
+                *audited.points[AUDITED].goals("the auditor"),
+            )
+        ],
     }
 
 

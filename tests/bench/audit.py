@@ -107,6 +107,17 @@ class Figures:
         """Return the auditor's rate as a share of the source's."""
         return self.per_s / self.counted_per_s
 
+    def goals(self, name: str) -> Sequence[Goal]:
+        """Return what is promised of one point alone."""
+        return [
+            Goal(f"{name}, rate to counting", RATIO, self.ratio, at_least=True),
+            Goal(f"{name}, Python, CPU-s/M", DRIVER_CPU, self.driver_cpu),
+        ]
+
+    def as_json(self) -> dict[str, float]:
+        """Return it as plain values."""
+        return {**asdict(self), "ratio": self.ratio}
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -123,13 +134,9 @@ class Found:
         """Return what is promised."""
         every = self.points.values()
         return [
-            *(
-                Goal(f"{point}, rate to counting", RATIO, one.ratio, at_least=True)
-                for point, one in self.points.items()
-            ),
+            *(goal for point, one in self.points.items() for goal in one.goals(str(point))),
             Goal("CPU of 4,096 subjects to 1", GROWTH, self._growth(SUBJECTS)),
             Goal("CPU of 200 endpoints to 10", GROWTH, self._growth(ENDPOINTS)),
-            Goal("Python, CPU-s per million", DRIVER_CPU, max(one.driver_cpu for one in every)),
             Goal(
                 "state, bytes per certificate", STATE_BYTES, max(one.state_bytes for one in every)
             ),
@@ -141,7 +148,7 @@ class Found:
         """Return it as plain values."""
         return {
             "messages": self.messages,
-            "points": {str(one): asdict(of) for one, of in self.points.items()},
+            "points": {str(one): of.as_json() for one, of in self.points.items()},
             "goals": [goal.as_json() for goal in self.goals()],
         }
 

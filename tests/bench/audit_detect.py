@@ -169,7 +169,8 @@ class Trial:
         self.pour.create("b/healthy", "c/healthy", *(f"c/{kind}" for kind in FAULTS))
         self.plant.identities()
         for kind in FAULTS:
-            self.plant.subscribe("c", kind, f"{kind}/>")
+            if kind != "gap":  # else what is left out would be missing too
+                self.plant.subscribe("c", kind, f"{kind}/>")
         for node in ("b", "c"):
             version = self.plant.subscribe(node, "healthy", "healthy/>")
             self.plant.cuts_everywhere(node, version)

@@ -118,6 +118,12 @@ def text(report: Mapping[str, Any]) -> str:
             f"{row['rate']['median']:6.2f}"
         )
     lines += [f"{name:<18}took no part: {why}" for name, why in report["absent"].items()]
+    audited = report["auditor"]
+    lines.append(
+        f"{'auditor':<18}{audited['per_s']:,.0f} records/s, {audited['ratio']:.2f} of Spark's own"
+        f" source that counts them; CPU-s per million messages: Python"
+        f" {audited['driver_cpu']:.1f}, JVM {audited['jvm_cpu']:.0f}"
+    )
     rounds = report["rounds"]
     disturbed = [one["disturbed"] for one in rounds if one["disturbed"]]
     lines.append(f"{len(rounds)} rounds, {len(disturbed)} of them disturbed by other processes")

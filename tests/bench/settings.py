@@ -21,6 +21,7 @@ class Settings:
         foreign: Share of one core that other processes may use in a measurement, else the round
             is disturbed.
         peers: Which of `PEERS` take part.
+        audited: Messages that the auditor certifies, beside Spark's own source that counts them.
     """
 
     messages: int = 500_000
@@ -29,11 +30,12 @@ class Settings:
     rounds: int = 5
     foreign: float = 0.05
     peers: Sequence[str] = PEERS
+    audited: int = 200_000
 
     def as_json(self) -> dict[str, object]:
         """Return the settings by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-SMOKE = Settings(messages=5_000, rounds=1, foreign=2.0, peers=())
+SMOKE = Settings(messages=5_000, rounds=1, foreign=2.0, peers=(), audited=6_000)
 """Shows that the benchmark itself works; its figures mean nothing."""

@@ -27,9 +27,8 @@ class Pour:
 
     def __post_init__(self) -> None:
         self.producers = {
-            name: Producer(
-                {"bootstrap.servers": address, "linger.ms": 5, "enable.idempotence": True}
-            )
+            # One request at a time: else one that is sent again comes after a later one.
+            name: Producer({"bootstrap.servers": address, "linger.ms": 5, "max.in.flight": 1})
             for name, address in self.addresses.items()
         }
 

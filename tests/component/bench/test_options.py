@@ -38,6 +38,7 @@ def test_folders_that_are_there(tmp_path: Path) -> None:
         ["--subjects", "9"],  # no tenth of them
         ["--peers", "pigeon"],
         ["--rounds", "many"],
+        ["--audited", "999"],  # fewer than two frames
     ],
 )
 def test_sizes_that_measure_nothing(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,83 @@
+"""What is asked for anywhere is known before the first batch is taken together. Spec: K29, K31."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mesh.errors import TransportUnavailableError
+from streaming.job.bundling import Bundling
+from streaming.job.sources import RETRY_S, Sources
+
+ASKED = {"k1": ["flights/>"], "k2": ["alerts/*"], "k3": ["board/>"]}
+HOMES = {"a": "k1", "b": "k2", "c": "k3"}
+
+
+class Broker:
+    """One Kafka cluster with a node."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.is_away = False
+        self.asked = 0
+
+    def topics(self) -> Sequence[str]:
+        self.asked += 1
+        if self.is_away:
+            raise TransportUnavailableError("it does not answer")
+        return [f"mesh.{self.node}.clients", f"mesh.{self.node}.in.g"]
+
+    def described(self, topics: Sequence[str]) -> Mapping[str, tuple[str, int]]:
+        return dict.fromkeys(topics, ("id", 1))
+
+    def ends(self, places: Sequence[object]) -> Mapping[object, int]:
+        return dict.fromkeys(places, 9)
+
+
+class Reader:
+    """Reads what clients ask for."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def asked(self, kafka: str, _: object) -> Sequence[str]:
+        self.read.append(kafka)
+        return ASKED[kafka]
+
+
+class Bundled:
+    """An auditor that has just begun: nothing has been read of any Kafka cluster."""
+
+    def __init__(self) -> None:
+        self.clock_s = 100.0
+        self.brokers = {kafka: Broker(node) for node, kafka in HOMES.items()}
+        brokers: Any = self.brokers
+        self.sources = Sources("mesh.", brokers, dict(HOMES), clock=lambda: self.clock_s)
+        self.sources.unread = dict.fromkeys(HOMES.values(), "nothing of it has been read yet")
+        self.reader = Reader()
+        reader: Any = self.reader
+        self.bundling = Bundling(reader, self.sources, "mesh.")
+
+    def take(self, node: str) -> Sequence[str]:
+        """Return the filters by which a large batch is taken together that has news of a node."""
+        made = self.bundling.of([f"mesh.{node}.clients"], is_small=False)
+        return sorted(one for some in (made.filters if made else {}).values() for one in some)
+
+
+def test_what_the_other_kafka_clusters_ask_for_is_known_before_they_are_read() -> None:
+    """Else blocks of the first batch would be read again message by message."""
+    made = Bundled()
+    assert made.take("b") == ["alerts/*", "board/>", "flights/>"]
+    assert made.take("a") == ["alerts/*", "board/>", "flights/>"]
+    assert made.reader.read == ["k1", "k2", "k3"]
+
+
+def test_one_that_does_not_answer_is_not_waited_for_again_and_again() -> None:
+    made = Bundled()
+    made.brokers["k3"].is_away = True
+    assert made.take("a") == ["alerts/*", "flights/>"]
+    assert made.take("b") == ["alerts/*", "flights/>"]
+    assert made.brokers["k3"].asked == 1
+    made.clock_s += RETRY_S
+    made.brokers["k3"].is_away = False
+    assert made.take("b") == ["alerts/*", "board/>", "flights/>"]
