@@ -103,6 +103,24 @@ def test_a_loss_that_was_accepted_is_announced_before_anything_else(mesh: SmallM
     assert frames.count(FrameKind.GAP) == 1
 
 
+def test_an_announcement_that_vanishes_is_made_once_more(mesh: SmallMesh) -> None:
+    """The repair finds the same loss in the source, and tells it before the rest. Spec: K11."""
+    publish(mesh, b"1")
+    mesh.run()
+    read = mesh.kafka.topics[OUTBOX].logs[0].end
+    delete_while_down(mesh, INGRESS, "a", 3)
+    mesh.world.cut("b", ["a"])
+    [stop] = stops(mesh, "a").values()
+    accept(mesh, "a", stop)
+    mesh.kafka.truncate(TopicPartition(OUTBOX, 0), read)
+    mesh.world.cut("b", [])
+    publish(mesh, b"5")
+    mesh.run(30_000)
+    assert payloads(mesh) == [b"1", b"4", b"5"]
+    [told] = announcements(mesh)
+    assert (told["topic"], told["first"], told["last"]) == (INGRESS, 1, 2)
+
+
 def test_another_loss_than_the_one_accepted_stays_a_stop(mesh: SmallMesh) -> None:
     """Spec: R6, reliability.md 8 row 75."""
     publish(mesh, b"1")
