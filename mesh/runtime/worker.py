@@ -375,6 +375,7 @@ class Worker:
             self._know_node()
             self._step(input_)
             self._listener.tell_again()
+            self._listener.leads(self._leadership.topic_ids)
         self._know_node()
         if self._lanes is not None:
             self._lanes.keep(assigned)

@@ -191,6 +191,11 @@ class Leadership:
         return self._control is not None
 
     @property
+    def topic_ids(self) -> Mapping[str, bytes]:
+        """Ids of the control topics as this worker took them, by name; none if it does not lead."""
+        return {} if self._control is None else self._control.topic_ids
+
+    @property
     def incarnation(self) -> Incarnation | None:
         """Under which epoch this worker leads, None if it does not."""
         if self._control is None or self.uuid is None:

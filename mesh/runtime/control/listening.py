@@ -250,6 +250,8 @@ class Listener:
             feed = self._feeds.get(f"{topic}-0")
             if feed is None:  # what neighbours read of this node
                 yield OwnControlReset()
+            elif feed.anew is not None and feed.topic_id == self._own.id_of(topic):
+                yield feed.anew  # it is read since it is another; the leader wrote the former one
             else:
                 feed.is_doubted = True
         yield from self._reopen()
@@ -408,6 +410,10 @@ class Listener:
             self.intake.unwatch(feed.place)
             self.readers[feed.kafka].unassign([feed.place])
             self.intake.forget([feed.place])
+
+    def leads(self, topic_ids: Mapping[str, bytes]) -> None:
+        """Take note of what control topics were as this worker took the lead and wrote them."""
+        self._own.wrote(topic_ids)
 
     def tell_again(self) -> None:
         """Tell anew which links are disabled: what was learned of them may be newer now."""

@@ -48,6 +48,15 @@ class OwnTopics:
     wanted: Callable[[Topology, str], Sequence[TopicSpec]]
     key: str
     _ids: dict[str, bytes] = field(default_factory=dict)
+    _written: dict[str, bytes] = field(default_factory=dict)
+
+    def wrote(self, ids: Mapping[str, bytes]) -> None:
+        """Take note of topics that were written: by the next look they may be others already."""
+        self._written = dict(ids)
+
+    def id_of(self, name: str) -> bytes | None:
+        """Return the id of a topic at the last look, None before it."""
+        return self._ids.get(name)
 
     def changed(self, now_ms: int) -> Sequence[str]:
         """Return the topics that are others than at the last look; those that vanished are made."""
@@ -63,8 +72,13 @@ class OwnTopics:
         if found is None:
             return ()
         self.looked_ms = now_ms
-        known, self._ids = self._ids, dict(found)
-        return [name for name, topic_id in found.items() if known.get(name, topic_id) != topic_id]
+        known, self._ids = (self._ids, self._written), dict(found)
+        self._written = {}
+        return [
+            name
+            for name, topic_id in found.items()
+            if any(ids.get(name, topic_id) != topic_id for ids in known)
+        ]
 
 
 def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:

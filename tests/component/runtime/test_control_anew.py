@@ -5,15 +5,25 @@ Spec: K13, K16, K21, K23, K24, R8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from mesh.codec.control import decode_acknowledgement, encode_mark, encode_repair_request
-from mesh.codec.keys import AckKey, MarkKey, mark_key, parse_control_key, repair_key, subscribed_key
+from mesh.codec.keys import (
+    AckKey,
+    IdentityKey,
+    MarkKey,
+    mark_key,
+    parse_control_key,
+    repair_key,
+    subscribed_key,
+)
 from mesh.model.control import Acknowledgement, Mark, Ownership, RepairRequest, Scope
 from mesh.model.frames import MessageClass
+from mesh.model.inputs import Input
 from mesh.node.doubts import PATIENCE_MS
+from mesh.runtime.control.leadership import Leadership
 from mesh.runtime.topics.own_topics import LOOK_MS
 from mesh.runtime.worker import Worker
 from mesh.transport.memory_faults import MemoryFaults
@@ -135,6 +145,37 @@ def test_epochs_rise_when_the_control_topic_is_another_one(mesh: SmallMesh) -> N
     remake(mesh, mesh.names.control("c"), "while it is away")
     mesh.run(5_000)
     assert who(mesh, "c") == (uuid, epoch + 1)
+
+
+@pytest.mark.parametrize("topic", ["mesh.c.control", "mesh.c.clients", "mesh.c.to.b.c"])
+@pytest.mark.parametrize("before", ["it is found", "it is looked at"])
+def test_a_topic_made_anew_just_after_its_leader_wrote_it_is_written_again(
+    mesh: SmallMesh, topic: str, before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads it knows the new one alone: only the leader wrote the former one. Spec: K16."""
+    mesh.world.kill("c")
+    follow = Leadership.follow
+    made: list[str] = []
+
+    def following(self: Leadership, *, is_due: bool, now_ms: int) -> Iterator[Input]:
+        yield from follow(self, is_due=is_due, now_ms=now_ms)
+        if self.node == "c" and self.is_ours and not made and before == "it is found":
+            made.append(topic)
+            mesh.kafka.recreate(topic)
+
+    monkeypatch.setattr(Leadership, "follow", following)
+    mesh.world.start("c")
+    if before == "it is looked at":
+        mesh.run(1_000)
+        mesh.kafka.recreate(topic)
+    mesh.run(2 * LOOK_MS)
+    mesh.subscribe("c", "t", "y")
+    mesh.run(2 * LOOK_MS)
+    mesh.publish(b"y", [subject("y")])
+    mesh.run()
+    assert come(mesh, "t") == [b"y"]
+    told = [parse_control_key(record.key() or b"") for record in mesh.read(mesh.names.control("c"))]
+    assert IdentityKey() in told
 
 
 @pytest.mark.parametrize("when", STARTS)
