@@ -204,7 +204,8 @@ def _sentence(results: Mapping[str, int]) -> str:
         f"{warnings} warning{'' if warnings == 1 else 's'}" if warnings else "",
     ]
     unusual = ", ".join(filter(None, parts))
-    return f"{unusual}, {well} checks are well" if unusual else f"all {well} checks are well"
+    fine = f"{well} check is well" if well == 1 else f"{well} checks are well"
+    return f"{unusual}, {fine}" if unusual else f"all {fine}"
 
 
 def _unusual(categories: Sequence[Mapping[str, Any]]) -> RenderableType:
