@@ -79,4 +79,5 @@ def test_a_test_names_each_table_that_lacks_it(planted: Path) -> None:
         "policies of queues",
         "findings in scenarios",
         "rules of findings",
+        "formats of the doctor",
     ], said

@@ -119,12 +119,16 @@ class Found:
         for line, one in self.well.items():
             dead = self.dead.get(line)
             told = "" if dead is None else f"{dead.named_s:8.2f}{dead.ended_s:8.2f}"
-            lines.append(f"{line:<26}{one.wall_s:7.2f}{one.cpu_s:7.2f}{one.to_help:9.1f}{told}")
+            lines.append(f"{_row(line, one)}{told}")
         if self.demo:
             lines.append("beside the demo")
-        for line, one in self.demo.items():
-            lines.append(f"{line:<26}{one.wall_s:7.2f}{one.cpu_s:7.2f}{one.to_help:9.1f}")
+        lines += [_row(line, one) for line, one in self.demo.items()]
         return [*lines, *(goal_line(goal.as_json()) for goal in self.goals())]
+
+
+def _row(line: str, one: Well) -> str:
+    shown = " ".join(_words(line, ("A", "B")))
+    return f"{shown:<26}{one.wall_s:7.2f}{one.cpu_s:7.2f}{one.to_help:9.1f}"
 
 
 @contextmanager

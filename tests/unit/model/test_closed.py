@@ -6,6 +6,8 @@ from typing import get_args
 
 import pytest
 
+from mesh.cli.doctor_formats import DoctorOutput
+from mesh.cli.render import Output
 from mesh.config.queues import PolicyName
 from mesh.config.topology_models import KindName, WhenFullName
 from mesh.core.forwarding import RULES
@@ -27,6 +29,7 @@ PAIRS = {
     "classes in scenarios": (get_args(ClassName), MessageClass),
     "findings in scenarios": (KINDS, FindingKind),
     "rules of findings": (FINDING_RULES, FindingKind),
+    "formats of the doctor": (set(map(str, DoctorOutput)) - {"nagios", "prometheus"}, Output),
 }
 
 
