@@ -283,9 +283,13 @@ class Leader:
         return offered(filter_, members, scope, self._link(scope))
 
     def mark_again(self, scopes: Sequence[Scope]) -> Iterator[WriteMark]:
-        """Write another mark of these scopes, so that their readers judge them again."""
+        """Write another mark of these scopes, so that their readers judge them again.
+
+        Who has offered nothing yet marks nothing: it would prove that nothing is wanted here. Its
+        first offer marks every scope.
+        """
         for scope in scopes:
-            if scope in self._scopes:
+            if self._has_offered and scope in self._scopes:
                 yield WriteMark(scope, self._scopes[scope].next_mark(self.epoch))
 
     def ask_again(self, names: Sequence[str]) -> Iterator[WriteMark]:

@@ -52,6 +52,8 @@ from mesh.model.inputs import (
     MarkRead,
     NeighbourCaughtUp,
     NeighbourReset,
+    OwnControlReset,
+    StreamReset,
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
@@ -433,6 +435,25 @@ def test_what_is_acknowledged_is_remembered_although_its_topic_is_read_anew_just
     kept = [one.filters for one in effects if isinstance(one, WriteLearned)]
     applied = [one.ack.applied for one in effects if isinstance(one, WriteAck)]
     assert (kept, applied) == ([("x",)], [2])
+
+
+def test_who_has_offered_nothing_yet_proves_nothing_by_a_mark() -> None:
+    """Else neighbours take for ended what they were promised. Spec: K23, K24."""
+    machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
+    inputs = (Ticked(0), SubscriptionRead(0, "s", "x", Subscription()), LeadershipTaken(4, {}))
+    effects = effects_of(machine, *inputs, StreamReset("b"), OwnControlReset())
+    assert [one for one in effects if isinstance(one, WriteMark)] == []
+    machine.step(ClientsCaughtUp())
+    for name in "bc":
+        machine.step(NeighbourCaughtUp(name))
+    effects = effects_of(machine, LaneApplied(0, machine.in_force), Ticked(400))
+    [mark] = [one.mark for one in effects if isinstance(one, WriteMark) and one.scope == TO_B]
+    assert mark is not None
+    assert mark.count == 2
+    effects = effects_of(machine, StreamReset("b"))
+    [again] = [one.mark for one in effects if isinstance(one, WriteMark) and one.scope == TO_B]
+    assert again is not None
+    assert (again.number, again.count) == (mark.number + 1, 2)
 
 
 @pytest.mark.parametrize("name", ["b", "clients"])
