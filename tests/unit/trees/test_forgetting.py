@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from mesh.model.tree_apps import Answered, RoleWish, SendWanted
-from mesh.model.tree_frames import Cause
-from mesh.model.trees import Address, InstanceId, tree_id
+from mesh.model.tree_frames import Cause, Grant
+from mesh.model.trees import Address, Extent, InstanceId, tree_id
 from mesh.trees.inputs import PortOpened, RolesAdded, RolesRemoved, Ticked
 from mesh.trees.machine import TreeNode
+from mesh.trees.moving import had
 from mesh.trees.routes import LOST_MAX, Known, RouteMap
 from mesh.trees.settings import Settings
 
@@ -68,3 +73,22 @@ def test_of_messages_that_nobody_answers_the_oldest_end_when_they_fill_the_memor
     assert [(one.call, one.is_last) for one in ended] == [(str(n), True) for n in range(16)]
     assert {one.cause for one in ended} == {Cause.SWEPT}
     assert node.size.sessions == 4
+
+
+def test_of_what_instances_have_had_the_last_is_remembered_and_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is for copies that are under way, and those have an end. Spec: I1, 5.13."""
+    monkeypatch.setattr("mesh.trees.node.GIVEN_MAX", 6)
+    monkeypatch.setattr("mesh.trees.moving.HAD_MAX", 2)
+    node = alone()
+    address = Address(tree_id("tree"), "role")
+    node.step(RolesAdded("app", (RoleWish(address),)), 0)
+    for number in range(10):
+        node.step(SendWanted("app", str(number), address), number)
+    given = list(node._node.given)
+    assert len(given) == 6
+    [iid] = node._node.instances(address)
+    grant = Grant(address, iid, False, True, 1, Extent.CLOUD, "")
+    assert had(node._node, grant) == (given[-1][0], given[-2][0])
+    assert had(node._node, replace(grant, give_up=False)) == ()
