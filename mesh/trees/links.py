@@ -37,6 +37,9 @@ REFUSED = (
 EPOCHS = 1 << 16
 """So many incarnations a peer cannot have had since it was last heard."""
 
+SELDOM = 10
+"""The end of a link that is tried by the other asks itself each so many times."""
+
 PATIENCE = 10
 """After so many HELLOs without a word of its newest session a peer may begin with an older one, and
 another link with its uuid: what a stranger made up would keep the peer out for ever."""
@@ -148,8 +151,21 @@ def tick_links(node: Node) -> list[str]:
             silent.append(link)
         elif node.settings.ping_ms and soon_ms >= end.ping_ms:
             end.ping_ms = node.now_ms + node.settings.ping_ms
-            node.transmit(link, ask_hop(node, end))
+            if not _is_tried(node, end):
+                end.asked_ms = node.now_ms
+                node.transmit(link, ask_hop(node, end))
     return silent
+
+
+def _is_tried(node: Node, end: Link) -> bool:
+    """Return whether the peer tries the link for both: of two ends the one whose name is lower.
+
+    The other one hears it by that, and asks now and then, for what a hop takes.
+    """
+    every_ms = node.settings.ping_ms
+    hears = node.now_ms - end.heard_ms < 2 * every_ms
+    knows = bool(end.hop_ms) and node.now_ms - end.asked_ms < SELDOM * every_ms
+    return node.name > end.peer and hears and knows
 
 
 def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:

@@ -157,9 +157,18 @@ class TreeNode:
         self._node.settings = replace(settings, hops_max=max(settings.hops_max, nodes))
 
     def try_links(self, every_ms: int, missed_max: int) -> None:
-        """Send PING so often, and take a link for down that was silent for so many of them."""
-        settings = self._node.settings
-        self._node.settings = replace(settings, ping_ms=every_ms, pings_missed_max=missed_max)
+        """Send PING so often, and take a link for down that was silent for so many of them.
+
+        From now on: what was heard at a slower pace is not too long ago by the new one.
+        """
+        node = self._node
+        former = node.settings
+        node.settings = replace(former, ping_ms=every_ms, pings_missed_max=missed_max)
+        if node.settings == former:
+            return
+        for end in node.links.values():
+            end.heard_ms = max(end.heard_ms, node.now_ms)
+            end.ping_ms = min(end.ping_ms, node.now_ms + every_ms)
 
     def excuse(self, links: Iterable[str], until_ms: int) -> None:
         """Do not take these links for down before then because nothing is heard of them."""

@@ -45,6 +45,7 @@ class Link:
         hello_ms: When HELLO is due again.
         heard_ms: When anything was last read.
         ping_ms: When the next PING is due.
+        asked_ms: When the last one was sent.
         trees: Trees that have an edge over this link.
         hop_ms: What a frame takes over it, by PING; 0 while that is not known.
         pings: When those were sent that are not answered yet.
@@ -63,6 +64,7 @@ class Link:
     hello_ms: int = 0
     heard_ms: int = 0
     ping_ms: int = 0
+    asked_ms: int = 0
     trees: dict[TreeId, None] = field(default_factory=dict)
     hop_ms: float = 0.0
     pings: dict[int, None] = field(default_factory=dict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from mesh.model.tree_apps import Resumed, RoleTaken, SnoopWanted
 from mesh.model.tree_frames import (
     Cause,
@@ -238,3 +240,21 @@ def test_links_are_tried_all_at_once() -> None:
     tried = [at_ms for at_ms, node, _, frame in mesh.log if (node, type(frame.body)) == ("a", Ping)]
     assert len(tried) == 20
     assert len(set(tried)) == 10
+
+
+def test_one_end_tries_a_link_for_both() -> None:
+    """The other asks seldom; where it hears nothing it asks, too. Spec: tree_layer 5.10, 12."""
+    mesh = World((("a", "b"),), settings=Settings(ping_ms=1_000))
+    mesh.run(for_ms=5_000)
+    mesh.log = []
+    mesh.run(for_ms=40_000)
+    asked = Counter(node for _, node, _, frame in mesh.log if isinstance(frame.body, Ping))
+    assert asked["a"] == 40
+    assert 3 <= asked["b"] <= 5
+    mesh.log = []
+    mesh.intercept = lambda a, _, frame: [] if a == "a" else [frame]
+    mesh.run(for_ms=8_000)
+    assert sum(isinstance(frame.body, Ping) for _, _, _, frame in mesh.log) >= 8 + 5
+    assert inside(mesh, "b").is_up("a")
+    mesh.run(for_ms=5_000)
+    assert not inside(mesh, "b").is_up("a")
