@@ -29,6 +29,7 @@ class Bundling:
             they are never taken back.
         bundles: How subjects are taken together by them; None: each alone.
         looked: Up to where topics of clients were looked through for filters.
+        heard: Kafka clusters of which it is known what clients ask for there.
         lock: Held by the batch that looks: those of other Kafka clusters, which begin together,
             wait for what it finds.
     """
@@ -39,6 +40,7 @@ class Bundling:
     filters: Filters = field(default_factory=Filters)
     bundles: Bundles | None = None
     looked: dict[TopicPartition, int] = field(default_factory=dict)
+    heard: dict[str, None] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def adopt(self, interest: Interest) -> None:
@@ -56,8 +58,9 @@ class Bundling:
     def of(self, news: Collection[str], *, is_small: bool) -> Bundles | None:
         """Return how subjects of a batch are taken together.
 
-        Of a small batch that reads on what clients ask for each stays alone: nothing is known yet
-        of what they ask for there.
+        Of a small batch each stays alone where nothing is known yet of what clients ask for: in
+        the batch itself, or in a Kafka cluster of which none has been taken. What was published in
+        one of them is asked for in all.
 
         Args:
             news: Topics that it reads on.
@@ -65,21 +68,27 @@ class Bundling:
         """
         homes = map(self.sources.home_of, filter(self._is_of_clients, news))
         is_asking = any(home in self.sources.brokers for home in homes)
-        if is_asking and is_small:
-            return None
-        if is_asking:
+        if is_asking or not self._is_all_heard():
+            if is_small:
+                return None
             with self.lock:
                 self._look_ahead()
         return self.bundles
 
+    def _is_all_heard(self) -> bool:
+        """Say whether of every Kafka cluster that is needed a batch was taken, or looked ahead."""
+        self.heard.update(dict.fromkeys(self.sources.answering))
+        return all(kafka in self.heard for kafka in self._needed())
+
+    def _needed(self) -> Sequence[str]:
+        return [one for one in sorted(self.sources.brokers) if self.sources.is_needed(one)]
+
     def _look_ahead(self) -> None:
         """Know the filters that clients ask for further on: of much, Spark reads little of all.
 
-        In every Kafka cluster, those too of which no batch has been taken yet: what was published
-        in one of them is asked for in all, and where that is not known, blocks are read again.
+        Where that is not known of some Kafka cluster, blocks are read again message by message.
         """
-        needed = filter(self.sources.is_needed, sorted(self.sources.brokers))
-        for kafka in filter(self.sources.is_worth_asking, needed):
+        for kafka in filter(self.sources.is_worth_asking, self._needed()):
             try:
                 places = self.sources.places(kafka, self._is_of_clients)
                 ends = self.sources.brokers[kafka].ends(places)
@@ -90,6 +99,7 @@ class Bundling:
                 self.sources.silent[kafka] = self.sources.clock()
                 continue  # what is not known now makes others be read again
             self.looked.update(ends)
+            self.heard[kafka] = None
         self._tell_apart()
 
     def _is_of_clients(self, topic: str) -> bool:

@@ -81,3 +81,28 @@ def test_one_that_does_not_answer_is_not_waited_for_again_and_again() -> None:
     made.clock_s += RETRY_S
     made.brokers["k3"].is_away = False
     assert made.take("b") == ["alerts/*", "board/>", "flights/>"]
+
+
+def test_of_a_small_batch_each_subject_stays_alone_until_all_was_heard() -> None:
+    """Whatever it reads on: what it holds may be asked for where nothing has been read yet."""
+    made = Bundled()
+    made.bundling.filters.know(["flights/>"])
+    made.bundling.follow([])
+    own = ["mesh.a.in.g"]
+    for kafka in HOMES.values():
+        assert made.bundling.of(own, is_small=True) is None
+        del made.sources.unread[kafka]
+    assert made.bundling.of(own, is_small=True) is not None
+    made.sources.unread["k3"] = "it does not answer any more"
+    assert made.bundling.of(own, is_small=True) is not None
+    assert made.reader.read == []
+
+
+def test_a_large_batch_looks_for_what_was_not_heard_once() -> None:
+    """Also where it reads on nothing of what clients ask for itself."""
+    made = Bundled()
+    for _ in range(2):
+        bundles = made.bundling.of(["mesh.a.in.g"], is_small=False)
+        assert bundles is not None
+        assert bundles.known == 3
+    assert made.reader.read == ["k1", "k2", "k3"]
