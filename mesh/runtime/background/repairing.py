@@ -134,6 +134,8 @@ class Repairs:
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Send some more of what is asked for; yield what commits of the lane tell."""
+        if not (self.asked or self._done or self._active or self._opening):
+            return
         if self._active is not None and not self.lanes.owns(self._active.again.lane):
             self._leave()
         for key in [key for key in self._done if key not in self.asked]:
@@ -181,7 +183,7 @@ class Repairs:
 
     def is_due(self, now_ms: int) -> bool:
         """Say whether something is asked for that could begin now."""
-        return self._due(now_ms) is not None
+        return bool(self.asked) and self._due(now_ms) is not None
 
     def _due(self, now_ms: int) -> tuple[Lane, Source, Asked] | None:
         """Return what is to be repaired next: what failed comes behind all else."""
