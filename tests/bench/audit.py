@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -203,7 +203,7 @@ class Auditor:
     def pids(self) -> Mapping[str, Sequence[int]]:
         """Return its processes that work, and the broker."""
         [driver] = psutil.Process(self._process.pid).children()
-        [jvm] = [one for one in driver.children(recursive=True) if one.name() == "java"]
+        [jvm] = [one for one in driver.children(recursive=True) if _is_java(one)]
         return {"driver": [driver.pid], "jvm": [jvm.pid], "kafka": self._kafka.pids}
 
     def steps(self) -> Iterator[tuple[int, bool]]:
@@ -240,6 +240,13 @@ class Auditor:
             reader.close()
         self._process.terminate()
         self._process.wait(60)
+
+
+def _is_java(process: psutil.Process) -> bool:
+    """Say whether a process is a JVM; of those that begin with it, some end at once."""
+    with suppress(psutil.NoSuchProcess):
+        return process.name() == "java"
+    return False
 
 
 def measure(directory: Path, *, points: Sequence[Point], messages: int, batch: int) -> Found:
