@@ -423,6 +423,8 @@ class Learner:
         if beat <= neighbour.beat:
             return False
         neighbour.beat, neighbour.heard_ms = beat, now
+        if heartbeat.ready:
+            neighbour.led = heartbeat.epoch
         if not neighbour.is_down:
             return False
         neighbour.heard_again_ms = now

@@ -107,6 +107,10 @@ OF_NEIGHBOUR = (
 ROUND_MS = 100
 """Least time between two changes of the routing; the first after a quiet time is at once. K25."""
 
+REPORT_MS = 15_000
+"""So long after a topic is read anew lanes report once more. All workers of a node have seen it by
+then; what one of them had read of a report before it saw that counts for nothing there."""
+
 LEARN_MS = 10_000
 """How long a round waits for workers to know what others knew of a link that was disabled."""
 
@@ -153,6 +157,7 @@ class NodeMachine:
     _foreign: Foreign = field(default_factory=Foreign)
     _target: Topology | None = None
     _followed: tuple[int, int] = UNCHANGED
+    _reports_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Build the learner for the node's links."""
@@ -306,8 +311,16 @@ class NodeMachine:
             lane: {s: v for s, v in in_force.items() if neighbour_of(s) != of}
             for lane, in_force in self._lanes.items()
         }
+        self._reports_ms = self._now_ms + REPORT_MS
         if self._round is not None:
             yield Reroute(self._round.in_force, {})
+
+    def _report(self, now_ms: int) -> Iterator[Reroute]:
+        """Report once more by what lanes route, for a mate that has read that too early."""
+        if self._reports_ms is not None and now_ms >= self._reports_ms:
+            self._reports_ms = None
+            if self.has_routed:
+                yield Reroute(self.in_force, {})
 
     def _turn_link(self, input_: LinkDisabled | LinkEnabled) -> Iterator[WriteLearned]:
         """Follow what operators want of a link; what is known of its other end is kept. K21."""
@@ -324,6 +337,7 @@ class NodeMachine:
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
         self.demands.expire(now_ms)
+        yield from self._report(now_ms)
         # Who does not lead does not know who knows: it goes by time alone.
         known = -1 if self.leader is None else self.leader.completion.state(CLIENTS).complete
         self.learner.forget_left(self.learner.queues.left_long_ago(known, now_ms))

@@ -22,6 +22,7 @@ class Neighbour:
         is_read_again: That is a start in the middle: old marks may come before the newest one.
         frozen: It could not be reached at the start.
         beat: (epoch, number) of its newest heartbeat; (-1, -1) for none.
+        led: The newest epoch under which it has said that it serves.
         heard_ms: When that arrived, or from when on it was missed; None before the first tick.
         is_down: Ten beats were missed.
         closed: Why no data come and go, or None: see `Router.closed`.
@@ -38,6 +39,7 @@ class Neighbour:
     is_read_again: bool = False
     frozen: bool = False
     beat: tuple[int, int] = (-1, -1)
+    led: int = -1
     heard_ms: int | None = None
     is_down: bool = False
     closed: Reason | None = None
@@ -64,9 +66,15 @@ class Neighbour:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it is heard, and yet what it offers is not what its marks say."""
+        """Whether it is heard, and yet what it offers is not what its marks say, or not the newest.
+
+        Who leads it marks all that it offers under its epoch. A log that lost its end, and grew
+        again before anybody looked, has marks of former epochs alone for who reads on behind them.
+        """
         is_heard = self.caught_up and not self.is_down and self.closed is None and self.gate is None
-        return is_heard and not all(reader.is_settled for reader in self.scopes.values())
+        readers = self.scopes.values()
+        is_newest = all(one.mark is None or one.mark.epoch >= self.led for one in readers)
+        return is_heard and not (is_newest and all(one.is_settled for one in readers))
 
     @property
     def is_proven(self) -> bool:

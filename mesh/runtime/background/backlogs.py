@@ -222,6 +222,8 @@ class Backlogs:
         refusing = set(self._endpoints.refusing)
         waiting = set(self._endpoints.waiting)
         for number, neighbour in self.full:
+            if number not in self.lanes.owned:
+                continue  # it was given up just now: the commit that was to hold this failed
             if self._limits[neighbour].when_full is WhenFull.REJECT:
                 refusing.add(number)
             else:

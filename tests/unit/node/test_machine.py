@@ -28,6 +28,7 @@ from mesh.model.effects import (
     EndSubscription,
     EnsureEndpoint,
     Note,
+    ReadAgain,
     RepeatLearned,
     Reroute,
     WriteAck,
@@ -44,6 +45,7 @@ from mesh.model.inputs import (
     BeatRead,
     ChangeRead,
     ClientsCaughtUp,
+    ClientsReset,
     EndpointSeen,
     LaneApplied,
     LeadershipTaken,
@@ -59,7 +61,8 @@ from mesh.model.inputs import (
     Ticked,
 )
 from mesh.model.queues import Queue, QueuePolicy
-from mesh.node.machine import NodeMachine
+from mesh.node.doubts import PATIENCE_MS
+from mesh.node.machine import REPORT_MS, NodeMachine
 
 TOPOLOGY = topology_from_mapping(
     {
@@ -454,6 +457,36 @@ def test_who_has_offered_nothing_yet_proves_nothing_by_a_mark() -> None:
     [again] = [one.mark for one in effects if isinstance(one, WriteMark) and one.scope == TO_B]
     assert again is not None
     assert (again.number, again.count) == (mark.number + 1, 2)
+
+
+@pytest.mark.parametrize("reset", [NeighbourReset("b"), ClientsReset()])
+def test_lanes_report_once_more_when_all_workers_have_seen_that_a_topic_is_another_one(
+    machine: NodeMachine, reset: object
+) -> None:
+    """What a mate read of them before it had seen that counts for nothing there. Spec: K23, K25."""
+    machine.step(MarkRead("b", FROM_B, ScopeWriter().next_mark(1)))
+    apply_now(machine, 1_000)
+    machine.step(reset)
+
+    def reports(begin: int, end: int) -> int:
+        effects = [one for ms in range(begin, end, 500) for one in machine.step(Ticked(ms))]
+        return effects.count(Reroute(machine.in_force, {}))
+
+    assert reports(1_500, REPORT_MS) == 0
+    assert reports(REPORT_MS, REPORT_MS + 3_000) == 1
+    assert reports(REPORT_MS + 3_000, 3 * REPORT_MS) == 0
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_who_leads_a_neighbour_and_has_no_mark_of_its_own_there_is_read_again(
+    machine: NodeMachine, epoch: int
+) -> None:
+    """Its topic lost its end, and grew again beyond the position of who reads on. Spec: K23."""
+    machine.step(MarkRead("b", FROM_B, ScopeWriter().next_mark(epoch)))
+    effects: list[object] = []
+    for number, ms in enumerate(range(1_000, PATIENCE_MS + 3_000, 500)):
+        effects += effects_of(machine, BeatRead("b", Heartbeat(2, number, ready=True)), Ticked(ms))
+    assert (ReadAgain("b") in effects) == (epoch == 1)
 
 
 @pytest.mark.parametrize("name", ["b", "clients"])
