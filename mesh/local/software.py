@@ -78,11 +78,13 @@ def spark_classes(environment: Mapping[str, str] = os.environ) -> ClassArchive |
     """Return where the archive of Spark's classes is, or will be; None without Spark or Java."""
     home, pyspark = environment.get("JAVA_HOME"), find_spec("pyspark")
     java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
-    if pyspark is None or java is None:
+    if pyspark is None or pyspark.origin is None or java is None:
         return None
     try:
-        of = f"{version('pyspark')} {pyspark.origin}"
-    except PackageNotFoundError:
+        # The same version installed again in the same place has other times: a JVM looks at these.
+        installed_ns = Path(pyspark.origin).stat().st_mtime_ns
+        of = f"{version('pyspark')} {pyspark.origin} {installed_ns}"
+    except (PackageNotFoundError, OSError):
         return None
     folder = cache_folder(environment.get("MESH_CACHE")) / "ivy-spark"
     return ClassArchive(folder=folder, java=Path(java), of=of)

@@ -222,7 +222,7 @@ def test_rows_of_every_list_are_saved_as_csv(
         ("/interest", "node,wanted by,filter"),
         ("/interest?subject=acme/a&from=tk3&table=1", "link,zone,because"),
         ("/trace?id=mesh.tk3.in.g/0/0", "step,where,record"),
-        ("/audit?table=1", "endpoint,minutes equal"),
+        ("/audit?table=1", "endpoint,messages,minutes equal"),
         ("/findings", "kind,first seen,where"),
         ("/queues", "queue,policy,node"),
         ("/roles", "tree,role,held"),

@@ -498,6 +498,7 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(bench, plant):
     before.register.run = bench.auditor.run
     before.certifier.blocks.rest(bench.clock_s)
     before.register.now_ms = bench.auditor.state.register.now_ms
+    before.links.moving = bench.auditor.state.links.moving  # is told once more: by now they rest
     assert bench.auditor.state == before
     plant.carry(5, ["c/s1"])
     assert found(bench) == [("missing", "c/s1", "", 4, 4)]

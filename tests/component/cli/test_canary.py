@@ -98,6 +98,7 @@ endpoint delete c e --yes -f {file}
 queue show q -f {file}
 queue consume q --node a -f {file} --count 1 --timeout 1
 role list -f {file}
+role clean -f {file} --yes
 role show t r -f {file} --timeout 0.2
 role send t r --node a -f {file}
 role route t r -f {file} --timeout 0.2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,20 @@ def test_without_a_java_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert software.spark_classes({"JAVA_HOME": str(tmp_path)}) is None
     monkeypatch.setattr(software, "find_spec", lambda _: None)
     assert software.spark_classes({}) is None
+
+
+def test_jars_that_were_installed_again_in_their_place_have_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM refuses an archive of jars that are younger, without a word, and starts slowly."""
+    jars = tmp_path / "__init__.py"
+    jars.touch()
+    spec = ModuleSpec("pyspark", None, origin=str(jars))
+    monkeypatch.setattr(software, "find_spec", lambda _: spec)
+    names = []
+    for second in (1, 2):
+        os.utime(jars, (second, second))
+        classes = software.spark_classes()
+        assert classes is not None
+        names.append(classes.name)
+    assert names[0] != names[1]
