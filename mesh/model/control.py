@@ -167,7 +167,7 @@ class EndpointStatus:
 
 
 class Stage(StrEnum):
-    """How far a change of the topology is, the newer word below the older. Spec: K28.
+    """How far a change of the topology is; each word is newer than those before it. Spec: K28.
 
     `hold`: the nodes that hold take nothing more of their clients. `switch`: every node works by
     the target. `run`: the target is in force, and all take again. `abort`, only before `switch`:

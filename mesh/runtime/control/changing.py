@@ -255,7 +255,7 @@ class Changing:
         change = word(self._number)
         if change is None or self._preparing is not None:
             return
-        if self.told is not None and newest(self.told, change) == self.told:
+        if self.told is not None and change.version <= self.told.version:
             return
         if change.stage not in FOLLOWED or change.number <= self._number:
             yield self._tell(change, None)

@@ -250,10 +250,12 @@ class Listener:
             feed = self._feeds.get(f"{topic}-0")
             if feed is None:  # what neighbours read of this node
                 yield OwnControlReset()
-            elif feed.anew is not None and feed.topic_id == self._own.id_of(topic):
-                yield feed.anew  # it is read since it is another; the leader wrote the former one
-            else:
+            elif feed.topic_id != self._own.id_of(topic):
                 feed.is_doubted = True
+            elif feed.anew is not None and self._own.is_another(topic):
+                # It is read since it is another, but this leader wrote the former one.
+                self._begin_again(feed)
+                yield feed.anew
         yield from self._reopen()
         yield from self._find(now_ms)
         for feed in list(self._feeds.values()):

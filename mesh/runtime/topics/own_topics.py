@@ -58,8 +58,16 @@ class OwnTopics:
         """Return the id of a topic at the last look, None before it."""
         return self._ids.get(name)
 
+    def is_another(self, name: str) -> bool:
+        """Say whether a topic was another at the last look than when it was written."""
+        found = self._ids.get(name)
+        return found is not None and self._written.get(name, found) != found
+
     def changed(self, now_ms: int) -> Sequence[str]:
-        """Return the topics that are others than at the last look; those that vanished are made."""
+        """Return the topics that are others than at the last look, or than when they were written.
+
+        Those that vanished are made again.
+        """
         if now_ms - self.looked_ms < LOOK_MS:
             return ()
         wanted = self.wanted(self.topology, self.node)
@@ -72,12 +80,11 @@ class OwnTopics:
         if found is None:
             return ()
         self.looked_ms = now_ms
-        known, self._ids = (self._ids, self._written), dict(found)
-        self._written = {}
+        known, self._ids = self._ids, dict(found)
         return [
             name
             for name, topic_id in found.items()
-            if any(ids.get(name, topic_id) != topic_id for ids in known)
+            if known.get(name, topic_id) != topic_id or self.is_another(name)
         ]
 
 

@@ -178,6 +178,21 @@ def test_a_topic_made_anew_just_after_its_leader_wrote_it_is_written_again(
     assert IdentityKey() in told
 
 
+@pytest.mark.parametrize("topic", ["mesh.c.control", "mesh.c.clients"])
+def test_a_topic_that_its_reader_has_found_anew_is_not_taken_for_anew_by_the_next_look(
+    mesh: SmallMesh, topic: str
+) -> None:
+    """Its leader begins again once, and what stands there is read to the end. Spec: K16, K23."""
+    mesh.run(LOOK_MS + 1_000)
+    _, epoch = who(mesh, "c")
+    mesh.kafka.recreate(topic)
+    mesh.run(3 * LOOK_MS)
+    assert who(mesh, "c")[1] == epoch + 1
+    machine = worker(mesh, "c").machine
+    assert machine is not None
+    assert machine.learner.clients_caught_up
+
+
 @pytest.mark.parametrize("when", STARTS)
 def test_a_clients_topic_made_anew_is_read(mesh: SmallMesh, when: str) -> None:
     """Its offsets begin at 0 again; acknowledgements name the topic that they are about."""
