@@ -15,6 +15,7 @@ from mesh.core.interest import InterestTable, Member
 from mesh.errors import StartError
 from mesh.model.control import Interest
 from mesh.model.headers import SUBJECT_HEADER
+from tests.bench import meter
 from tests.bench.stage import PARTITIONS, Stage
 
 WARM_S = 1.0
@@ -103,12 +104,12 @@ def _collect(consumer: Consumer, count: int, delays: list[float]) -> None:
 
 def idle(stage: Stage, nodes: Sequence[str], length_s: float) -> dict[str, dict[str, float]]:
     """Return resident MB and the share of a core that idle workers use."""
-    before = {node: stage.worker(node).cpu_s() for node in nodes}
+    before = {node: meter.cpu_s(stage.worker(node).pid) for node in nodes}
     time.sleep(length_s)
     return {
         node: {
             "rss_mb": stage.worker(node).rss() / 1e6,
-            "core": (stage.worker(node).cpu_s() - before[node]) / length_s,
+            "core": (meter.cpu_s(stage.worker(node).pid) - before[node]) / length_s,
         }
         for node in nodes
     }
