@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli import clock
-from mesh.cli.problems import EXIT_NOT_WELL, printable
-from mesh.cli.render import standard_output
+from mesh.cli.problems import EXIT_NOT_WELL
+from mesh.cli.render import printable, standard_output
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.errors import StartError, wrong_input

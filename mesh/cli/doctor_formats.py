@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from mesh.cli.render import printable
+
 _LEVELS = {"ok": 0, "warning": 1, "failed": 2}
 _WORDS = ("OK", "WARNING", "CRITICAL")
 
@@ -41,7 +43,8 @@ def nagios_lines(categories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if check["result"] != "ok":
             line = f"{check['result']}: {name}: {check['description']}: {check['error']}"
             # What is behind a bar counts as performance data.
-            yield f"{line} ({check['hint']})".replace("|", "/").replace("\n", " ")
+            told = f"{line} ({check['hint']})".replace("|", "/").replace("\n", " ")
+            yield printable(told)
 
 
 def prometheus_lines(categories: Sequence[Mapping[str, Any]]) -> Iterator[str]:

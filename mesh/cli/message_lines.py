@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from mesh.cli.render import Output, render
+from mesh.cli.render import Output, printable, render
 
 if TYPE_CHECKING:
     from mesh.client import ReceivedMessage
@@ -32,7 +32,8 @@ def print_message(topology: Topology, message: ReceivedMessage, output: Output) 
         )
         payload = "null" if message.payload is None else repr(_text(message.payload))
         way = ">".join(message.path)
-        sys.stdout.write(f"{message.subject}  {payload}{key}{headers}  {way}  {data['id']}\n")
+        line = f"{message.subject}  {payload}{key}{headers}  {way}  {data['id']}"
+        sys.stdout.write(printable(line) + "\n")  # others may write to the endpoint, too
 
 
 def as_mapping(topology: Topology, message: ReceivedMessage) -> dict[str, object]:

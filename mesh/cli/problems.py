@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from typer.exceptions import TyperException
 
-from mesh.cli.render import Output, render
+from mesh.cli.render import Output, printable, render
 from mesh.errors import (
     ConfigError,
     MeshError,
@@ -102,10 +102,3 @@ def _code(error: MeshError) -> str:
     """Return the type of an error as a word for scripts: StartError is START."""
     name = type(error).__name__.removesuffix("Error")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper() or "MESH"
-
-
-def printable(text: str) -> str:
-    """Return text that cannot steer a terminal or break a line."""
-    return "".join(
-        character if character.isprintable() else f"\\u{ord(character):04x}" for character in text
-    )

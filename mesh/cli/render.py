@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ from mesh.errors import OutputError
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table
+    from rich.text import Text
 
 WIDTH_WITHOUT_TERMINAL = 160
 UNBROKEN = 9
@@ -178,9 +179,27 @@ def _as_yaml(data: Mapping[str, object]) -> str:
     return text.getvalue().rstrip("\n")
 
 
+def printable(text: str) -> str:
+    """Return text that cannot steer a terminal or break a line."""
+    return "".join(
+        character if character.isprintable() else f"\\u{ord(character):04x}" for character in text
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Return text that cannot steer a terminal; its lines stay lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def console() -> Console:
-    """Return where tables are written to: names of strangers are no markup."""
+    """Return where tables are written to: what strangers wrote is no markup, and steers nothing."""
     from rich.console import Console
 
+    class PlainConsole(Console):
+        """Shows escape sequences in cells and lines, which the library would pass on."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(printable_lines(text), **options)
+
     width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
-    return Console(markup=False, highlight=False, emoji=False, width=width)
+    return PlainConsole(markup=False, highlight=False, emoji=False, width=width)

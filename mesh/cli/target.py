@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from mesh.cli.render import printable_lines
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def is_asked() -> bool:
 
 
 def say(line: str) -> None:
-    """Write a line for people on standard error."""
+    """Write a line for people on standard error; what strangers wrote in it steers no terminal."""
     if sys.stderr is not None:  # None where it was closed
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(printable_lines(line) + "\n")
         sys.stderr.flush()

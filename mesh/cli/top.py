@@ -12,7 +12,6 @@ from rich.console import Group, RenderableType
 
 from mesh.cli import clock
 from mesh.cli.interrupt import interruptible
-from mesh.cli.problems import printable
 from mesh.cli.render import Output, OutputOption, console, grid, render
 from mesh.cli.session import quiet_client_library, running_mesh
 from mesh.cli.target import HERE, Target
@@ -148,16 +147,13 @@ def _table(data: Mapping[str, Any], lines: int) -> RenderableType:
     rows = [_row(one) for one in data["links"][:lines]]
     left = len(data["links"]) - len(rows)
     parts: list[RenderableType] = [
-        *map(printable, heading),
+        *heading,
         grid(("LINK", "ZONE", "STATE", "GUARANTEED/S", "DIRECT/S", "WAITING"), rows),
     ]
     if left:
         parts.append(f"and {left} more links; --lines shows more")
     if data["findings"]:
-        found = [
-            (printable(str(one.get("kind"))), printable(str(one.get("text"))))
-            for one in data["findings"]
-        ]
+        found = [(str(one.get("kind")), str(one.get("text"))) for one in data["findings"]]
         parts.append(grid(("FOUND", "WHAT"), found))
     return Group(*parts)
 

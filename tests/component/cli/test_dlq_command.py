@@ -56,3 +56,18 @@ def test_a_queue_that_a_node_has_not_is_named(run: Run, chain: Chain) -> None:
         ended = run("dlq", "b", "--queue", queue, "-f", file)
         assert ended.code == 2
         assert f"b has no queue '{queue}'" in ended.err
+
+
+def test_what_strangers_published_steers_no_terminal(run: Run, chain: Chain) -> None:
+    """Whoever may publish chooses the subject of a letter, and an operator looks at it."""
+    mesh, file = chain
+    writer = mesh.world.kafka[mesh.topology.nodes["a"].kafka].writer("plain")
+    subject = b"x\x1b]0;owned\x07\x1b[2J\xe2\x80\xae"
+    writer.produce("mesh.a.in.g", b"v", None, 0, headers=[("mesh-subject", subject)])
+    assert writer.flush() == 0
+    mesh.pause(5)
+    shown = run("dlq", "a", "-f", file).out
+    assert "\\u001b]0;" in shown
+    assert not any(one in shown for one in "\x1b\x07\u202e")
+    [letter] = run("dlq", "a", "-f", file, "-o", "json").data["letters"]
+    assert letter["subject"] == subject.decode()  # scripts get what was written

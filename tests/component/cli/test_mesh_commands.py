@@ -57,6 +57,15 @@ def test_publish_and_subscribe_pass_messages(run: Run, chain: Chain) -> None:
     assert "a>b>c" in table.out
 
 
+def test_a_subject_steers_no_terminal(run: Run, chain: Chain) -> None:
+    """A subject may have letters that turn the rest of a line round."""
+    mesh, file = chain
+    mesh.subscribe("b", "e", "x/>")
+    mesh.publish("a", "x/\u202ecod", b"1")
+    said = run("subscribe", "x/>", "-n", "b", "-e", "e", "--from-beginning", "--count", "1", "-f", file)
+    assert said.out.startswith("x/\\u202ecod  '1'")
+
+
 def test_lines_of_standard_input_are_messages(
     run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:

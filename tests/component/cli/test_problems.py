@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Group
+from rich.tree import Tree
 
 from mesh.cli.main import main
 from mesh.cli.problems import asked_output, report
-from mesh.cli.render import Output
+from mesh.cli.render import Output, grid, render
 from mesh.cli.target import is_asked, say
 from mesh.cli.up import Reporter
 from mesh.errors import ConfigError, Problem, StartError, TransportUnavailableError
@@ -78,6 +80,18 @@ def test_what_users_wrote_cannot_steer_the_terminal(capsys: pytest.CaptureFixtur
     """Control characters of a file are shown, not obeyed."""
     report(ConfigError([Problem(code="A", message="x\x1b[2Jy\nz\ud800")]), Output.TABLE)
     assert capsys.readouterr().err == "x\\u001b[2Jy\\u000az\\ud800 [A]\n"
+
+
+def test_what_strangers_wrote_cannot_steer_it_either(capsys: pytest.CaptureFixture[str]) -> None:
+    """In cells of tables, in lines beside them, and in what is said of a loss. Lines stay lines."""
+    parts = Group("line \x1b[2J", Tree("tree \x9b1m"), grid(("\x1b]A",), [("one\x07\ntwo",)]))
+    render({}, lambda: parts, Output.TABLE)
+    say("lost (\x1b[31m)\nmore")
+    said = capsys.readouterr()
+    assert said.err == "lost (\\u001b[31m)\nmore\n"
+    assert all(one.isprintable() or one == "\n" for one in said.out)
+    assert ["line \\u001b[2J", "tree \\u009b1m"] == said.out.splitlines()[:2]
+    assert "one\\u0007\ntwo" in "\n".join(map(str.strip, said.out.splitlines()))
 
 
 class Full(io.StringIO):
