@@ -16,7 +16,7 @@ from mesh.client.consuming import QueueConsumer
 from mesh.client.deliveries import Deliveries
 from mesh.client.leases import Leases
 from mesh.client.operators import OperatorsWord
-from mesh.client.outbound import check_names, checked_size, encoded, word_of
+from mesh.client.outbound import check_names, encoded, outgoing, word_of
 from mesh.client.pressure import Pressure
 from mesh.client.published import Published
 from mesh.client.refusals import refusal
@@ -221,20 +221,21 @@ class MeshClient:
         """
         self._follow()
         message_class = word_of(MessageClass, "message_class", message_class)
-        headers = list(headers)  # which may come one by one
-        size = checked_size(self._topology, subject, payload, key, headers)
+        given = outgoing(self._topology, subject, payload, key, headers)
         if message_class is MessageClass.GUARANTEED:
             self._pressure.check()
         topic = self._names.ingress(self._node, message_class)
         topic_id = self._require(topic)
         self._operators.check(subject)
-        if self._in_flight_bytes + size > IN_FLIGHT_BYTES_MAX:
+        if self._in_flight_bytes + given.size > IN_FLIGHT_BYTES_MAX:
             self._drain()
-        sent = [*headers, (SUBJECT_HEADER, subject.encode())]
+        sent = [*given.headers, (SUBJECT_HEADER, subject.encode())]
         published = Published(subject, message_class, topic, topic_id)
-        self._open_writer().produce(topic, payload, key, headers=sent, on_delivery=published.settle)
+        self._open_writer().produce(
+            topic, given.payload, given.key, headers=sent, on_delivery=published.settle
+        )
         self._pending.append(published)
-        self._in_flight_bytes += size + 100
+        self._in_flight_bytes += given.size + 100
         self._handed_over += 1
         return published
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from mesh.codec.frames import encode_tail
-from mesh.codec.subscriptions import decode_subscription, encode_subscription
+from mesh.codec.subscriptions import decode_subscription, encode_subscription, lease_fault
 from mesh.errors import ProtocolError, SubjectError
 from mesh.model.control import Subscription
-from mesh.model.headers import is_reserved
+from mesh.model.headers import header_fault
 from mesh.model.names import name_fault
 from mesh.model.subject import check_filter, check_subject
 from mesh.model.topology import Topology
@@ -18,42 +20,83 @@ from mesh.transport.port import Headers
 W = TypeVar("W", bound=StrEnum)
 
 
-def checked_size(
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message as the client library takes it: bytes, whatever kind of them was given.
+
+    Attributes:
+        payload: Record value; None is a tombstone.
+        key: Record key.
+        headers: The client's own.
+        size: Bytes of all three.
+    """
+
+    payload: bytes | None
+    key: bytes | None
+    headers: Headers
+    size: int
+
+
+def outgoing(
     topology: Topology, subject: str, payload: bytes | None, key: bytes | None, headers: Headers
-) -> int:
-    """Return the bytes of a message with key and headers.
+) -> Outgoing:
+    """Return a message of a client, if a node takes it.
 
     Raises:
         SubjectError: The subject, a header or the size is not allowed.
-        TypeError: Something is text, or whatever else is no bytes.
+        TypeError: Something is text and no bytes, or the other way round, or headers are no pairs.
     """
+    check_text("subject", subject)
     check_subject(subject)
-    check_bytes("payload", payload)
-    check_bytes("key", key)
-    for name, value in headers:
-        if is_reserved(name):
-            raise SubjectError(f"header {name!r} belongs to the mesh; choose another name")
-        check_bytes(f"header {name!r}", value)
+    payload, key = as_bytes("payload", payload), as_bytes("key", key)
+    if not isinstance(headers, Iterable):
+        raise TypeError(_PAIRS)
+    own = list(map(_header, headers))  # which may come one by one
     try:
-        size = len(encode_tail(key, headers, payload))
+        size = len(encode_tail(key, own, payload))
     except ProtocolError as exc:
         raise SubjectError(f"header: {exc}") from exc
     if size > (limit := topology.max_message_bytes):
         raise SubjectError(
             f"the message has {size} bytes with key and headers; at most {limit} are allowed"
         )
-    return size
+    return Outgoing(payload, key, own, size)
 
 
-def check_bytes(what: str, value: object) -> None:
-    """Refuse what is no bytes.
+_PAIRS = "headers must be pairs of a name and bytes, as in [('kind', b'order')]"
+
+
+def _header(pair: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(_PAIRS)
+    name, value = pair
+    check_text("name of a header", name)
+    if (fault := header_fault(name)) is not None:
+        raise SubjectError(fault)
+    return name, as_bytes(f"header {name!r}", value)
+
+
+def as_bytes(what: str, value: bytes | None) -> bytes | None:
+    """Return bytes as they are by now: the client library takes no other kind of them.
 
     Raises:
         TypeError: It is text, or anything else; None is nothing, and allowed.
     """
-    if value is not None and not isinstance(value, bytes | bytearray | memoryview):
-        hint = "; encode it" if isinstance(value, str) else ""
-        raise TypeError(f"{what} must be bytes, not {type(value).__name__}{hint}")
+    if value is None or isinstance(value, bytes | bytearray | memoryview):
+        return value if value is None else bytes(value)
+    hint = "; encode it" if isinstance(value, str) else ""
+    raise TypeError(f"{what} must be bytes, not {type(value).__name__}{hint}")
+
+
+def check_text(what: str, value: object) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        TypeError: It is bytes, or anything else.
+    """
+    if not isinstance(value, str):
+        hint = "; decode it" if isinstance(value, bytes) else ""
+        raise TypeError(f"{what} must be text, not {type(value).__name__}{hint}")
 
 
 def check_names(endpoint: str, filter_: str) -> None:
@@ -61,7 +104,10 @@ def check_names(endpoint: str, filter_: str) -> None:
 
     Raises:
         SubjectError: The endpoint or the filter is none.
+        TypeError: One is no text.
     """
+    check_text("filter", filter_)
+    check_text("endpoint", endpoint)
     check_filter(filter_)
     if (fault := name_fault(endpoint)) is not None:
         raise SubjectError(f"endpoint {fault}")
@@ -73,6 +119,8 @@ def encoded(subscription: Subscription) -> bytes:
     Raises:
         SubjectError: It would take none of these.
     """
+    if (fault := lease_fault(subscription.lease_s)) is not None:
+        raise SubjectError(fault)
     try:
         value = encode_subscription(subscription)
         decode_subscription(value)

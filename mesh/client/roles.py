@@ -23,7 +23,7 @@ from typing import Self
 from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
-from mesh.client.outbound import check_bytes
+from mesh.client.outbound import as_bytes
 from mesh.client.role_messages import Call, RoleMessage, RoleReply
 from mesh.client.role_news import News, Wanted
 from mesh.client.role_wishes import RoleWishes
@@ -387,8 +387,8 @@ class Roles:
             SubjectError: It carries more than a message may have.
             TypeError: What it carries is text, and no bytes.
         """
-        for what in ("payload", "header"):
-            check_bytes(what, getattr(said, what, None))
+        carried = [what for what in ("payload", "header") if hasattr(said, what)]
+        said = replace(said, **{what: as_bytes(what, getattr(said, what)) for what in carried})
         if (size := tree_apps.content_bytes(said)) > self._bytes_max:
             raise SubjectError(f"{size} bytes; at most {self._bytes_max} are allowed")
         writer = self._open_writer()

@@ -35,7 +35,7 @@ def _one_of(kind: type[E], key: str, value: object) -> E:
 
 
 def _shown(value: object) -> str:
-    return json.dumps(value)[:80]
+    return json.dumps(value, default=repr)[:80]
 
 
 def _policy(kind: EndpointKind, value: object) -> str | None:
@@ -48,13 +48,21 @@ def _policy(kind: EndpointKind, value: object) -> str | None:
     return str(value)
 
 
-def _lease(value: object) -> int | None:
-    if value is None:
-        return None
+def lease_fault(value: object) -> str | None:
+    """Return why something is no lease of a subscription, or None if it is one. Spec: K13."""
     # In Python, and so after JSON, True is an int.
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _LEASE_MAX_S:
-        raise ValueError(f"lease_s must be a whole number of seconds above 0, not {_shown(value)}")
-    return value
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if value is None or (is_number and 0 < value <= _LEASE_MAX_S):
+        return None
+    return (
+        f"lease_s must be a whole number of seconds from 1 to {_LEASE_MAX_S}, not {_shown(value)}"
+    )
+
+
+def _lease(value: object) -> int | None:
+    if (fault := lease_fault(value)) is not None:
+        raise ValueError(fault)
+    return value if isinstance(value, int) else None
 
 
 def _noexport(value: object) -> bool:

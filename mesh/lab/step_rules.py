@@ -13,7 +13,7 @@ from mesh.lab.tree_rules import expected_of_trees, sends_named_twice, tree_fault
 from mesh.lab.verdicts import KINDS
 from mesh.model.controls import ControlKind
 from mesh.model.frames import MessageClass
-from mesh.model.headers import is_reserved
+from mesh.model.headers import header_fault
 from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault, subject_fault
 from mesh.model.topics import TopicNames
@@ -35,7 +35,7 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
                 faults.append("only a queue has a policy; write kind: queue or remove it")
         case steps.Publish():
             faults += [node_fault(step.node, topology.nodes), subject_fault(step.subject)]
-            faults += [_header(name) for name in step.headers]
+            faults += map(header_fault, step.headers)
         case steps.Consume():
             faults += [node_fault(step.node, topology.nodes), name_fault(step.queue)]
         case steps.Leave():
@@ -95,12 +95,6 @@ def _injected(step: steps.Inject, topology: Topology) -> str | None:
         ends_of(topology, step.from_, step.to)
     except ConfigError as error:
         return error.problems[0].message
-    return None
-
-
-def _header(name: str) -> str | None:
-    if is_reserved(name):
-        return f"header {name!r} belongs to the mesh; choose another name"
     return None
 
 

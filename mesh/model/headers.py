@@ -25,3 +25,15 @@ def is_reserved(name: str) -> bool:
     Spec: K7.
     """
     return name == MESH_HEADER or name.startswith(_RESERVED_PREFIX)
+
+
+def header_fault(name: str) -> str | None:
+    """Return why a client may not give a header this name, or None if it may.
+
+    Spec: K7.
+    """
+    if is_reserved(name):
+        return f"header {name!r} belongs to the mesh; choose another name"
+    if "\0" in name:
+        return f"header {name!r} has a NUL, where the client library ends it; choose another name"
+    return None

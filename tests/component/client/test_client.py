@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from array import array
 from itertools import islice
 
 import pytest
@@ -100,6 +101,7 @@ def test_waiting_does_not_wait_for_a_dead_node(mesh: Mesh) -> None:
         ("$node/x", (), b"", "belong to the mesh"),
         ("a", [("mesh-subject", b"b")], b"", "belongs to the mesh"),
         ("a", [("\udcff", b"b")], b"", "is not Unicode"),
+        ("a", [("mesh\0", b"b")], b"", "has a NUL"),
         ("a", (), b"x" * 900_001, "at most 900000 are allowed"),
     ],
 )
@@ -113,20 +115,40 @@ def test_wrong_messages_are_refused_before_they_are_sent(
 
 
 @pytest.mark.parametrize(
-    ("payload", "key", "headers", "said"),
+    ("given", "said"),
     [
-        ("text", None, (), "payload must be bytes, not str; encode it"),
-        (b"", 7, (), "key must be bytes, not int"),
-        (b"", None, [("h", "text")], "header 'h' must be bytes, not str"),
+        ({"payload": "text"}, "payload must be bytes, not str; encode it"),
+        ({"key": 7}, "key must be bytes, not int"),
+        ({"headers": [("h", "text")]}, "header 'h' must be bytes, not str"),
+        ({"headers": [(b"h", b"1")]}, "name of a header must be text, not bytes; decode it"),
+        ({"headers": {"ab": b"1"}}, "headers must be pairs of a name and bytes"),
+        ({"headers": ["ab"]}, "headers must be pairs of a name and bytes"),
+        ({"headers": [("a", b"1", 2)]}, "headers must be pairs of a name and bytes"),
+        ({"headers": None}, "headers must be pairs of a name and bytes"),
+        ({"subject": b"x"}, "subject must be text, not bytes; decode it"),
+        ({"subject": None}, "subject must be text, not NoneType"),
     ],
 )
-def test_text_is_no_bytes(
-    mesh: Mesh, payload: object, key: object, headers: object, said: str
-) -> None:
+def test_text_is_no_bytes(mesh: Mesh, given: dict[str, object], said: str) -> None:
     client = mesh.client("a")
     with pytest.raises(TypeError, match=said):
-        client.publish("x", payload, key=key, headers=headers)  # type: ignore[arg-type]
+        client.publish(**{"subject": "x", "payload": b"", **given})  # type: ignore[arg-type]
     assert client.flush() == 0
+
+
+def test_other_kinds_of_bytes_are_what_they_are_when_they_are_given(mesh: Mesh) -> None:
+    """The client library takes none of them, and a caller may use its buffer again."""
+    client = mesh.client("a")
+    client.wait(client.subscribe("e", "x"))
+    buffer, numbers = bytearray(b"first"), memoryview(array("I", [1, 2]))
+    client.publish("x", buffer, key=bytearray(b"k"), headers=[("h", memoryview(b"v"))])
+    client.publish("x", numbers, key=b"k")  # type: ignore[arg-type]
+    buffer[:] = b"later"
+    client.flush()
+    one, other = client.deliveries("e").read(5.0)
+    assert (one.payload, one.key, one.headers) == (b"first", b"k", (("h", b"v"),))
+    assert {type(part) for part in (one.payload, one.key, one.headers[0][1])} == {bytes}
+    assert other.payload == numbers.tobytes()
 
 
 def test_wrong_names_are_refused(mesh: Mesh) -> None:
@@ -135,6 +157,10 @@ def test_wrong_names_are_refused(mesh: Mesh) -> None:
         client.subscribe("e", ">/a")
     with pytest.raises(SubjectError, match="no name"):
         client.subscribe("a b", "x")
+    with pytest.raises(TypeError, match="filter must be text, not bytes; decode it"):
+        client.subscribe("e", b"x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="endpoint must be text, not int"):
+        client.unsubscribe(5, "x")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="did you mean"):
         mesh.client("A")
 

@@ -46,6 +46,16 @@ def test_what_cannot_be_sent_is_refused_at_once(roles: Roles) -> None:
     assert not roles._calls
 
 
+def test_a_payload_may_be_any_kind_of_bytes(mesh: InMemoryMesh, roles: Roles) -> None:
+    roles.add("t", "r")
+    mesh.pass_time(0.5)
+    call = roles.send("t", "r", memoryview(b"\xffv"), header=bytearray(b"h"))  # type: ignore[arg-type]
+    [message] = next(taken for _ in range(200) if roles.step() and (taken := roles.taken()))
+    assert (message.payload, message.header) == (b"\xffv", b"h")
+    message.answer(bytearray(b"\xfea"))
+    assert b"\xfea" in [one.payload for one in call.wait()]
+
+
 def test_the_largest_payload_comes_whatever_its_bytes(mesh: InMemoryMesh, roles: Roles) -> None:
     """Of control characters JSON makes six for one."""
     roles.add("t", "big")
