@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, TypeVar
 
+from docker.errors import DockerException
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
@@ -114,16 +115,17 @@ class MeshContainers(MeshUnderTest):
         self._kafka_image = kafka_image or os.environ.get("MESH_KAFKA_IMAGE") or KAFKA_IMAGE
         self._node_image = node_image or os.environ.get("MESH_NODE_IMAGE") or NODE_IMAGE
         self._timeout_s = timeout_s
-        self._network = Network()
-        self._folder = tempfile.TemporaryDirectory(prefix="mesh-testing-")
+        self._network: Network | None = None
+        self._held = ExitStack()
         self._begun: list[DockerContainer | Network] = []
         self.kafka: dict[str, KafkaContainer] = {}
         self.nodes: dict[str, DockerContainer] = {}
 
     def _start(self) -> None:
-        self._network.create()
+        self._network = _new_network()
         self._begun.append(self._network)
-        file = Path(self._folder.name)
+        folder = self._held.enter_context(tempfile.TemporaryDirectory(prefix="mesh-testing-"))
+        file = Path(folder)
         file.chmod(0o755)
         write_topology(_in_network(self.topology), file / "mesh.yaml")
         (file / "mesh.yaml").chmod(0o644)
@@ -135,13 +137,13 @@ class MeshContainers(MeshUnderTest):
         for node in self.topology.nodes:
             command = f"node run {node} -f /etc/mesh/mesh.yaml --listen :{PORT} --cuts-file {DRILL}"
             made = DockerContainer(self._node_image).with_command(command.split())
-            made.with_volume_mapping(self._folder.name, "/etc/mesh", "ro").with_exposed_ports(PORT)
+            made.with_volume_mapping(folder, "/etc/mesh", "ro").with_exposed_ports(PORT)
             self.nodes[node] = self._run(made, f"node-{node.lower()}")
         for node in self.nodes:
             self._wait_serving(node)
 
     def _run(self, container: C, alias: str) -> C:
-        container.with_network(self._network).with_network_aliases(alias)
+        container.with_network(self.network).with_network_aliases(alias)
         self._begun.append(container)
         try:
             container.start()
@@ -191,7 +193,13 @@ class MeshContainers(MeshUnderTest):
 
     @property
     def network(self) -> Network:
-        """The network in which brokers and nodes are, for containers of a test's own."""
+        """The network in which brokers and nodes are, for containers of a test's own.
+
+        Raises:
+            StartError: The mesh does not run.
+        """
+        if self._network is None:
+            raise StartError("this mesh is not started: use it in a `with`")
         return self._network
 
     def logs(self) -> Mapping[str, str]:
@@ -204,12 +212,20 @@ class MeshContainers(MeshUnderTest):
         self._begun.clear()
         # One that cannot be ended, or is gone already, keeps no other from its end.
         with ExitStack() as rest:
-            rest.callback(self._folder.cleanup)
+            rest.callback(self._held.close)
             for network in networks:
                 rest.callback(network.remove)
             with ThreadPoolExecutor(max_workers=max(1, len(ending))) as pool:
                 for stopping in [pool.submit(_stop, one) for one in ending]:
                     rest.callback(stopping.result)
+
+
+def _new_network() -> Network:
+    try:
+        return Network().create()
+    except DockerException as error:
+        text = f"no Docker engine answers: {error}; start one, or say by DOCKER_HOST where it is"
+        raise StartError(" ".join(text.split())) from error
 
 
 def _stop(container: DockerContainer) -> None:

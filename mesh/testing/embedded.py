@@ -34,7 +34,7 @@ class EmbeddedMesh(MeshUnderTest):
         # Whatever Kafka a file names, a test has nothing to do with that one.
         self.topology = without_options(self.topology)
         self._progress = progress
-        self._folder = Path(tempfile.mkdtemp(prefix="mesh-testing-"))
+        self._folder: Path | None = None
         self._fleet: Fleet | None = None
 
     @property
@@ -49,11 +49,12 @@ class EmbeddedMesh(MeshUnderTest):
         return self._fleet
 
     def _start(self) -> None:
-        file = self._folder / "mesh.yaml"
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="mesh-testing-"))
+        file = folder / "mesh.yaml"
         write_topology(self.topology, file)
         software = prepare_kafka(progress=self._progress)
         self._fleet = Fleet.start(
-            self.topology, file, self._folder, software=software, progress=self._progress
+            self.topology, file, folder, software=software, progress=self._progress
         )
         self._serve(list(self.topology.nodes))
 
@@ -83,4 +84,5 @@ class EmbeddedMesh(MeshUnderTest):
         fleet, self._fleet = self._fleet, None
         if fleet is not None:
             fleet.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)

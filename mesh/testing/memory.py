@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
+
 from mesh.client import MeshClient
 from mesh.errors import wrong_input
 from mesh.lab.world import World
@@ -16,6 +18,23 @@ from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.trees.settings import Settings as TreeSettings
 
 READY_MS = 60_000
+
+
+def log_by_python() -> None:
+    """Have nodes log by Python's logging, unless somebody has said how structlog is to do it.
+
+    They live in the process of the test, which may look at what its own program prints.
+    """
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[
+                structlog.contextvars.merge_contextvars,
+                structlog.processors.format_exc_info,
+                structlog.processors.KeyValueRenderer(key_order=["event"]),
+            ],
+            wrapper_class=structlog.stdlib.BoundLogger,
+            logger_factory=structlog.stdlib.LoggerFactory(),
+        )
 
 
 class InMemoryMesh(MeshUnderTest):
@@ -31,6 +50,7 @@ class InMemoryMesh(MeshUnderTest):
         self._world = World(self.topology, seed=seed, trees=TreeSettings())
 
     def _start(self) -> None:
+        log_by_python()
         for node, declared in self.topology.nodes.items():
             self._world.kafka[declared.kafka].admin().create(node_topics(self.topology, node))
             self._world.start(node)
@@ -48,13 +68,17 @@ class InMemoryMesh(MeshUnderTest):
 
     def pass_time(self, seconds: float) -> None:
         """Let the mesh live for a while: what is on its way arrives."""
+        self._check_runs()
+        self._live(seconds)
+
+    def _live(self, seconds: float) -> None:
         until = self._world.clock.ms + max(1, int(seconds * 1000))
         while self._world.clock.ms < until:
             self._world.advance()
 
     def _open(self, node: str) -> MeshClient:
         clock, kafka = self._world.clock, self._world.kafka
-        return MeshClient(self.topology, node, kafka, now_ms=clock.now_ms, pause=self.pass_time)
+        return MeshClient(self.topology, node, kafka, now_ms=clock.now_ms, pause=self._live)
 
     def _cut(self, node: str, neighbours: Sequence[str]) -> None:
         self._world.cut(node, neighbours)

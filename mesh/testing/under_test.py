@@ -11,7 +11,8 @@ from typing import Self
 from mesh.client import MeshClient, MessageClass, ReceivedMessage
 from mesh.config.legal import legal_topology_from, load_legal_topology
 from mesh.config.nearest import check_node, nearest
-from mesh.errors import MeshError, StartError, wrong_input
+from mesh.core.legality import judge
+from mesh.errors import ConfigError, MeshError, StartError, wrong_input
 from mesh.model.topology import Topology
 
 TopologyLike = Topology | str | Path | Mapping[str, object]
@@ -29,12 +30,22 @@ def topology_from(given: TopologyLike) -> Topology:
 
     Raises:
         ConfigError: It is not one; lists all problems.
+        TypeError: It is nothing that could be one.
     """
-    if isinstance(given, Topology):
-        return given
-    if isinstance(given, Mapping):
-        return legal_topology_from(given, _place, name="test")
-    return load_legal_topology(Path(given))
+    match given:
+        case Topology():
+            if problems := judge(given, _place):
+                raise ConfigError(problems)
+            return given
+        case Mapping():
+            if "spec" in given:
+                message = "is part of a whole file: give its path, or what stands under spec"
+                raise wrong_input("spec", message, code="WHOLE_FILE")
+            return legal_topology_from(given, _place, name="test")
+        case str() | Path():
+            return load_legal_topology(given)
+    what = type(given).__name__
+    raise TypeError(f"a topology is a Topology, the path of its file or a mapping, not {what}")
 
 
 def _place(path: Sequence[str | int]) -> str:
@@ -212,6 +223,7 @@ class MeshUnderTest(ABC):
             ConfigError: No node is called that, or it was not killed.
         """
         check_node(self.topology, node, "node")
+        self._check_runs()
         if node not in self._killed:
             message = f"{node} was not killed; `kill` it first"
             raise wrong_input("node", message, code="RUNS")
@@ -236,6 +248,7 @@ class MeshUnderTest(ABC):
 
     def heal(self) -> None:
         """Undo every cut."""
+        self._check_runs()
         for node, neighbours in self._cuts.items():
             if neighbours:
                 neighbours.clear()

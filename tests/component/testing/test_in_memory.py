@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import structlog
 
 from mesh.client import MeshClient
 from mesh.config.topology_file import load_topology
 from mesh.config.topology_writer import write_topology
 from mesh.errors import ConfigError, StartError
 from mesh.model.topology import with_addresses
+from mesh.testing.containers import MeshContainers
 from mesh.testing.embedded import EmbeddedMesh
 from mesh.testing.memory import InMemoryMesh
 from mesh.testing.under_test import NotDeliveredError
@@ -60,6 +62,9 @@ def test_a_mesh_that_does_not_run_says_so() -> None:
         lambda: mesh.subscribe("tk1", "e", "acme/>"),
         lambda: mesh.kill("tk1"),
         lambda: mesh.cut("tk1", "ny1"),
+        lambda: mesh.restart("tk1"),
+        mesh.heal,
+        lambda: mesh.pass_time(1),
         lambda: mesh.get_bootstrap_server("tokyo"),
     )
     for use in uses:
@@ -98,6 +103,65 @@ def test_wrong_names_and_illegal_topologies_are_refused() -> None:
         mesh.kill("a")
         mesh.kill("a")
         mesh.restart("a")
+
+
+@pytest.mark.parametrize("given", [None, 5, b"mesh.yaml"])
+def test_what_is_no_topology_is_told(given: object) -> None:
+    """A fixture that forgets its `return` gives None."""
+    with pytest.raises(TypeError, match="a topology is a Topology, the path of its file or a map"):
+        InMemoryMesh(given)  # type: ignore[arg-type]
+
+
+def test_a_whole_file_as_a_mapping_is_told() -> None:
+    """`yaml.safe_load` of a topology file: each of its keys would be one that is not known."""
+    with pytest.raises(ConfigError, match=r"give its path, or what stands under spec \[WHOLE_FILE"):
+        InMemoryMesh({"apiVersion": "mesh/v1", "kind": "Mesh", "spec": {}})
+
+
+def test_a_topology_that_was_only_read_must_be_legal_too() -> None:
+    """A mesh that gives messages twice would prove nothing of an application."""
+    illegal = EXAMPLE.parent / "topologies" / "illegal" / "fig36-short-cut.yaml"
+    for form in (InMemoryMesh, EmbeddedMesh):
+        with pytest.raises(ConfigError, match="TWO_WALKS"):
+            form(load_topology(illegal))
+
+
+def test_who_is_not_started_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that is collected and not run makes its mesh all the same."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    EmbeddedMesh(EXAMPLE / "mesh.yaml").stop()
+    MeshContainers(EXAMPLE / "mesh.yaml").stop()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_docker_engine_that_is_not_there_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere")
+    mesh = MeshContainers(EXAMPLE / "mesh.yaml")
+    with pytest.raises(StartError, match=r"^no Docker engine answers: .*DOCKER_HOST.*is$"), mesh:
+        pass
+    with pytest.raises(StartError, match="is not started"):
+        _ = mesh.network
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_nodes_print_nothing_into_what_a_test_looks_at(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What they log is where pytest shows logs; who has set structlog up gets it there."""
+    structlog.reset_defaults()
+    try:
+        with caplog.at_level("INFO"), InMemoryMesh(EXAMPLE / "mesh.yaml"):
+            assert capsys.readouterr() == ("", "")
+            assert "event='node.ready'" in caplog.text
+        structlog.reset_defaults()
+        structlog.configure(processors=[structlog.processors.JSONRenderer()])
+        with InMemoryMesh(EXAMPLE / "mesh.yaml"):
+            assert '"event": "node.ready"' in capsys.readouterr().out
+    finally:
+        structlog.reset_defaults()
 
 
 def test_roles_are_served_as_in_production() -> None:
