@@ -96,7 +96,9 @@ def resume_link(
         for key in known:
             now = "no longer paused" if key in paused else "still paused"
             say(f"{key.neighbour} to {key.node}, partition {part_of(key)}: {now}")
-        found = stops_on_link(seen.topology, seen.view, one, other)
+        found = stops_on_link(
+            seen.topology, seen.view, one, other, source=source, partition=partition
+        )
         also = {"resumed": [pause_document(key, pause.why) for key, pause in paused.items()]}
         what = f"link {one} - {other}"
         code = resume_stopped(seen, what, found, accept_gap, wait, output, also)

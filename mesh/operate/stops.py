@@ -27,17 +27,33 @@ class StoppedSource:
 
 
 def stops_on_link(
-    topology: Topology, view: MeshView, one: str, other: str
+    topology: Topology,
+    view: MeshView,
+    one: str,
+    other: str,
+    *,
+    source: str | None = None,
+    partition: int | None = None,
 ) -> Sequence[StoppedSource]:
-    """Return what is stopped on a link, in both directions."""
+    """Return what is stopped on a link, in both directions.
+
+    Args:
+        topology: The mesh.
+        view: What nodes say.
+        one, other: The ends of the link.
+        source: Only of what comes from this end.
+        partition: Only of this partition of the outboxes.
+    """
     names = TopicNames(topology.prefix)
-    found = []
+    found: list[StoppedSource] = []
     for reader, writer in ((one, other), (other, one)):
         outbox = names.outbox(writer, reader, MessageClass.GUARANTEED)
         found += [
             StoppedSource(reader, stop)
             for place, stop in sorted(view.nodes[reader].stops.items())
             if place.topic == outbox
+            and source in (None, writer)
+            and partition in (None, place.partition)
         ]
     return found
 

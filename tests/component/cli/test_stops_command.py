@@ -45,6 +45,20 @@ def test_a_stop_is_shown_by_status_and_by_its_command(run: Run, stopped: Chain) 
     assert "mesh link resume b a" in " ".join(told.out.split())
 
 
+def test_only_what_was_named_is_accepted(run: Run, stopped: Chain) -> None:
+    """`--from` and `--partition` are of the loss as well: consent reaches no further."""
+    _, file = stopped
+    words = ("link", "resume", "a", "b", "-f", file)
+    assert "nothing to accept" in run(*words, "--from", "b", "--accept-gap").err
+    all_of_it = run(*words, "-o", "json").data["stopped"]
+    first, *others = sorted(one["partition"] for one in all_of_it)
+    assert others
+    done = run(*words, "--from", "a", "--partition", str(first), "--accept-gap", "-o", "json")
+    assert (done.code, [one["partition"] for one in done.data["accepted"]]) == (0, [first])
+    left = run(*words, "-o", "json").data["stopped"]
+    assert sorted(one["partition"] for one in left) == others
+
+
 def test_what_was_accepted_goes_on(run: Run, stopped: Chain) -> None:
     """Spec: R6, DESIGN 6."""
     _, file = stopped
