@@ -13,7 +13,7 @@ from mesh.cli.publish import ClassOption, class_of, headers_of
 from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, topology_of
-from mesh.cli.topology import legal_or_refused
+from mesh.cli.topology import NO_MESH, legal_or_refused
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 from mesh.model.reasons import Reason
@@ -63,6 +63,8 @@ def explain(
     message_class, given = class_of(class_), headers_of(header or [])
     file = None if proposed is None else legal_or_refused(proposed, output)[0]
     if subscribe:
+        if proposed is not None and target != HERE:
+            raise wrong_input(f"--proposed {proposed}", NO_MESH)
         supposed = file or topology_of(target)
         wanted = subscriptions_of(supposed, subscribe)
         topology, known, unknown = supposed, suppose(supposed, wanted), list[str]()
@@ -89,7 +91,7 @@ def subscriptions_of(
         ConfigError: One has another form, or names no node.
     """
     from mesh.model.control import Subscription
-    from mesh.model.names import name_fault
+    from mesh.model.names import fold, name_fault
     from mesh.model.subject import filter_fault
 
     found: dict[str, dict[tuple[str, str], Subscription]] = {}
@@ -103,7 +105,12 @@ def subscriptions_of(
         fault = name_fault(endpoint) or filter_fault(filter_)
         if fault is not None:
             raise wrong_input(where, fault)
-        found.setdefault(node, {})[endpoint, filter_] = Subscription()
+        at_node = found.setdefault(node, {})
+        other = next((one for one, _ in at_node if fold(one) == fold(endpoint)), endpoint)
+        if other != endpoint:
+            message = f"is one endpoint with {other}: case makes no other name; write one of both"
+            raise wrong_input(where, message, code="NAME_CLASH")
+        at_node[endpoint, filter_] = Subscription()
     return found
 
 

@@ -238,4 +238,4 @@ def _follow(
                 return EXIT_NOT_WELL
         if is_interrupted():
             say(f"{printed} messages")
-    return 0
+    return EXIT_NOT_WELL if count is not None and printed < count else 0

@@ -11,15 +11,18 @@ from rich.console import RenderableType
 
 from mesh.cli.problems import EXIT_WRONG_INPUT, print_lines
 from mesh.cli.render import Output, OutputOption, grid, render
-from mesh.cli.target import Target
+from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
-from mesh.errors import ConfigError, Problem
+from mesh.errors import ConfigError, Problem, wrong_input
 
 if TYPE_CHECKING:
     from mesh.config.located import Document
     from mesh.model.topology import Topology
 
 FileArgument = Annotated[Path, typer.Argument(help="A topology file (kind: Mesh).")]
+NO_MESH = "is looked at alone, and no mesh: leave --file, --bootstrap and --context out"
+"""What is wrong where both are named."""
+
 SourceOption = Annotated[str, typer.Option("--from", help="Where to publish.")]
 
 
@@ -113,9 +116,15 @@ def _refuse(problems: Sequence[Problem], output: Output) -> NoReturn:
 
 
 def topology_in_question(path: Path | None, output: Output, target: Target) -> Topology:
-    """Return the topology of a file that a command was given, else the one in force."""
+    """Return the topology of a file that a command was given, else the one in force.
+
+    Raises:
+        ConfigError: A mesh is named beside the file, and would not be looked at.
+    """
     from mesh.cli.session import running_mesh
 
     if path is not None:
+        if target != HERE:
+            raise wrong_input(str(path), NO_MESH)
         return legal_or_refused(path, output)[0]
     return running_mesh(target).in_force().topology

@@ -129,7 +129,7 @@ _WANTED: Mapping[str, Callable[[str], str]] = {
     "model_attributes_type": lambda got: f"must be a mapping; got {got}" + _empty_hint(got),
 }
 
-_DURATIONS = ("keep", "age", "outboxAge", "maxAge")
+_DURATIONS = ("keep", "age", "outboxAge", "maxAge", "pingEvery")
 """Keys whose text is a duration."""
 
 _LIMITS: Mapping[str, tuple[str, str]] = {

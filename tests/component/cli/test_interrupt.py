@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import nullcontext
 
 import pytest
 
 from mesh.__main__ import main
 from mesh.cli.interrupt import interruptible
-from mesh.cli.main import main as run
+from mesh.cli.main import main as run_here
+from tests.component.cli.conftest import Mesh, Run
 
 
 def test_a_word_that_no_call_can_swallow() -> None:
@@ -27,6 +29,25 @@ def test_a_word_that_no_call_can_swallow() -> None:
         assert is_interrupted()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "module"),
+    [
+        (("subscribe", "x/>", "-e", "e"), "subscribe"),
+        (("queue", "consume", "q"), "queue"),
+    ],
+)
+def test_fewer_messages_than_were_asked_for_are_no_success(
+    arguments: tuple[str, ...], module: str, run: Run, chain: tuple[Mesh, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """However that came: a script that is interrupted goes by the exit code."""
+    _, file = chain
+    monkeypatch.setattr(f"mesh.cli.{module}.interruptible", lambda: nullcontext(lambda: True))
+    asked = (*arguments, "-n", "b", "-f", file)
+    assert run(*asked, "--count", "2").code == 10
+    assert run(*asked, *(["--follow"] if module == "subscribe" else [])).code == 0
 
 
 def test_a_command_that_has_ended_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +96,6 @@ def test_one_that_comes_before_the_command_begins_shows_no_traceback(
 
     monkeypatch.setattr("mesh.cli.main._commands", builds)
     with pytest.raises(SystemExit) as ended:
-        run(["schema"])
+        run_here(["schema"])
     assert ended.value.code == 130
     assert capsys.readouterr() == ("", "")

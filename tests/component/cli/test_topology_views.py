@@ -206,6 +206,19 @@ def test_a_proposed_file_under_the_subscriptions_of_the_mesh(
         ),
         (["explain", "x", "--from", "tk1", "-f", FIG36, "--subscribe", "tk2/e=>/x"], "last level"),
         (["explain", "x", "--from", "tk1", "-f", FIG36, "--subscribe", "tk2/e e=x"], "is no name"),
+        (
+            ["explain", "x", "--from", "tk1", "-f", FIG36]
+            + ["--subscribe", "tk2/e=x", "--subscribe", "tk2/E=y"],
+            "tk2/E=y: is one endpoint with e: case makes no other name",
+        ),
+        # Who names a mesh beside a file would believe that both were looked at.
+        (["route", "tk1", "pa2", FIG36, "-c", "other"], "fig36.yaml: is looked at alone"),
+        (["topology", FIG36, "-f", NO_TRANSIT, "-o", "dot"], "fig36.yaml: is looked at alone"),
+        (
+            ["explain", "x", "--from", "tk1", "--proposed", FIG36, "--subscribe", "tk2/e=x"]
+            + ["--bootstrap", "tokyo=h:1"],
+            "fig36.yaml: is looked at alone, and no mesh: leave --file, --bootstrap and --context out",
+        ),
     ],
 )
 def test_wrong_input_is_one_line_and_two(run: Run, arguments: list[str], said: str) -> None:

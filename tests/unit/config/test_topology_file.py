@@ -486,6 +486,7 @@ def test_what_people_read_steers_no_terminal(text: str, tmp_path: Path) -> None:
     [
         ("keep: 3600", "spec.keep: must be a number with its unit: 500ms, 5s, 10m, 1h or 7d"),
         ("queues: {q: {policy: any, maxAge: 0}}", "maxAge: must be a number with its unit"),
+        ("roles: {pingEvery: 5}", "pingEvery: must be a number with its unit"),
         ("limits: [{endpoint: e, age: 0s}]", "'0s' is no duration above 0"),
         (
             "limits: [{link: [a, b], outboxAge: 0s, whenFull: stop}]",
