@@ -27,6 +27,9 @@ from mesh.errors import Problem
 
 PROBES = ("/livez", "/readyz", "/startupz")
 LOGIN = "/login"
+FEED = "/events"
+"""The one answer that has no end."""
+
 STYLE = "/static/page.css"
 COOKIE = "mesh_session"
 BODY_BYTES_MAX = 1_100_000
@@ -116,6 +119,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+
+        if scope["method"] == "HEAD" and not scope["path"].endswith(FEED):
+            scope = {**scope, "method": "GET"}  # the server itself sends no more than the head
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from functools import partial
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlencode
 
@@ -53,6 +54,22 @@ def test_what_is_no_http_is_told_in_the_same_form(api: Api, request_: bytes) -> 
     assert head.startswith(b"HTTP/1.1 400 ")
     assert b"content-type: application/problem+json" in head.lower()
     assert json.loads(body)["problems"][0]["code"] == "BAD_REQUEST"
+
+
+@pytest.mark.parametrize("path", ["/", "/livez", "/static/page.css", "/api/v1/nodes", "/nothing"])
+def test_who_asks_for_the_head_gets_that(api: Api, path: str) -> None:
+    """Monitors do, and `curl -I`. Source: RFC 9110, 9.1."""
+    whole = api.ask(path)
+    connection = HTTPConnection("127.0.0.1", api.port, timeout=10)
+    for _ in range(2):  # the connection goes on: nothing of a body was left in it
+        connection.request("HEAD", path)
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (whole.status, b"")
+        assert answer.headers["content-type"] == whole.headers["content-type"]
+        assert answer.headers["content-length"] == str(len(whole.body))
+    connection.request("HEAD", "/api/v1/events")  # which would not end
+    assert connection.getresponse().status == 405
+    connection.close()
 
 
 def test_a_token_is_asked_for(guarded: Api) -> None:
