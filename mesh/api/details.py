@@ -170,6 +170,10 @@ def link_document(still: Still, source: str, target: str, at_ms: int | None) -> 
         "audited": None
         if at_ms is not None
         else still.watch.trail.links.get(f"{source}->{target}"),
+        "canaries": still.seen.topology.audit_canary,
+        "canary": None
+        if at_ms is not None
+        else still.watch.trail.canaries.get(f"{source}->{target}"),
         "commands": [
             "mesh links",
             f"mesh link pause {source} {target}",

@@ -23,7 +23,10 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 SPARE_MAX = 5_000
 """What was taken back, or says only that all was well, is kept one by one up to so many."""
 
-TABLES = ("findings", "certificates", "hours", "links", "status", "minutes", "link-hours")
+TABLES = (
+    *("findings", "certificates", "hours", "links", "canaries"),
+    *("status", "minutes", "link-hours"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,7 @@ class AuditTrail:
         summed: By endpoint, equal certificates that are no longer among these.
         hours: What certificates of closed blocks come to, by key; of thirty days.
         links: What was counted on each direction of a link (`tk1->ny1`), the newest.
+        canaries: How canaries fare each way (`tk1->ny1`), the newest.
         crossed: What crossed links in the past.
         status: The newest, or empty.
         heard: Minutes from 1970 on in which the auditor spoke.
@@ -137,6 +141,7 @@ class AuditTrail:
         self.hours: dict[str, Said] = {}
         self._room = {"findings": SPARE_MAX, "certificates": SPARE_MAX, "hours": SPARE_MAX}
         self.links: dict[str, Entry] = {}
+        self.canaries: dict[str, Entry] = {}
         self.crossed = LinkRecord()
         self.status: Mapping[str, Any] = {}
         self.heard: dict[int, None] = {}
@@ -197,6 +202,7 @@ class AuditTrail:
             if key in rows and table in ("findings", "certificates", "hours"):
                 rows[key] = replace(rows[key], ended_ms=at_ms)
                 self._count(table)
+            self.canaries.pop(key if table == "canaries" else "", None)
             return
         entry = entry_of(table, value)
         if entry is None:
@@ -204,8 +210,8 @@ class AuditTrail:
         if table == "status":
             self.status = {"at_ms": at_ms, **entry}
             return
-        if table == "links":
-            self.links[key] = entry
+        if table in ("links", "canaries"):
+            (self.links if table == "links" else self.canaries)[key] = entry
             return
         if table in ("minutes", "link-hours"):
             self.crossed.take(table, entry, at_ms)

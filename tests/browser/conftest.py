@@ -17,7 +17,7 @@ from tests.component.api.conftest import Api, MakeApi, api_of
 
 __all__ = ["api_of", "chromium"]  # the fixtures
 
-TABLES = ("findings", "certificates", "links", "status", "minutes", "subscriptions")
+TABLES = ("findings", "certificates", "links", "canaries", "status", "minutes", "subscriptions")
 BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
 MARKUP = "<img src=x onerror=window.hacked=1 <b>bold</b><script>window.hacked=1</script>"
 

@@ -14,14 +14,16 @@ from playwright.sync_api import Browser, Page, Route, expect
 from mesh.codec.control import encode_pause
 from mesh.codec.keys import PauseKey, pause_key
 from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
+from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Pause
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey, RoleWish
 from mesh.model.trees import Address, tree_id
 from mesh.view.operator_records import write_operator_record
-from tests.browser.conftest import MARKUP, Auditor, Open
+from tests.browser.conftest import MARKUP, SPEC, Auditor, Open
 from tests.chromium import WAIT_MS
 from tests.component.api.conftest import Api
+from tests.component.in_memory_mesh import put_in_force
 
 VIEWS = ("Map", "Interest", "Trace", "Audit", "Findings", "Plan", "Queues", "Roles", "Nodes")
 PLACES = (
@@ -138,6 +140,22 @@ def test_the_map_shows_links_as_they_become(api: Api, open_page: Open) -> None:
     assert node.locator("circle").get_attribute("cx") == place
 
 
+def test_a_link_tells_how_long_it_takes(api: Api, auditor: Auditor, open_page: Open) -> None:
+    """Where the auditor sends canaries, and not that they are off."""
+    on = {**SPEC, "audit": {"kafka": "left", "canary": True}}
+    put_in_force(1, topology_from_mapping(on, name="worldwide"), api.mesh.world.kafka)
+    counts = {"sent": 9, "arrived": 7, "lost": 2, "latency_ms": 41.5, "slowest_ms": 60.2}
+    auditor.says("canaries", "tk1->ny1", {"way": "tk1->ny1", **counts})
+    api.lives(2)
+    page = open_page("/map?link=tk1-%3Eny1")
+    panel = page.get_by_role("complementary", name="Details")
+    told = "Latency: 41.5 ms by the newest canary, 60.2 ms by the slowest of the last six; 2 were lost."
+    expect(panel).to_contain_text(told)
+    page = open_page("/map?link=ny1-%3Etk1")
+    panel = page.get_by_role("complementary", name="Details")
+    expect(panel).to_contain_text("Latency: no canary has come yet.")
+
+
 def test_a_link_tells_what_it_carries_and_why_not(
     api: Api, auditor: Auditor, open_page: Open
 ) -> None:
@@ -159,6 +177,7 @@ def test_a_link_tells_what_it_carries_and_why_not(
     expect(panel).to_contain_text("nobody behind this link wants it")
     expect(panel).to_contain_text("2\u2009100 messages in 40 frames")
     expect(panel).to_contain_text("sent equals read")
+    expect(panel).to_contain_text("Latency: canaries are off.")
     expect(panel).to_contain_text("mesh link pause tk1 ny1")
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()

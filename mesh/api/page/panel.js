@@ -63,7 +63,7 @@ function linkParts(link) {
     ], [
       [!store.at ? "now" : link.over_s > 60 ? "mean of that hour" : "that minute", rate(link.per_s?.guaranteed ?? null), rate(link.per_s?.direct ?? null)],
     ]),
-    store.at ? h("p", { class: "soft" }, crossedThen(link.crossed)) : h("p", { class: "soft" }, `waiting: ${count(link.backlog_messages)} messages in ${count(link.backlog_frames)} frames. Latency: canaries are off.`),
+    store.at ? h("p", { class: "soft" }, crossedThen(link.crossed)) : h("p", { class: "soft" }, `waiting: ${count(link.backlog_messages)} messages in ${count(link.backlog_frames)} frames. ${latency(link)}`),
     h("h2", null, `Carries, because ${link.target} asks for`),
     table([
       { name: "filter", of: (row) => h("code", null, shown(row.readable)) },
@@ -89,6 +89,15 @@ function linkParts(link) {
 function titled(zone) {
   const title = store.mesh.zones.find((one) => one.zone === zone)?.title;
   return title && title !== zone ? ` “${shown(title)}”` : "";
+}
+
+// How long a message takes just now: known only where the auditor sends some of its own.
+function latency({ canaries: areOn, canary }) {
+  if (!areOn) return "Latency: canaries are off.";
+  if (!canary) return "Latency: no canary has come yet.";
+  const { latency_ms: newest, slowest_ms: slowest, lost } = canary;
+  const came = newest === undefined ? "no canary has come" : `${newest} ms by the newest canary, ${slowest} ms by the slowest of the last six`;
+  return `Latency: ${came}${lost ? `; ${count(lost)} were lost` : ""}.`;
 }
 
 // What the auditor wrote of the minute, or of the hour, beside the rates.

@@ -141,6 +141,24 @@ def test_a_link_tells_what_it_carries_for_whom_and_what_not(api: Api) -> None:
     assert api.get("nodes/c")["ends"][0]["endpoint"] == "c/all"
 
 
+def test_a_link_tells_how_canaries_fare_on_it(api_of: MakeApi) -> None:
+    """Of a moment gone by that is not on record, and one that was taken back is none."""
+    audit = {"kafka": "left", "canary": True}
+    api = api_of(topology_from_mapping({**CHAIN, "audit": audit}))
+    assert (api.get("links/a/b")["canaries"], api.get("links/a/b")["canary"]) == (True, None)
+    kafka = api.mesh.world.kafka["left"]
+    kafka.admin().create([TopicSpec(name="mesh.audit.canaries", partitions=1, settings={})])
+    writer, said = kafka.writer("auditor"), {"way": "a->b", "sent": 2, "arrived": 1, "lost": 1}
+    for value, found in ((json.dumps({**said, "latency_ms": 41.5}).encode(), 41.5), (None, None)):
+        with api.turn:
+            writer.produce("mesh.audit.canaries", value, b"a->b", 0)
+            writer.flush()
+        api.lives(2)
+        assert (api.get("links/a/b")["canary"] or {}).get("latency_ms") == found
+        assert api.get("links/b/a")["canary"] is None
+        assert api.get("links/a/b?at=1s")["canary"] is None
+
+
 def test_a_link_carries_what_is_sent_to_a_member_of_a_queue(api: Api) -> None:
     """Its address is no filter of anybody: the member it is for is named."""
     options = {"kind": EndpointKind.QUEUE, "policy": QueuePolicy.ANY}

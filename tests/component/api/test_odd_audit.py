@@ -32,6 +32,8 @@ ODD = [
     ("links", b'{"messages": "x", "direct": null, "dropped": [1]}'),
     ("status", b'{"at_ms": "x", "waiting": [5, null], "uncertified": "z", "sources": {"a": 5}}'),
     ("status", b'{"waiting": 7, "endpoints": 5, "positions": 7, "sources": [], "batch": null}'),
+    ("canaries", b'{"way": "a->b", "sent": 1, "arrived": 0, "lost": "x", "latency_ms": [1]}'),
+    ("canaries", b'{"way": 5, "sent": 1, "arrived": 0, "lost": 1, "latency_ms": "soon"}'),
     ("status", b"[" * 100_000),
     ("status", b"\xff{"),
     ("findings", b'{"kind": "duplicate", "more": [NaN, Infinity]}'),
