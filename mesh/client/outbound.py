@@ -66,7 +66,7 @@ def outgoing(
 _PAIRS = "headers must be pairs of a name and bytes, as in [('kind', b'order')]"
 
 
-def _header(pair: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+def _header(pair: object) -> tuple[str, bytes | None]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(_PAIRS)
     name, value = pair
@@ -76,14 +76,16 @@ def _header(pair: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
     return name, as_bytes(f"header {name!r}", value)
 
 
-def as_bytes(what: str, value: bytes | None) -> bytes | None:
+def as_bytes(what: str, value: object) -> bytes | None:
     """Return bytes as they are by now: the client library takes no other kind of them.
 
     Raises:
         TypeError: It is text, or anything else; None is nothing, and allowed.
     """
-    if value is None or isinstance(value, bytes | bytearray | memoryview):
-        return value if value is None else bytes(value)
+    if value is None:
+        return None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
     hint = "; encode it" if isinstance(value, str) else ""
     raise TypeError(f"{what} must be bytes, not {type(value).__name__}{hint}")
 

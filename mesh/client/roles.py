@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
@@ -388,7 +388,8 @@ class Roles:
             TypeError: What it carries is text, and no bytes.
         """
         carried = [what for what in ("payload", "header") if hasattr(said, what)]
-        said = replace(said, **{what: as_bytes(what, getattr(said, what)) for what in carried})
+        given: dict[str, Any] = {what: as_bytes(what, getattr(said, what)) for what in carried}
+        said = replace(said, **given)
         if (size := tree_apps.content_bytes(said)) > self._bytes_max:
             raise SubjectError(f"{size} bytes; at most {self._bytes_max} are allowed")
         writer = self._open_writer()

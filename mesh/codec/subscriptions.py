@@ -51,8 +51,9 @@ def _policy(kind: EndpointKind, value: object) -> str | None:
 def lease_fault(value: object) -> str | None:
     """Return why something is no lease of a subscription, or None if it is one. Spec: K13."""
     # In Python, and so after JSON, True is an int.
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if value is None or (is_number and 0 < value <= _LEASE_MAX_S):
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LEASE_MAX_S:
         return None
     return (
         f"lease_s must be a whole number of seconds from 1 to {_LEASE_MAX_S}, not {_shown(value)}"

@@ -40,7 +40,8 @@ def stops_on_link(
     Args:
         topology: The mesh.
         view: What nodes say.
-        one, other: The ends of the link.
+        one: An end of the link.
+        other: Its other end.
         source: Only of what comes from this end.
         partition: Only of this partition of the outboxes.
     """

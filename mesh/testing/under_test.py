@@ -25,27 +25,26 @@ class NotDeliveredError(MeshError, AssertionError):
     """Fewer messages came than were waited for; the text says which did."""
 
 
-def topology_from(given: TopologyLike) -> Topology:
+def topology_from(given: object) -> Topology:
     """Return a legal topology.
 
     Raises:
         ConfigError: It is not one; lists all problems.
         TypeError: It is nothing that could be one.
     """
-    match given:
-        case Topology():
-            if problems := judge(given, _place):
-                raise ConfigError(problems)
-            return given
-        case Mapping():
-            if "spec" in given:
-                message = "is part of a whole file: give its path, or what stands under spec"
-                raise wrong_input("spec", message, code="WHOLE_FILE")
-            return legal_topology_from(given, _place, name="test")
-        case str() | Path():
-            return load_legal_topology(given)
-    what = type(given).__name__
-    raise TypeError(f"a topology is a Topology, the path of its file or a mapping, not {what}")
+    if isinstance(given, str | Path):
+        return load_legal_topology(given)
+    if isinstance(given, Mapping):
+        if "spec" in given:
+            message = "is part of a whole file: give its path, or what stands under spec"
+            raise wrong_input("spec", message, code="WHOLE_FILE")
+        return legal_topology_from(given, _place, name="test")
+    if not isinstance(given, Topology):
+        what = type(given).__name__
+        raise TypeError(f"a topology is a Topology, the path of its file or a mapping, not {what}")
+    if problems := judge(given, _place):
+        raise ConfigError(problems)
+    return given
 
 
 def _place(path: Sequence[str | int]) -> str:

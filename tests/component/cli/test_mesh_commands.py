@@ -62,7 +62,9 @@ def test_a_subject_steers_no_terminal(run: Run, chain: Chain) -> None:
     mesh, file = chain
     mesh.subscribe("b", "e", "x/>")
     mesh.publish("a", "x/\u202ecod", b"1")
-    said = run("subscribe", "x/>", "-n", "b", "-e", "e", "--from-beginning", "--count", "1", "-f", file)
+    said = run(
+        "subscribe", "x/>", "-n", "b", "-e", "e", "--from-beginning", "--count", "1", "-f", file
+    )
     assert said.out.startswith("x/\\u202ecod  '1'")
 
 

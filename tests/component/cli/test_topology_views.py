@@ -21,6 +21,7 @@ Chain = tuple[Mesh, str]
 FOLDER = Path(__file__).parents[3] / "examples" / "topologies"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 FIG36 = str(FOLDER / "fig36.yaml")
+EXPLAIN = ["explain", "x", "--from", "tk1"]
 NO_TRANSIT = str(FOLDER / "clusters-no-transit.yaml")
 
 QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -207,16 +208,14 @@ def test_a_proposed_file_under_the_subscriptions_of_the_mesh(
         (["explain", "x", "--from", "tk1", "-f", FIG36, "--subscribe", "tk2/e=>/x"], "last level"),
         (["explain", "x", "--from", "tk1", "-f", FIG36, "--subscribe", "tk2/e e=x"], "is no name"),
         (
-            ["explain", "x", "--from", "tk1", "-f", FIG36]
-            + ["--subscribe", "tk2/e=x", "--subscribe", "tk2/E=y"],
+            [*EXPLAIN, "-f", FIG36, "--subscribe", "tk2/e=x", "--subscribe", "tk2/E=y"],
             "tk2/E=y: is one endpoint with e: case makes no other name",
         ),
         # Who names a mesh beside a file would believe that both were looked at.
         (["route", "tk1", "pa2", FIG36, "-c", "other"], "fig36.yaml: is looked at alone"),
         (["topology", FIG36, "-f", NO_TRANSIT, "-o", "dot"], "fig36.yaml: is looked at alone"),
         (
-            ["explain", "x", "--from", "tk1", "--proposed", FIG36, "--subscribe", "tk2/e=x"]
-            + ["--bootstrap", "tokyo=h:1"],
+            [*EXPLAIN, "--proposed", FIG36, "--subscribe", "tk2/e=x", "--bootstrap", "tokyo=h:1"],
             "fig36.yaml: is looked at alone, and no mesh: leave --file, --bootstrap and --context out",
         ),
     ],

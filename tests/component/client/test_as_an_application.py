@@ -274,7 +274,10 @@ def test_two_endpoints_that_differ_by_case_alone_are_one_name(mesh: Mesh) -> Non
     ("asked", "told"),
     [
         *(
-            ({"lease_s": lease}, "^lease_s must be a whole number of seconds from 1 to 2147483647, n")
+            (
+                {"lease_s": lease},
+                "^lease_s must be a whole number of seconds from 1 to 2147483647, n",
+            )
             for lease in (0, -5, 1.5, 2**40, True, "5", timedelta(minutes=5))
         ),
         ({"policy": "every"}, "policy is for queues"),
