@@ -28,9 +28,23 @@ from mesh.client.role_messages import Call, RoleMessage, RoleReply
 from mesh.client.role_news import News, Wanted
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
-from mesh.codec.tree_apps import encode_lease, encode_said, encode_wish, lease_key, role_key
+from mesh.codec.tree_apps import (
+    decode_roles,
+    decode_said,
+    encode_lease,
+    encode_said,
+    encode_wish,
+    lease_key,
+    role_key,
+)
 from mesh.codec.tree_events import EventRecord, decode_event
-from mesh.errors import DecodeError, SubjectError, TransportDeniedError, TransportUnavailableError
+from mesh.errors import (
+    DecodeError,
+    ProtocolError,
+    SubjectError,
+    TransportDeniedError,
+    TransportUnavailableError,
+)
 from mesh.model import tree_apps
 from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
@@ -196,7 +210,7 @@ class Roles:
             timeout_s: How long to wait.
 
         Raises:
-            SubjectError: A name is none.
+            SubjectError: A name is none, or polite goes without exclusive.
             RoleRefusedError: Somebody else holds it alone, for example.
             TimeoutError: The node has not said so in time.
         """
@@ -210,6 +224,8 @@ class Roles:
     ) -> list[InstanceId]:
         """Take several roles, each on a tree by name or UUID, in one go; raises as `add` does."""
         wanted = list(wishes)
+        for tree, wish in wanted:
+            _check_wish(tree_apps.RoleKey(self.app, tree, wish.address.role), wish)
         for tree, wish in wanted:
             self._wishes.want(tree, wish)
         deadline = self.deadline(timeout_s)
@@ -319,8 +335,8 @@ class Roles:
         """
         id_ = _address(tree, "any").tree if tree else None
         wanted = tree_apps.SnoopWanted(self.app, id_, protocol, holds)
-        self._watches.begin(wanted, watcher)
         self.say(wanted)
+        self._watches.begin(wanted, watcher)
 
     def unsnoop(self, tree: str = "", protocol: str = "") -> None:
         """Watch no more what `snoop` named so; what waits goes on."""
@@ -384,7 +400,7 @@ class Roles:
         """Write a record for the node.
 
         Raises:
-            SubjectError: It carries more than a message may have.
+            SubjectError: A name is none, or it carries more than a message may have.
             TypeError: What it carries is text, and no bytes.
         """
         carried = [what for what in ("payload", "header") if hasattr(said, what)]
@@ -394,6 +410,10 @@ class Roles:
             raise SubjectError(f"{size} bytes; at most {self._bytes_max} are allowed")
         writer = self._open_writer()
         key, value = encode_said(said)
+        try:  # what the node would only log, so that whoever waits for an answer waited in vain
+            decode_said(self._node, key, value)
+        except ProtocolError as error:
+            raise SubjectError(str(error)) from error
         writer.produce(self._names.sends(self._node), value, key, 0)
 
     def flush(self) -> int:
@@ -588,6 +608,16 @@ class Roles:
         if self._writer is None:
             raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
         return self._writer
+
+
+def _check_wish(key: tree_apps.RoleKey, wish: tree_apps.RoleWish) -> None:
+    """Refuse what the node would only log, so that whoever waits for the role waited in vain."""
+    if _address(key.tree, key.role) != wish.address:
+        raise SubjectError(f"{key.tree!r} is not the tree of the role that is wished for")
+    try:
+        decode_roles(role_key(key), encode_wish(wish))
+    except ProtocolError as error:
+        raise SubjectError(str(error)) from error
 
 
 def _address(tree: str, role: str) -> Address:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from mesh.client.roles import Roles
+from mesh.client.watching import Verdict
 from mesh.errors import RoleRefusedError, SubjectError
-from mesh.model.tree_apps import RoutesAsked
+from mesh.model.tree_apps import RoleWish, RoutesAsked
 from mesh.model.tree_frames import Cause, ReplyKind
-from mesh.model.trees import Address, tree_id
+from mesh.model.trees import Address, InstanceId, tree_id
 from mesh.testing.memory import InMemoryMesh
 from mesh.transport.port import TopicPartition
 
@@ -43,6 +44,10 @@ def test_what_cannot_be_sent_is_refused_at_once(roles: Roles) -> None:
         roles.send("t", "r", "text")  # type: ignore[arg-type]
     with pytest.raises(SubjectError, match="role: a name is empty"):
         roles.send("t", "")
+    with pytest.raises(SubjectError, match="protocol: 'a b' has spaces"):
+        roles.send("t", "r", protocol="a b")
+    with pytest.raises(SubjectError, match="iid must be at most 32 hexadecimal digits"):
+        roles.send("t", "r", iid=InstanceId(1 << 128))
     assert not roles._calls
 
 
@@ -54,6 +59,25 @@ def test_a_payload_may_be_any_kind_of_bytes(mesh: InMemoryMesh, roles: Roles) ->
     assert (message.payload, message.header) == (b"\xffv", b"h")
     message.answer(bytearray(b"\xfea"))
     assert b"\xfea" in [one.payload for one in call.wait()]
+def test_what_cannot_be_wished_for_is_refused_at_once_and_nothing_is_asked_for(
+    mesh: InMemoryMesh, roles: Roles
+) -> None:
+    """Its node would only log it: whoever waits for the role would wait in vain."""
+    with pytest.raises(SubjectError, match="polite goes with exclusive"):
+        roles.add("t", "r", polite=True)
+    with pytest.raises(SubjectError, match='protocol: "\\$x" begins with'):
+        roles.add("t", "r", protocol="$x")
+    with pytest.raises(SubjectError, match="extent must be one of cloud, realm, node"):
+        roles.add("t", "r", extent="galaxy")  # type: ignore[arg-type]
+    good, other = RoleWish(Address(tree_id("t"), "good")), RoleWish(Address(tree_id("u"), "r"))
+    with pytest.raises(SubjectError, match="'t' is not the tree of the role"):
+        roles.add_all([("t", good), ("t", other)])
+    with pytest.raises(SubjectError, match="protocol: 'a b' has spaces"):
+        roles.snoop(lambda _: Verdict.CONTINUE, protocol="a b")
+    mesh.pass_time(0.5)
+    roles.step()
+    assert not roles.held
+    assert not list(roles._watches.wanted())
 
 
 def test_the_largest_payload_comes_whatever_its_bytes(mesh: InMemoryMesh, roles: Roles) -> None:
