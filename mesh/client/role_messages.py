@@ -21,6 +21,9 @@ class Speaker(Protocol):
 
     app: str
 
+    def check(self, said: AppSaid) -> None:
+        """Raise what `say` would raise of it."""
+
     def say(self, said: AppSaid) -> None:
         """Write a record for the node."""
 

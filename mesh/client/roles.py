@@ -119,6 +119,7 @@ class Roles:
         self._answered = ""
         self._wishes = RoleWishes(self.app, self._write_role)
         self._calls: dict[str, Call] = {}
+        self._told: deque[EventRecord] = deque()
         self._messages: deque[RoleMessage] = deque()
         self._asked_routes: dict[str, list[tree_apps.RoutesTold]] = {}
         self._watches = Watches()
@@ -403,18 +404,26 @@ class Roles:
             SubjectError: A name is none, or it carries more than a message may have.
             TypeError: What it carries is text, and no bytes.
         """
+        key, value = self._encoded(said)
+        self._open_writer().produce(self._names.sends(self._node), value, key, 0)
+
+    def check(self, said: tree_apps.AppSaid) -> None:
+        """Raise what `say` would raise of it."""
+        self._encoded(said)
+
+    def _encoded(self, said: tree_apps.AppSaid) -> tuple[bytes, bytes]:
+        """Return the record, if the node takes it: else nobody would ever be answered."""
         carried = [what for what in ("payload", "header") if hasattr(said, what)]
         given: dict[str, Any] = {what: as_bytes(what, getattr(said, what)) for what in carried}
         said = replace(said, **given)
         if (size := tree_apps.content_bytes(said)) > self._bytes_max:
             raise SubjectError(f"{size} bytes; at most {self._bytes_max} are allowed")
-        writer = self._open_writer()
         key, value = encode_said(said)
-        try:  # what the node would only log, so that whoever waits for an answer waited in vain
+        try:
             decode_said(self._node, key, value)
         except ProtocolError as error:
             raise SubjectError(str(error)) from error
-        writer.produce(self._names.sends(self._node), value, key, 0)
+        return key, value
 
     def flush(self) -> int:
         """Wait until all that was said has been acknowledged by Kafka; return how much was lost."""
@@ -437,7 +446,10 @@ class Roles:
         return taken
 
     def step(self, timeout_s: float = 0.0) -> bool:
-        """Read what is there, and renew the lease; return whether anything came."""
+        """Read what is there, and renew the lease; return whether anything came.
+
+        What a listener or watcher raises is raised here; what came behind waits for the next step.
+        """
         if self._reader is None:
             raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
         if self._now_ms() - self._renewed_ms >= self._lease_ms // RENEWALS:
@@ -445,10 +457,11 @@ class Roles:
         records = self._reader.read(timeout_s, READ_LIMIT)
         for record in records:
             try:
-                decoded = decode_event(self.app, record.value() or b"")
+                self._told.append(decode_event(self.app, record.value() or b""))
             except DecodeError:
                 self.lost_messages += 1
-                continue
+        while self._told:  # one by one: a listener or watcher may raise, or step itself
+            decoded = self._told.popleft()
             if self._is_current(decoded):
                 self._take(decoded.event)
         if lost := self._reader.lost():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mesh.client.role_messages import Speaker
+from mesh.errors import SubjectError
 from mesh.model.tree_apps import Resumed, Snooped, SnoopWanted
 from mesh.model.trees import TreeId
 
@@ -41,11 +42,20 @@ class _Word:
     payload: bytes | None = None
     is_consumed: bool = False
 
-    def go_on(self) -> None:
+    def go_on(self, payload: bytes | None = None) -> None:
         """Take the word of one watch; the last one goes to the node."""
-        self.owed -= 1
-        if self.owed <= 0 and not self.is_consumed:
-            self.speaker.say(Resumed(self.speaker.app, self.shown.token, payload=self.payload))
+        if payload is not None:
+            self._check(payload)
+        left = self.payload if payload is None else payload
+        if self.owed <= 1 and not self.is_consumed:
+            self.speaker.say(Resumed(self.speaker.app, self.shown.token, payload=left))
+        self.owed, self.payload = self.owed - 1, left
+
+    def _check(self, payload: bytes) -> None:
+        """Refuse what the node would not take: it would go on waiting, and nobody know of it."""
+        if self.shown.kind is not None and len(self.shown.items) != 1:
+            raise SubjectError("only a message or a reply of one answer can be changed")
+        self.speaker.check(Resumed(self.speaker.app, self.shown.token, payload=payload))
 
     def consume(self) -> None:
         """Have it taken out, whatever the others say."""
@@ -78,12 +88,15 @@ class Passing:
         return self.shown.items[0] if self.shown.items else b""
 
     def resume(self, payload: bytes | None = None) -> None:
-        """Let it go on, with another payload if one is given."""
+        """Let it go on, with another payload if one is given.
+
+        Raises:
+            SubjectError: It cannot be changed, or is too large; it waits as before.
+            TypeError: It is text, and no bytes; so too.
+        """
         if self.waits:
+            self._word.go_on(payload)
             self.waits = False
-            if payload is not None:
-                self._word.payload = payload
-            self._word.go_on()
 
     def consume(self) -> None:
         """Take it out: whoever waits for a last reply gets an end instead."""
@@ -93,7 +106,10 @@ class Passing:
 
 
 Watcher = Callable[[Passing], Verdict]
-"""Looks at what passes and says what becomes of it; `SUSPEND` leaves that to a later moment."""
+"""Looks at what passes and says what becomes of it; `SUSPEND` leaves that to a later moment.
+
+What passes goes on, for its part, if it raises anything, or says nothing that is a verdict.
+"""
 
 _Key = tuple[TreeId | None, str]
 
@@ -118,7 +134,10 @@ class Watches:
             yield wanted
 
     def show(self, shown: Snooped, speaker: Speaker) -> None:
-        """Ask all watches that something falls under, and give the node their word."""
+        """Ask all watches that something falls under, and give the node their word.
+
+        What a watcher raises is raised again once all have been asked: nobody waits for it.
+        """
         asked = [
             (wanted, watcher)
             for (tree, protocol), (wanted, watcher) in self._begun.items()
@@ -126,14 +145,29 @@ class Watches:
         ]
         holding = sum(wanted.holds for wanted, _ in asked)
         word = _Word(shown, speaker, holding)
+        faults: list[Exception] = []
         for wanted, watcher in asked:
             passing = Passing(shown, bool(shown.token) and wanted.holds, word)
-            verdict = watcher(passing)
+            try:
+                verdict = _verdict(watcher(passing))
+            except Exception as error:  # noqa: BLE001 - raised below
+                faults.append(error)
+                verdict = Verdict.CONTINUE
             if verdict is Verdict.CONTINUE:
                 passing.resume()
             elif verdict is Verdict.CONSUME:
                 passing.consume()
             if word.is_consumed:
-                return  # there is nothing more to see
+                break  # there is nothing more to see
         if shown.token and not holding:
             word.go_on()  # the watch for which it waits has ended meanwhile
+        if faults:
+            raise faults[0]
+
+
+def _verdict(said: object) -> Verdict:
+    try:
+        return Verdict(said)
+    except ValueError as error:
+        text = f"a watcher returned {said!r}; return one of {', '.join(Verdict)}"
+        raise TypeError(text) from error

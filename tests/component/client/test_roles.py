@@ -9,9 +9,9 @@ import pytest
 from mesh.client.roles import Roles
 from mesh.client.watching import Verdict
 from mesh.errors import RoleRefusedError, SubjectError
-from mesh.model.tree_apps import RoleWish, RoutesAsked
+from mesh.model.tree_apps import Resumed, RoleWish, RoutesAsked
 from mesh.model.tree_frames import Cause, ReplyKind
-from mesh.model.trees import Address, InstanceId, tree_id
+from mesh.model.trees import Address, InstanceId, MessageId, tree_id
 from mesh.testing.memory import InMemoryMesh
 from mesh.transport.port import TopicPartition
 
@@ -91,6 +91,23 @@ def test_the_largest_payload_comes_whatever_its_bytes(mesh: InMemoryMesh, roles:
         message.answer(bytes(900_001))
     message.answer(bytes(900_000))
     assert bytes(900_000) in [one.payload for one in call.wait()]
+
+
+def test_what_comes_behind_news_that_its_listener_stumbles_over_is_not_lost(
+    mesh: InMemoryMesh, roles: Roles
+) -> None:
+    """Replies among it: whoever waits for them would have waited in vain."""
+
+    def stumbles(news: object) -> None:
+        raise RuntimeError("boom")
+
+    roles.listener = stumbles
+    roles.say(Resumed("desk", MessageId(5)))  # refused, which the listener is told
+    call = roles.send("t", "nobody", timeout_s=10)
+    mesh.pass_time(3)
+    with pytest.raises(RuntimeError, match="boom"):
+        roles.step()
+    assert [one.kind for one in call.wait()] == [ReplyKind.NOT_FOUND]
 
 
 def test_a_role_that_is_asked_for_anew_is_in_force_anew(mesh: InMemoryMesh, roles: Roles) -> None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from mesh.client.watching import Passing, Verdict, Watches
+from mesh.errors import SubjectError
 from mesh.model.tree_apps import AppSaid, Resumed, Snooped, SnoopWanted
-from mesh.model.tree_frames import Options
+from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.trees import NO_INSTANCE, NO_MESSAGE, Address, MessageId, tree_id
 
 TREE = tree_id("desk")
 TOKEN = MessageId(7)
+TOO_LARGE = b"too large"
 
 
 @dataclass
@@ -25,7 +27,12 @@ class Spy:
     seen: list[tuple[str, bytes, bool]] = field(default_factory=list)
     passing: list[Passing] = field(default_factory=list)
 
+    def check(self, said: AppSaid) -> None:
+        if getattr(said, "payload", None) == TOO_LARGE:
+            raise SubjectError("too large")
+
     def say(self, said: AppSaid) -> None:
+        self.check(said)
         self.said.append(said)
 
     def watch(
@@ -44,10 +51,13 @@ class Spy:
         protocol = "" if name in ("tree", "all") else name
         self.watches.begin(SnoopWanted(self.app, tree, protocol, holds), watcher)
 
-    def show(self, token: MessageId = TOKEN, protocol: str = "p") -> list[AppSaid]:
+    def show(
+        self, token: MessageId = TOKEN, protocol: str = "p", kind: ReplyKind | None = None
+    ) -> list[AppSaid]:
+        items = () if kind is ReplyKind.NULL else (b"first",)
         shown = Snooped(
             self.app, token, MessageId(1), Address(TREE, "r"), NO_INSTANCE, protocol, Options(),
-            b"", (b"first",), "a", 1, False,
+            b"", items, "a", 1, False, kind,
         )  # fmt: skip
         self.watches.show(shown, self)
         return self.said
@@ -124,3 +134,44 @@ def test_what_does_not_wait_gets_no_word() -> None:
     spy.watch("all", Verdict.CONSUME)
     assert spy.show(NO_MESSAGE) == []
     assert [waits for _, _, waits in spy.seen] == [False]
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("boom"), None], ids=["raises", "says nothing"])
+def test_what_a_watcher_stumbles_over_goes_on(fault: Exception | None) -> None:
+    """It would wait until the application ends, and whoever sent it wait with it."""
+    spy = Spy()
+
+    def stumbles(passing: Passing) -> Verdict:
+        if fault is not None:
+            raise fault
+        return None  # type: ignore[return-value]
+
+    spy.watches.begin(SnoopWanted("spy", None, "", holds=True), stumbles)
+    spy.watch("tree", Verdict.CONTINUE)
+    with pytest.raises(
+        RuntimeError if fault else TypeError, match="boom" if fault else "return one"
+    ):
+        spy.show()
+    assert spy.said == [Resumed("spy", TOKEN)]
+
+
+def test_a_verdict_may_be_said_in_its_word() -> None:
+    spy = Spy()
+    spy.watch("all", "consume")  # type: ignore[arg-type]
+    assert spy.show() == [Resumed("spy", TOKEN, is_consumed=True)]
+
+
+@pytest.mark.parametrize("kind", [None, ReplyKind.NULL])
+def test_a_change_that_the_node_would_not_take_leaves_it_waiting(kind: ReplyKind | None) -> None:
+    """And it may still go on as it came."""
+    spy = Spy()
+    spy.watch("all", Verdict.SUSPEND)
+    spy.watch("tree", Verdict.CONTINUE)
+    spy.show(kind=kind)
+    [first, _] = spy.passing
+    with pytest.raises(SubjectError, match="one answer can be changed" if kind else "too large"):
+        first.resume(TOO_LARGE)
+    assert first.waits
+    assert spy.said == []
+    first.resume()
+    assert spy.said == [Resumed("spy", TOKEN)]
