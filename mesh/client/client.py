@@ -563,6 +563,7 @@ class MeshClient:
             now_ms=self._now_ms,
             pause=self._pause,
             is_new=is_new,
+            check_usable=self._check_usable,
         )
         self._applications.add(roles)
         return roles

@@ -15,6 +15,7 @@ or messages steps, and whoever does neither calls it at least every few seconds.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,6 +40,7 @@ from mesh.codec.tree_apps import (
 )
 from mesh.codec.tree_events import EventRecord, decode_event
 from mesh.errors import (
+    ClosedError,
     DecodeError,
     ProtocolError,
     SubjectError,
@@ -80,6 +82,7 @@ class Roles:
         lease_s: How long it lives without a word.
         now_ms, pause: Clock, and what lets time pass.
         is_new: End what an application of this name held before.
+        check_usable: Raises ClosedError once `kafka` must be used no more.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Roles:
         now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
         pause: Callable[[float], None] = time.sleep,
         is_new: bool = True,
+        check_usable: Callable[[], None] = lambda: None,
     ) -> None:
         if (fault := name_fault(app)) is not None:
             raise SubjectError(f"application: {fault}")
@@ -108,6 +112,8 @@ class Roles:
         self._lease_ms = max(1, int(lease_s * 1000))
         self._now_ms, self._pause = now_ms, pause
         self._is_new = is_new
+        self._check_usable = check_usable
+        self._process = os.getpid()
         self._sent = 0
         self._forget()
 
@@ -116,7 +122,7 @@ class Roles:
         self._word = uuid4().hex[:12]
         self._renewed_ms = 0
         self._uuid, self._epoch = "", 0
-        self._answered = ""
+        self._is_open = False
         self._wishes = RoleWishes(self.app, self._write_role)
         self._calls: dict[str, Call] = {}
         self._told: deque[EventRecord] = deque()
@@ -130,12 +136,24 @@ class Roles:
     # -- life -----------------------------------------------------------------------------
 
     def open(self, timeout_s: float = OPEN_S) -> Self:
-        """Have the node serve this application.
+        """Have the node serve this application; one that is open stays as it is.
 
         Raises:
             TransportDeniedError: The node has no topics of the tree layer.
             TransportUnavailableError: It does not serve within the time.
+            ClosedError: The client is closed, or was made before a fork; so with all it can do.
         """
+        self._refuse_unusable()
+        if self._is_open:
+            return self
+        try:
+            self._begin(self.deadline(timeout_s))
+        except BaseException:
+            self.leave()
+            raise
+        return self
+
+    def _begin(self, deadline: int) -> None:
         admin, place = self._kafka.admin(), TopicPartition(self._names.app(self._node, self.app), 0)
         roles = self._names.roles(self._node)
         if roles not in admin.describe([roles]):
@@ -148,16 +166,20 @@ class Roles:
         if self._is_new:
             self._writer.produce(roles, None, lease_key(self.app), 0)
         self._renew(self._word)
-        deadline = self.deadline(timeout_s)
         while place not in admin.ends([place]):
             self._refuse_late(deadline)
             self._pause(POLL_S)
         self._reader = self._kafka.reader("app")
         self._reader.assign({place: begin})
-        while self._answered != self._word:
+        while not self._is_open:
             self._refuse_late(deadline)
             self.step(POLL_S)
-        return self
+
+    def _refuse_unusable(self) -> None:
+        if os.getpid() != self._process:
+            text = f"application {self.app} was made before this process was forked; make it in it"
+            raise ClosedError(text)
+        self._check_usable()
 
     def _refuse_late(self, deadline: int) -> None:
         if self._now_ms() > deadline:
@@ -167,21 +189,31 @@ class Roles:
 
     def close(self) -> None:
         """End the application: its roles are gone at once."""
-        if self._writer is not None:
-            self._writer.produce(self._names.roles(self._node), None, lease_key(self.app), 0)
-            self._writer.flush(POLL_S * 20)
-        self.leave()
+        try:
+            if self._writer is not None and os.getpid() == self._process:
+                self._writer.produce(self._names.roles(self._node), None, lease_key(self.app), 0)
+                self._writer.flush(POLL_S * 20)
+        finally:
+            self.leave()
 
     def leave(self) -> None:
-        """Release everything without a word: the lease runs out."""
-        if self._writer is not None:
-            self._writer.close()
-        if self._reader is not None:
-            self._reader.close()
+        """Release everything without a word: the lease runs out.
+
+        After a fork it is the other process that has what is to be released.
+        """
+        if os.getpid() != self._process:
+            return
+        writer, reader = self._writer, self._reader
         self._forget()
+        try:
+            if writer is not None:
+                writer.close()
+        finally:
+            if reader is not None:
+                reader.close()
 
     def __enter__(self) -> Self:
-        return self.open() if self._writer is None else self
+        return self.open()
 
     def __exit__(self, *_raised: object) -> None:
         self.close()
@@ -450,6 +482,7 @@ class Roles:
 
         What a listener or watcher raises is raised here; what came behind waits for the next step.
         """
+        self._refuse_unusable()
         if self._reader is None:
             raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
         if self._now_ms() - self._renewed_ms >= self._lease_ms // RENEWALS:
@@ -585,10 +618,11 @@ class Roles:
 
     def _serve(self, served: tree_apps.Served) -> None:
         """Take note of who serves; a new incarnation knows nothing of what was sent before."""
-        if self._is_new and served.hello == self._word:
-            self._wishes.held.clear()  # what was told until now was told to a former life
-            self._messages.clear()
-        self._answered = served.hello or self._answered
+        if served.hello == self._word and not self._is_open:
+            self._is_open = True
+            if self._is_new:  # what was told until now was told to a former life
+                self._wishes.held.clear()
+                self._messages.clear()
         if self._uuid and (self._uuid, self._epoch) != (served.uuid, served.epoch):
             self._end_calls(Cause.NODE_RESTARTED)
             self._watch_again()
@@ -618,6 +652,7 @@ class Roles:
         self._open_writer().produce(topic, encode_wish(wish), role_key(key), 0)
 
     def _open_writer(self) -> Writer:
+        self._refuse_unusable()
         if self._writer is None:
             raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
         return self._writer

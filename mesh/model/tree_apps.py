@@ -462,7 +462,10 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The application was silent for longer than its lease: its roles are gone."""
+    """The application was silent for longer than its lease, or has ended it: its roles are gone.
+
+    Who hears it and lives asks for everything again: another process of that name ended it.
+    """
 
     app: str
 

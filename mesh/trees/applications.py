@@ -335,6 +335,7 @@ class Applications:
         if said.lease_ms is None:
             if said.app in self._apps:
                 yield from self._part(said.app)
+                yield Tell(said.app, Expired(said.app))  # another process of this name may live on
             return
         yield from self._live(said.app)
         app = self._apps[said.app]

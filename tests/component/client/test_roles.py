@@ -8,7 +8,13 @@ import pytest
 
 from mesh.client.roles import Roles
 from mesh.client.watching import Verdict
-from mesh.errors import RoleRefusedError, SubjectError
+from mesh.codec.tree_apps import encode_lease
+from mesh.errors import (
+    ClosedError,
+    RoleRefusedError,
+    SubjectError,
+    TransportUnavailableError,
+)
 from mesh.model.tree_apps import Resumed, RoleWish, RoutesAsked
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, InstanceId, MessageId, tree_id
@@ -133,6 +139,98 @@ def test_an_application_that_is_opened_again_begins_anew(mesh: InMemoryMesh) -> 
         second = roles.add("t", "again")
         assert second != first
         assert list(roles.held.values()) == [second]
+
+
+def test_one_that_is_open_is_not_opened_again(mesh: InMemoryMesh, roles: Roles) -> None:
+    """It would have lost its roles, and nobody have told it."""
+    iid = roles.add("t", "open")
+    with roles.open() as same:
+        assert same is roles
+        assert list(roles.held.values()) == [iid]
+        assert [one.iid for one in roles.routes("t", "open").routes] == [iid]
+
+
+def test_an_application_that_could_not_be_opened_can_be_later(mesh: InMemoryMesh) -> None:
+    roles = mesh.client("b").roles("patient")
+    mesh.kill("b")
+    with pytest.raises(TransportUnavailableError, match="does not serve application patient"):
+        roles.open(timeout_s=1)
+    with pytest.raises(TransportUnavailableError, match="is not open; call `open`"):
+        roles.send("t", "r")
+    mesh.restart("b")
+    with roles:
+        assert roles.add("t", "late")
+
+
+def test_two_processes_of_one_name_may_begin_in_one_moment(
+    mesh: InMemoryMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two `mesh role send` at one node one was told that the node does not serve it."""
+    first, second = (mesh.client("a").roles("both", is_new=False) for _ in range(2))
+    renew = first._renew
+
+    def renews(hello: str = "") -> None:
+        renew(hello)
+        value = encode_lease(10_000, "another word")
+        first._open_writer().produce("mesh.a.roles", value, b"both", 0)
+
+    monkeypatch.setattr(first, "_renew", renews)
+    with first.open(timeout_s=5), second:
+        assert second.add("t", "both")
+
+
+@pytest.mark.parametrize("ends", ["the newer begins", "the older ends"])
+def test_of_two_processes_of_one_name_whoever_lives_has_its_roles(
+    mesh: InMemoryMesh, ends: str
+) -> None:
+    """As where one takes the place of another: it held roles that were gone, and nobody said so."""
+    older = mesh.client("a").roles("twin").open()
+    newer = mesh.client("a").roles("twin").open()
+    if ends == "the newer begins":
+        newer.leave()
+        newer = mesh.client("a").roles("twin")
+    alone = older if ends == "the newer begins" else newer
+    alone.add("t", "twin")
+    call = alone.send("t", "twin", timeout_s=10)
+    newer.open() if ends == "the newer begins" else older.close()
+    assert [one.kind for one in call.wait()] == [ReplyKind.NULL]
+    mesh.pass_time(1)
+    while alone.step():
+        alone.taken()
+    with mesh.client("b").roles("asking") as asking:
+        call = asking.send("t", "twin", timeout_s=10)
+        [message] = next(taken for _ in range(200) if alone.step() and (taken := alone.taken()))
+        message.answer(b"here")
+        assert b"here" in [one.payload for one in call.wait()]
+    newer.close()
+    older.close()
+
+
+def test_a_closed_client_s_applications_say_so(mesh: InMemoryMesh) -> None:
+    client = mesh.client("a")
+    roles = client.roles("closed").open()
+    call = roles.send("t", "nobody")
+    client.close()
+    for use in (roles.open, roles.step, call.wait, lambda: roles.send("t", "r")):
+        with pytest.raises(ClosedError, match="connect again"):
+            use()
+    roles.close()
+
+
+def test_a_fork_leaves_an_application_to_the_process_that_made_it(
+    roles: Roles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threads of the client library stay behind there: whoever waited would wait for ever."""
+    iid = roles.add("t", "forked")
+    call = roles.send("t", "nobody")
+    with monkeypatch.context() as forked:
+        forked.setattr("mesh.client.roles.os.getpid", lambda: -1)
+        for use in (roles.open, roles.step, call.wait, lambda: roles.send("t", "r")):
+            with pytest.raises(ClosedError, match=r"application desk was made before .* forked"):
+                use()
+        roles.close()
+    assert [one.kind for one in call.wait()] == [ReplyKind.NOT_FOUND]
+    assert list(roles.held.values()) == [iid]
 
 
 def test_the_shortest_lease_is_one_that_a_node_takes(mesh: InMemoryMesh) -> None:
