@@ -189,7 +189,7 @@ class TreeNode:
                 due.append(end.ping_ms)
         if node.closed:
             due.append(next(iter(node.closed.values())).closed_ms + node.settings.reopen_ms)
-        if node.sessions:
+        if node.sessions or node.held:
             due.append(node.swept_ms + node.settings.sweep_ms)
         return min(due, default=None)
 

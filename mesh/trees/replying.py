@@ -96,7 +96,7 @@ def sweep_sessions(node: Node) -> None:
     for session in list(node.sessions.values()):
         if node.now_ms - session.began_ms >= node.settings.record_ms:
             node.counts["sessions swept"] += 1
-            say(node, session, ReplyKind.NULL, is_last=True, cause=Cause.SWEPT)
+            _give_up(node, session)
 
 
 def end_oldest(node: Node) -> None:
@@ -107,7 +107,15 @@ def end_oldest(node: Node) -> None:
     while node.sessions_bytes > node.settings.sessions_bytes_max:
         oldest = next(iter(node.sessions.values()))
         node.counts["sessions beyond room"] += 1
-        say(node, oldest, ReplyKind.NULL, is_last=True, cause=Cause.SWEPT)
+        _give_up(node, oldest)
+
+
+def _give_up(node: Node, session: Session) -> None:
+    """End a session that waits for somebody; of a one-way message nobody is told."""
+    if session.options.one_way:
+        settle(node, session)
+    else:
+        say(node, session, ReplyKind.NULL, is_last=True, cause=Cause.SWEPT)
 
 
 def forget_closed(node: Node) -> None:

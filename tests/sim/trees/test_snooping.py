@@ -230,6 +230,22 @@ def test_a_one_way_message_can_be_held_and_taken_out() -> None:
     check_quiet(mesh)
 
 
+@pytest.mark.parametrize("node", ["a", "b"])
+@pytest.mark.parametrize("size", [1, 10_000], ids=["too old", "too large"])
+def test_a_one_way_message_that_is_held_for_too_long_is_answered_by_nobody(
+    node: str, size: int
+) -> None:
+    """Nobody waits for a reply: not the sender, and no node on the way."""
+    limits = {"record_ms": 5_000, "sessions_bytes_max": 8_000}
+    mesh = warm(settings=Settings(ping_ms=0, sweep_ms=1_000, **limits))
+    snoop(mesh, node)
+    call = mesh.send("a", "r", payload="x" * size, one_way=True)
+    mesh.run()
+    assert (call.reached, call.answers) == ([], [])
+    assert not inside(mesh, node).held
+    assert not any(inside(mesh, one).counts["replies to nothing"] for one in "abc")
+
+
 def held_at(mesh: World, node: str) -> int:
     """Return how much waits for a word at a node."""
     return len(inside(mesh, node).held)
