@@ -61,8 +61,11 @@ class RoleWishes:
     def take(self, taken: RoleTaken) -> None:
         """Follow what the node has given; what was granted is wished for from now on.
 
-        Where the role was wished for already that wish says now what is held, as at the node.
+        Where the role was wished for already that wish says now what is held, as at the node. What
+        was given up meanwhile is gone by the time that its node says so.
         """
+        if not (taken.is_granted or taken.address in self._keys):
+            return
         self.held[taken.address] = taken.iid
         if taken.is_granted:
             fresh = RoleKey(self.app, taken.address.tree, taken.address.role)

@@ -255,7 +255,10 @@ class Roles:
     def add_all(
         self, wishes: Iterable[tuple[str, tree_apps.RoleWish]], *, timeout_s: float = TIMEOUT_S
     ) -> list[InstanceId]:
-        """Take several roles, each on a tree by name or UUID, in one go; raises as `add` does."""
+        """Take several roles, each on a tree by name or UUID, in one go; raises as `add` does.
+
+        One that is refused keeps none of the others back: `held` tells what is there.
+        """
         wanted = list(wishes)
         for tree, wish in wanted:
             _check_wish(tree_apps.RoleKey(self.app, tree, wish.address.role), wish)
@@ -270,8 +273,13 @@ class Roles:
         return granted
 
     def remove(self, tree: str, role: str) -> None:
-        """Give a role up."""
-        self._wishes.give_up(tree, _address(tree, role))
+        """Give a role up; raises SubjectError if a name is none."""
+        self.remove_all([(tree, role)])
+
+    def remove_all(self, roles: Iterable[tuple[str, str]]) -> None:
+        """Give several roles up, each by tree and role, in one go; raises as `remove` does."""
+        for tree, address in [(tree, _address(tree, role)) for tree, role in roles]:
+            self._wishes.give_up(tree, address)
 
     @property
     def held(self) -> dict[Address, InstanceId]:

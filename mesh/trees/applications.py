@@ -277,10 +277,11 @@ class Applications:
     def _read(self, said: Sequence[RoleSaid | LeaseSaid]) -> Iterator[Effect]:
         """Take records of `roles`; what one application adds in a row is added at once.
 
-        A wish that takes the place of one in that row is no part of it: the former has to be in
-        force before it can end.
+        So is what it gives up. A wish that takes the place of one in that row is no part of it: the
+        former has to be in force before it can end.
         """
         wishes: dict[RoleKey, RoleWish] = {}
+        ends: list[Address] = []
         of = ""
         for one in said:
             if one.by and self._is_caught_up:
@@ -291,6 +292,9 @@ class Applications:
             if wishes and (app != of or not is_more or key in wishes):
                 yield from self._add(of, list(wishes.values()))
                 wishes = {}
+            if ends and not (app == of and isinstance(one, RoleSaid) and one.wish is None):
+                yield from self._remove(of, ends)
+                ends = []
             of = app
             begins = one.wish if isinstance(one, RoleSaid) else one.lease_ms
             if begins is not None and self._is_full(app):
@@ -298,13 +302,15 @@ class Applications:
             if isinstance(one, LeaseSaid):
                 yield from self._lease(one)
             elif one.wish is None:
-                yield from self._unsay(one.key)
+                ends += self._unsay(one.key)
             else:
                 yield from self._live(app)
-                if is_more and (yield from self._note(one.key, one.wish)):
+                if not is_more:
+                    yield from self._say_again(one.key)
+                elif (yield from self._note(one.key, one.wish)):
                     wishes[one.key] = one.wish
-        if wishes:
-            yield from self._add(of, list(wishes.values()))
+        yield from self._add(of, list(wishes.values()))
+        yield from self._remove(of, ends)
 
     def _hear_node(self, said: RoleSaid | LeaseSaid) -> Iterator[Effect]:
         """Read what this node wrote, or a former leader of it: no word of an application.
@@ -318,6 +324,12 @@ class Applications:
         wish = app.wishes.get(said.key) if app is not None else None
         if said.wish != wish:
             yield WriteRole(said.key, wish)
+
+    def _say_again(self, key: RoleKey) -> Iterator[Effect]:
+        """Tell an application that asks again what it has: it may be another process by now."""
+        held = self.node.held(key.app, address := _address(key))
+        if held is not None and self._is_caught_up and (key.app, address) not in self._settling:
+            yield Tell(key.app, held)
 
     def _is_full(self, name: str) -> bool:
         """Say whether nobody else can be served: each application costs a topic."""
@@ -388,7 +400,7 @@ class Applications:
         former = app.wishes.get(key)
         app.wishes[key] = wish
         if former is not None:
-            yield from self._give_up(key)
+            yield from self._remove(key.app, self._ended(key))
         is_new = app.granted.pop(wish.address, True) is True
         if is_new and wish.is_polite and self._is_caught_up:
             yield from self._probe(key)
@@ -444,21 +456,26 @@ class Applications:
         is_sure = (probe.app, probe.address) not in self._settling
         yield from self._tree(AnswerGiven(probe.app, probe.mid, b"" if is_sure else None))
 
-    def _unsay(self, key: RoleKey) -> Iterator[Effect]:
-        """Take the end of a wish."""
+    def _unsay(self, key: RoleKey) -> Sequence[Address]:
+        """Take the end of a wish; return what the node is to give up for it."""
         app = self._apps.get(key.app)
         address = _address(key)
-        if app is not None and (key in app.wishes or address in app.granted):
-            yield from self._give_up(key)
-            app.forget(address)
+        if app is None or not (key in app.wishes or address in app.granted):
+            return ()
+        ended = self._ended(key)
+        app.forget(address)
+        return ended
 
-    def _give_up(self, key: RoleKey) -> Iterator[Effect]:
-        """End what a wish has brought, if it is in force already."""
+    def _ended(self, key: RoleKey) -> Sequence[Address]:
+        """Ask for a role no more; return it if it is in force already."""
         address = _address(key)
         self._settling.pop((key.app, address), None)
         is_asking = self._apps[key.app].probing.pop(key, None) is not None
-        if self._is_caught_up and not is_asking:
-            yield from self._tree(RolesRemoved(key.app, (address,)))
+        return () if is_asking or not self._is_caught_up else (address,)
+
+    def _remove(self, app: str, addresses: Sequence[Address]) -> Iterator[Effect]:
+        if addresses:
+            yield from self._tree(RolesRemoved(app, addresses))
 
     def _end_leases(self) -> Iterator[Effect]:
         if not self._is_caught_up:

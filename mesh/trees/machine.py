@@ -23,6 +23,7 @@ from mesh.model.tree_apps import (
     ExclusiveCleared,
     KnownRoute,
     Resumed,
+    RoleTaken,
     SendWanted,
     SnoopEnded,
     SnoopWanted,
@@ -82,7 +83,13 @@ from mesh.trees.links import (
 from mesh.trees.losing import link_lost
 from mesh.trees.node import Node
 from mesh.trees.outputs import Output
-from mesh.trees.publishing import add_roles, clear_exclusive, read_publishes, remove_roles
+from mesh.trees.publishing import (
+    add_roles,
+    clear_exclusive,
+    read_publishes,
+    remove_roles,
+    taken,
+)
 from mesh.trees.recovery import expire_recoveries, is_built, read_answer, read_done, read_request
 from mesh.trees.replying import (
     answer,
@@ -229,6 +236,11 @@ class TreeNode:
             for iid, route in (role.map(scope).routes if role is not None else {}).items()
         ]
         return is_built(node, address, Extent.CLOUD), (*here, *ways)
+
+    def held(self, app: str, address: Address) -> RoleTaken | None:
+        """Return what an application has of a role here, as it was told."""
+        own = [one for one in self._node.instances(address).values() if one.app == app]
+        return taken(own[0], is_granted=False) if own else None
 
     @property
     def links_up(self) -> Sequence[str]:

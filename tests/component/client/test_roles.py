@@ -129,6 +129,34 @@ def test_a_role_that_is_asked_for_anew_is_in_force_anew(mesh: InMemoryMesh, role
             rival.add("t", "lead", exclusive=True, polite=True)
 
 
+def test_several_roles_are_given_up_in_one_go(mesh: InMemoryMesh, roles: Roles) -> None:
+    """What was asked for and is not in force yet is not held when its node says so."""
+    wishes = [("many", RoleWish(Address(tree_id("many"), f"r{number}"))) for number in range(20)]
+    roles.add_all(wishes)
+    with pytest.raises(TimeoutError):
+        roles.add("many", "late", timeout_s=0)
+    names = [("many", wish.address.role) for _, wish in wishes]
+    roles.remove_all([*names, ("many", "late")])
+    mesh.pass_time(1)
+    while roles.step():
+        pass
+    assert not roles.held
+    assert [len(roles.routes("many", role).routes) for _, role in names[:3]] == [0, 0, 0]
+    with pytest.raises(SubjectError, match="role: a name is empty"):
+        roles.remove_all([("many", "r0"), ("many", "")])
+
+
+def test_an_application_that_goes_on_with_its_former_life_has_its_roles(mesh: InMemoryMesh) -> None:
+    """It asks for what it has already: the node said nothing, and it waited in vain."""
+    former = mesh.client("a").roles("heir").open()
+    iid = former.add("t", "heir", exclusive=True)
+    former.leave()
+    with mesh.client("a").roles("heir", is_new=False) as heir:
+        assert not heir.held
+        assert heir.add("t", "heir", exclusive=True, timeout_s=5) == iid
+        assert list(heir.held.values()) == [iid]
+
+
 def test_an_application_that_is_opened_again_begins_anew(mesh: InMemoryMesh) -> None:
     """What its former life held is gone, and nobody is told otherwise."""
     roles = mesh.client("a").roles("twice")

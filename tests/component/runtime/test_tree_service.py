@@ -24,7 +24,6 @@ from mesh.model.tree_apps import (
     NewsOf,
     PartitionSuspected,
     Refused,
-    RoleKey,
     RoleLost,
     RoleWish,
     Served,
@@ -501,7 +500,7 @@ def test_30_a_role_is_taken_politely_only_if_nobody_holds_it(mesh: Mesh, applica
     live(mesh, 2, host, other, third)
     wish = RoleWish(Address(tree_id("desk-7"), "lead"), is_exclusive=True, is_polite=True)
     for one in (other, third):
-        one._write_role(RoleKey(one.app, "desk-7", "lead"), wish)
+        one._wishes.want("desk-7", wish)
     live(mesh, 10, host, other, third)
     assert sorted(len(one.held) for one in (other, third)) == [0, 1]
 
@@ -516,7 +515,7 @@ def test_who_asked_politely_and_then_otherwise_holds_the_role(
     place = Address(tree_id("desk-7"), "lead")
     for is_polite in (True, False):
         wish = RoleWish(place, is_exclusive=True, is_polite=is_polite)
-        one._write_role(RoleKey("app", "desk-7", "lead"), wish)
+        one._wishes.want("desk-7", wish)
     live(mesh, 5, one, asking)
     assert told == []
     mesh.world.kill("a")

@@ -28,9 +28,10 @@ from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, tree_id
 from mesh.trees.applications import SETTLE_MS, Applications, RolesCaughtUp, RolesRead
 from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
-from mesh.trees.inputs import Ticked
+from mesh.trees.inputs import Input, RolesRemoved, Ticked
 from mesh.trees.known_routes import ROUTES_MAX
 from mesh.trees.machine import TreeNode
+from mesh.trees.outputs import Output
 from mesh.trees.publishing import AHEAD_MAX
 from mesh.trees.settings import Settings
 
@@ -164,8 +165,8 @@ def test_sends_that_come_before_wishes_are_known_wait() -> None:
 
 def test_a_wish_said_twice_is_one_and_one_with_other_words_is_another() -> None:
     apps = served()
-    apps.step(RolesRead([RoleSaid(KEY, WISH)]), 0)
-    assert not told(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 10))
+    first = told(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 0))
+    assert told(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 10)) == first[1:]
     changed = RoleSaid(KEY, RoleWish(PLACE, is_exclusive=True))
     assert kinds(apps.step(RolesRead([changed]), 20)) == [RoleTaken]
 
@@ -288,6 +289,29 @@ def test_many_roles_and_applications_cost_each_as_much_as_one(
         apps.step(RolesRead([RoleSaid(RoleKey("app", f"desk-{number}", "pricing"), None)]), 0)
     assert looked["compared"] < 20 * many
     assert not apps.node.size.roles
+
+
+def test_what_an_application_gives_up_in_a_row_goes_in_one_frame() -> None:
+    """As what it takes does. Spec: tree_layer 5.5 (46)."""
+    apps = served()
+    keys = [RoleKey("app", f"desk-{number}", "pricing") for number in range(50)]
+    wishes = [RoleWish(Address(tree_id(key.tree), key.role)) for key in keys]
+    said: list[RoleSaid | LeaseSaid] = [
+        RoleSaid(key, wish) for key, wish in zip(keys, wishes, strict=True)
+    ]
+    apps.step(RolesRead([LeaseSaid("app", 60_000), *said]), 0)
+    removed: list[RolesRemoved] = []
+    step = apps.node.step
+
+    def note(input_: Input, now_ms: int) -> list[Output]:
+        removed.extend([input_] if isinstance(input_, RolesRemoved) else [])
+        return step(input_, now_ms)
+
+    apps.node.step = note  # type: ignore[method-assign]
+    gone = [RoleSaid(key, None) for key in keys]
+    apps.step(RolesRead([*gone[:30], gone[3], said[0], *gone[30:]]), 1)
+    assert [len(one.addresses) for one in removed] == [30, 20]
+    assert apps.node.size.roles == 1, "the one that was asked for again in between"
 
 
 def test_who_dies_is_found_without_looking_at_everybody() -> None:
