@@ -112,9 +112,12 @@ def tree_id(name: str) -> TreeId:
     if fault := name_fault(name):
         raise ValueError(fault)
     try:
-        return TreeId(str(UUID(name)))
+        found = UUID(name)
     except ValueError:
         return TreeId(str(uuid5(TREES, name)))
+    # Python also reads digits of other scripts, and passes over `_` between them.
+    is_uuid = found.hex in name.lower().replace("-", "")
+    return TreeId(str(found if is_uuid else uuid5(TREES, name)))
 
 
 def name_fault(name: str) -> str | None:
