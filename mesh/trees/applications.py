@@ -57,6 +57,7 @@ from mesh.trees.inputs import (
     LinkClosed,
     LinkOpened,
     PortOpened,
+    RealmChanged,
     RolesAdded,
     RolesRemoved,
     Ticked,
@@ -98,7 +99,15 @@ class SaidWrongly:
 
 
 NodeInput = (
-    RolesRead | RolesCaughtUp | AppSaid | SaidWrongly | LinkOpened | LinkClosed | FrameRead | Ticked
+    RolesRead
+    | RolesCaughtUp
+    | AppSaid
+    | SaidWrongly
+    | LinkOpened
+    | LinkClosed
+    | FrameRead
+    | RealmChanged
+    | Ticked
 )
 
 
@@ -209,7 +218,7 @@ class Applications:
                 yield from self._settle()
                 yield from self._tree(input_)
                 yield from self._count(self.splits.tick(self._now_ms))
-            case LinkOpened() | LinkClosed() | FrameRead():
+            case LinkOpened() | LinkClosed() | FrameRead() | RealmChanged():
                 yield from self._tree(input_)
             case _:
                 assert_never(input_)

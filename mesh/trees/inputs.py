@@ -47,6 +47,13 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True)
+class RealmChanged:
+    """Operators have given the node another realm, "" for none. Spec: 5.14."""
+
+    realm: str
+
+
+@dataclass(frozen=True, slots=True)
 class PortOpened:
     """An application listens to a protocol, "" being the one of those who name none. Spec: 6.7."""
 
@@ -90,6 +97,7 @@ Input = (
     | LinkClosed
     | FrameRead
     | Ticked
+    | RealmChanged
     | PortOpened
     | PortClosed
     | RolesAdded

@@ -65,6 +65,7 @@ from mesh.trees.inputs import (
     LinkOpened,
     PortClosed,
     PortOpened,
+    RealmChanged,
     RolesAdded,
     RolesRemoved,
     Ticked,
@@ -90,6 +91,7 @@ from mesh.trees.publishing import (
     remove_roles,
     taken,
 )
+from mesh.trees.realms import change_realm
 from mesh.trees.recovery import expire_recoveries, is_built, read_answer, read_done, read_request
 from mesh.trees.replying import (
     answer,
@@ -289,6 +291,8 @@ def _act(node: Node, input_: Input) -> None:
             open_link(node, input_.link)
         case LinkClosed():
             _close(node, input_.link)
+        case RealmChanged():
+            change_realm(node, input_.realm)
         case PortOpened():
             node.ports.setdefault(input_.app, {})[input_.protocol] = None
         case PortClosed():

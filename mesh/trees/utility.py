@@ -33,6 +33,12 @@ def host_own(node: Node) -> None:
         node.keep(one)
 
 
+def leave_own(node: Node) -> None:
+    """Give up the node's place on the utility trees, without a word as it was taken."""
+    for address, iid in list(node.held_by[MESH_APP]):
+        node.drop(node.instances(address)[iid])
+
+
 def is_reserved(node: Node, tree: TreeId) -> bool:
     """Return whether no application may take roles on a tree."""
     return tree in SILENT or tree == tree_of_node(node.uuid)

@@ -38,7 +38,7 @@ from mesh.trees.applications import (
     RolesRead,
     SaidWrongly,
 )
-from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
+from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, RealmChanged, Ticked
 from mesh.trees.links import REFUSED
 from mesh.trees.machine import Size, TreeNode
 from mesh.trees.settings import Settings
@@ -223,6 +223,8 @@ class TreeService:
             self._now.apps.splits.follow(relinked.topology.nodes)
             self._now.feeds.topology = self._now.writer.topology = relinked.topology
             self._now.own.topology = relinked.topology
+            if self.node in relinked.topology.nodes:
+                self._give(self._now, RealmChanged(self._realm), now_ms)
             self._close_links(self._now, relinked.gone, now_ms)
 
     def follow(self, incarnation: tuple[str, int, int] | None, now_ms: int) -> None:
@@ -274,9 +276,8 @@ class TreeService:
 
     def _begin(self, uuid: str, epoch: int, now_ms: int) -> None:
         number = int.from_bytes(sha256(f"{uuid} {epoch}".encode()).digest()[:8], "big")
-        realm = self.topology.nodes[self.node].realm or ""
         settings = replace(self.settings, collected_bytes_max=self.topology.max_message_bytes)
-        tree_node = TreeNode(self.node, uuid, epoch, number, realm, settings)
+        tree_node = TreeNode(self.node, uuid, epoch, number, self._realm, settings)
         self._fit(tree_node)
         self._now = _Incarnation(
             (uuid, epoch),
@@ -293,6 +294,10 @@ class TreeService:
             looked_ms=now_ms,
         )
         self._now.apps.splits.follow(self.topology.nodes)
+
+    @property
+    def _realm(self) -> str:
+        return self.topology.nodes[self.node].realm or ""
 
     def _fit(self, tree_node: TreeNode) -> None:
         """Give the tree node what the topology says of it."""

@@ -798,6 +798,26 @@ def test_a_mesh_that_grows_has_longer_ways(mesh: Mesh) -> None:
     assert service.applications.node._node.settings.hops_max == 103
 
 
+def test_a_node_that_operators_give_a_realm_is_in_it(mesh: Mesh, application: Open) -> None:
+    """It acted by none, or by its former one, until its worker was started again."""
+    host, sender = application("b"), application("a")
+    host.add("desk-7", "pricing")
+    live(mesh, 2, host, sender)
+    [refused] = [finished(sender.send("desk-7", "pricing", b"1", local_realm=True), host).refusal]
+    assert refused is not None
+    assert refused.code == "NO_REALM"
+    for realm in ("asia", "europe"):
+        nodes = {name: {**node, "realm": realm} for name, node in CHAIN["nodes"].items()}  # type: ignore[attr-defined]
+        changed = topology_from_mapping({**CHAIN, "nodes": nodes})
+        for name in "abc":
+            service = mesh.world.workers[name].tree_service
+            assert service is not None
+            service.relink(Relinked(changed, (), ()), mesh.now_ms())
+        live(mesh, 3, host, sender)
+        call = finished(sender.send("desk-7", "pricing", b"2", local_realm=True), host)
+        assert payloads(call) == ["b: 2"]
+
+
 def test_what_waits_for_a_topic_that_cannot_be_made_has_an_end(
     mesh: Mesh, application: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from mesh.model.tree_apps import Resumed, SnoopWanted
-from mesh.model.tree_frames import Publish, Send
+from random import Random
+
+import pytest
+
+from mesh.model.tree_apps import Resumed, SendWanted, SnoopWanted
+from mesh.model.tree_frames import Options, Publish, Send
+from mesh.model.tree_nodes import nodes_in
 from mesh.model.trees import Extent
+from mesh.trees.inputs import RealmChanged
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
+    check_always,
+    check_call,
     check_quiet,
     inside,
 )
 from tests.sim.trees.scenes import (
+    LONG,
     REALMS,
     answer,
     ask,
+    codes,
     hold_answers,
     kinds,
     world,
 )
 from tests.sim.trees.world import (
+    APP,
     Wire,
     World,
     address,
@@ -205,3 +216,72 @@ def reached(mesh: World, node: str) -> list[str]:
     check_quiet(mesh)
     assert sum(one.is_last for one in call.answers) == 1
     return call.reached
+
+
+def move(mesh: World, node: str, realm: str) -> None:
+    """Give a node another realm."""
+    mesh.realms[node] = realm
+    mesh.step(node, RealmChanged(realm))
+
+
+def test_a_node_that_comes_into_another_realm_is_found_there_and_not_where_it_was() -> None:
+    """Operators may say so of a mesh that lives. Spec: tree_layer 5.14, H16."""
+    realms = {"a": "r1", "b": "r1", "c": "r2", "d": "r2"}
+    mesh = world(LONG, roles="abcd", realms=dict(realms))
+    for node in "abcd":
+        ask(mesh, node, local_realm=True), ask(mesh, node)
+    move(mesh, "b", "r2")
+    mesh.run()
+    check_quiet(mesh)
+    for node in "dcba":
+        reached = ["a"] if node == "a" else ["b", "c", "d"]
+        assert ask(mesh, node, local_realm=True).reached == reached
+        assert ask(mesh, node).reached == ["a", "b", "c", "d"]
+    move(mesh, "c", "")
+    mesh.run()
+    assert ask(mesh, "b", local_realm=True).reached == ["b"]
+    assert ask(mesh, "d", local_realm=True).reached == ["d"]
+    assert codes(
+        mesh.step("c", SendWanted(APP, "x", address("t", "r"), options=Options(local_realm=True)))
+    ) == ["NO_REALM"]
+    move(mesh, "c", "r2")
+    mesh.run()
+    assert ask(mesh, "d", local_realm=True).reached == ["b", "c", "d"]
+    into = mesh.send("a", "r2", tree="$realms", one_response=True)
+    mesh.run()
+    assert sorted(one.node for one in nodes_in(into.items)) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_meshes_whose_nodes_change_their_realms_break_no_rule(seed: int) -> None:
+    random = Random(seed)
+    names = [f"n{number}" for number in range(random.randint(3, 7))]
+    wires = {
+        tuple(sorted((name, random.choice(names[:at])))) for at, name in enumerate(names) if at
+    }
+    wires |= {tuple(sorted(random.sample(names, 2))) for _ in range(random.randint(0, 4))}
+    realms = {name: random.choice(("r1", "r2")) for name in names}
+    mesh = World(sorted(wires), seed=seed, realms=realms, settings=Settings(ping_ms=0))
+    mesh.run()
+    for _ in range(random.randint(6, 14)):
+        node = random.choice(names)
+        random.choice(
+            (
+                lambda node=node: move(mesh, node, random.choice(("r1", "r2", "r3"))),
+                lambda node=node: mesh.role(node, "s1"),
+                lambda node=node: mesh.role(node, "x1", is_exclusive=True),
+                lambda node=node: mesh.send(node, "s1", local_realm=True),
+                lambda node=node: mesh.send(node, "x1"),
+            )
+        )()
+        mesh.run(for_ms=random.randint(0, 120))
+        check_always(mesh)
+    mesh.run()
+    check_quiet(mesh)
+    for node in names:
+        for role in ("s1", "x1"):
+            for is_local in (True, False):
+                call = mesh.send(node, role, local_realm=is_local)
+                mesh.run()
+                check_call(mesh, call)
+    check_quiet(mesh)
