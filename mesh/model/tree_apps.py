@@ -462,9 +462,10 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The application was silent for longer than its lease, or has ended it: its roles are gone.
+    """The application is gone, with its roles and what it waited for; if it lives it asks again.
 
-    Who hears it and lives asks for everything again: another process of that name ended it.
+    It was silent for longer than its lease, another process of its name has ended it, or what it
+    said was lost before its node could read it.
     """
 
     app: str

@@ -98,6 +98,11 @@ class SaidWrongly:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class WordsLost:
+    """Something that applications have said was lost before it was read: nobody knows whose."""
+
+
 NodeInput = (
     RolesRead
     | RolesCaughtUp
@@ -107,6 +112,7 @@ NodeInput = (
     | LinkClosed
     | FrameRead
     | RealmChanged
+    | WordsLost
     | Ticked
 )
 
@@ -213,6 +219,8 @@ class Applications:
             case SaidWrongly(app, text):
                 if app in self._apps and self._is_caught_up:
                     yield Tell(app, Refused(app, "", "BAD_RECORD", text))
+            case WordsLost():
+                yield from self._end_lives(list(self._apps))
             case Ticked():
                 yield from self._end_leases()
                 yield from self._settle()
@@ -487,9 +495,12 @@ class Applications:
             yield from self._tree(RolesRemoved(app, addresses))
 
     def _end_leases(self) -> Iterator[Effect]:
-        if not self._is_caught_up:
-            return
-        for name in [one for one, app in self._apps.items() if app.until_ms <= self._now_ms]:
+        ended = [one for one, app in self._apps.items() if app.until_ms <= self._now_ms]
+        yield from self._end_lives(ended)
+
+    def _end_lives(self, names: Iterable[str]) -> Iterator[Effect]:
+        """Let applications go; one that lives hears it, and says anew what it wants."""
+        for name in names if self._is_caught_up else ():
             yield from self._part(name)
             yield DropLease(name)
             yield Tell(name, Expired(name))

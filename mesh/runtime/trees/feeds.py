@@ -35,6 +35,7 @@ class _Feed:
         end: Where it ended when it was found; None before that.
         tried_ms: When it was looked for in vain.
         is_read: All that it held then was read.
+        was_lost: What it held before that is nobody's.
     """
 
     place: TopicPartition
@@ -44,6 +45,7 @@ class _Feed:
     end: int | None = None
     tried_ms: int | None = None
     is_read: bool = False
+    was_lost: bool = False
 
 
 @dataclass(slots=True)
@@ -98,7 +100,10 @@ class Feeds:
         return gone
 
     def find(self, now_ms: int) -> Iterator[str]:
-        """Look for what is not read yet; yield neighbours whose frames are read from now on."""
+        """Look for what is not read yet; yield neighbours whose frames are read from now on.
+
+        "" stands for an own topic of which something was lost: what comes now is read again.
+        """
         wanted: dict[str, list[_Feed]] = {}
         for feed in self._feeds.values():
             is_due = feed.tried_ms is None or now_ms - feed.tried_ms >= RETRY_MS
@@ -133,7 +138,8 @@ class Feeds:
         self.readers[feed.kafka].assign({feed.place: start})
         if not feed.from_end:
             self.intake.watch(feed.kafka, feed.place)
-        if feed.neighbour:
+        if feed.neighbour or feed.was_lost:
+            feed.was_lost = False
             yield feed.neighbour
 
     def has_any(self, places: Collection[TopicPartition]) -> bool:
@@ -143,12 +149,14 @@ class Feeds:
     def lost(self, places: Collection[TopicPartition]) -> Sequence[str]:
         """Look again for topics that lost their end, or were made again; return whose they were.
 
-        What lay between is nobody's: links begin anew, and what an application wants is read again.
+        What lay between is nobody's: links begin anew, and applications say anew what they want.
         """
         gone = [feed for feed in self._feeds.values() if feed.place in places]
         for feed in gone:
             self._leave(feed.place.topic)
-            self._feeds[feed.place.topic] = replace(feed, end=None, tried_ms=None, is_read=False)
+            self._feeds[feed.place.topic] = replace(
+                feed, end=None, tried_ms=None, is_read=False, was_lost=True
+            )
         return [feed.neighbour for feed in gone if feed.neighbour]
 
     def _leave(self, topic: str) -> None:

@@ -37,6 +37,7 @@ from mesh.trees.applications import (
     RolesCaughtUp,
     RolesRead,
     SaidWrongly,
+    WordsLost,
 )
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, RealmChanged, Ticked
 from mesh.trees.links import REFUSED
@@ -353,6 +354,9 @@ class TreeService:
         self._close_links(now, [link for link in now.open if link not in may_open], now_ms)
         now.feeds.listen_to(may_open)
         for link in now.feeds.find(now_ms):
+            if not link:
+                self._give(now, WordsLost(), now_ms)
+                continue
             now.open[link] = None
             self._give(now, LinkOpened(link), now_ms)
         if not now.has_roles and self._may_serve(now, links, now_ms):
@@ -388,8 +392,11 @@ class TreeService:
         What a neighbour knows is newer than what an incarnation that remembers nothing would say:
         without its clock a holder that comes back would lose its role to its own former instance.
         """
-        if not now.feeds.has_read(TopicNames(self.topology.prefix).roles(self.node)):
+        names = TopicNames(self.topology.prefix)
+        if not now.feeds.has_read(names.roles(self.node)):
             return False
+        if now.feeds.end(names.sends(self.node)) is None:
+            return False  # what is sent by who hears that it is served would be before its end
         up = now.apps.node.links_up
         return all(link in up for link in links) or now_ms - now.began_ms >= HEAR_MS
 

@@ -156,10 +156,25 @@ def test_a_topic_made_again_is_read_again(mesh: Mesh, application: Open, topic: 
         assert payloads(call) == [f"c: {number}"]
     next(one for one in mesh.world.kafka.values() if topic in one.topics).recreate(topic)
     live(mesh, 15, host, sender)
-    host.add("desk-7", "pricing")
-    live(mesh, 2, host, sender)
     call = finished(sender.send("desk-7", "pricing", b"still there?"), host)
     assert payloads(call) == ["c: still there?"]
+
+
+def test_what_was_deleted_before_its_node_read_it_ends_with_a_null(
+    mesh: Mesh, application: Open
+) -> None:
+    """A topic keeps ten minutes and 64 MB: what was sent, and answered, was lost in silence."""
+    sender, place = application("a"), TopicPartition("mesh.a.sends", 0)
+    sender.add("desk-7", "pricing")
+    call = sender.send("desk-7", "pricing", b"lost")
+    admin = mesh.world.kafka["left"].admin()
+    admin.delete_before({place: admin.ends([place])[place]})
+    live(mesh, 3, sender)
+    assert [(one.kind, one.cause) for one in finished(call).replies] == [
+        (ReplyKind.NULL, Cause.APPLICATION_GONE)
+    ]
+    assert len(sender.held) == 1
+    assert payloads(finished(sender.send("desk-7", "pricing", b"now"), sender)) == ["a: now"]
 
 
 @pytest.mark.parametrize(
