@@ -13,7 +13,7 @@ from mesh.trees.routes import RoleRoutes
 def evict(node: Node, id_: TreeId) -> bool:
     """Forget a tree unless something is under way on it; return whether it is forgotten."""
     tree = node.trees.get(id_)
-    if tree is None or _is_pinned(node, id_):
+    if tree is None or id_ in node.under_way:
         return False
     for role in tree.roles.values():
         _remember(node, id_, role)
@@ -52,21 +52,18 @@ def _remember(node: Node, id_: TreeId, role: RoleRoutes) -> None:
         node.remembered.popitem(last=False)
 
 
+KEPT_MAX = 100
+"""Trees that are found to be in use in one step: messages may wait on more than may be kept."""
+
+
 def make_room(node: Node) -> None:
-    """Forget the trees that were not used for longest, down to as many as may be kept."""
-    most = node.settings.trees_max
-    if most is None or len(node.trees) <= most:
-        return
-    for id_ in list(node.trees):
-        if len(node.trees) <= most:
-            return
-        evict(node, id_)
+    """Forget the trees that were not used for longest, down to as many as may be kept.
 
-
-def _is_pinned(node: Node, id_: TreeId) -> bool:
-    """Return whether a message waits on a tree, or a recovery runs there."""
-    return any(
-        one.address.tree == id_
-        for kind in (node.sessions, node.recoveries)
-        for one in kind.values()
-    )
+    One on which something is under way is in use, so its turn comes behind all others again.
+    """
+    most, kept = node.settings.trees_max, 0
+    while most is not None and len(node.trees) > most and kept < KEPT_MAX:
+        id_ = next(iter(node.trees))
+        if not evict(node, id_):
+            node.trees.move_to_end(id_)
+            kept += 1

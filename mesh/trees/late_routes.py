@@ -93,6 +93,7 @@ def read_reopen(node: Node, link: str, said: Reopen) -> None:
 def enter(node: Node, session: Session) -> None:
     """Take a session among the open ones."""
     node.sessions[session.mid] = session
+    node.begin_on(session.address.tree)
     session.bytes_kept = SESSION_BYTES + len(session.payload) + len(session.header)
     node.sessions_bytes += session.bytes_kept
     node.by_address.setdefault(session.address, {})[session.mid] = session
@@ -108,6 +109,7 @@ def leave(node: Node, session: Session) -> None:
     """Take a session out of the open ones."""
     if node.sessions.pop(session.mid, None) is not None:
         node.sessions_bytes -= session.bytes_kept
+        node.end_on(session.address.tree)
         of_role = node.by_address[session.address]
         del of_role[session.mid]
         if not of_role:

@@ -78,6 +78,7 @@ class Node:
         uuid, epoch: Its identity and incarnation.
         realm: Its locality group, "" for none.
         trees: Least recently used first.
+        under_way: How many messages and recoveries are open on each tree, which is kept for them.
         hosted: Tree -> role -> instances here; eviction leaves them.
         held_by: Application -> its instances, and where.
         ports: Application -> protocols that it listens to.
@@ -115,6 +116,7 @@ class Node:
     links_begun: int = 0
     links: dict[str, Link] = field(default_factory=dict)
     trees: OrderedDict[TreeId, Tree] = field(default_factory=OrderedDict)
+    under_way: dict[TreeId, int] = field(default_factory=dict)
     hosted: dict[TreeId, dict[str, dict[InstanceId, LocalRole]]] = field(default_factory=dict)
     held_by: dict[str, dict[tuple[Address, InstanceId], None]] = field(default_factory=dict)
     remembered: OrderedDict[tuple[TreeId, str, Extent, InstanceId], Known] = field(
@@ -204,6 +206,16 @@ class Node:
         del self.held_by[one.app][one.address, one.iid]
         if not self.held_by[one.app]:
             del self.held_by[one.app]
+
+    def begin_on(self, tree: TreeId) -> None:
+        """Count a message or a recovery that is open on a tree."""
+        self.under_way[tree] = self.under_way.get(tree, 0) + 1
+
+    def end_on(self, tree: TreeId) -> None:
+        """Count one less."""
+        left = self.under_way.pop(tree) - 1
+        if left:
+            self.under_way[tree] = left
 
     def tree(self, id_: TreeId, protocol: str = "") -> Tree:
         """Return a tree, built anew if it was unknown or forgotten."""

@@ -129,7 +129,7 @@ def lose_branches(node: Node, link: str) -> None:
     """A link is down: what was expected over it may be missing; what came over it is moot."""
     for own in list(node.recoveries.values()):
         if own.parent == link:
-            del node.recoveries[own.id]
+            _leave(node, own)
         elif link in own.waiting:
             _settle_branch(node, own, link, ok=False)
 
@@ -192,7 +192,7 @@ def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[Messag
 def _direct(node: Node, own: Recovery, batch: MessageId, heal: MessageId) -> None:
     """Hand a request on towards a heal, or say that it cannot go on."""
     way = way_to(node, heal)
-    node.recoveries[own.id] = own
+    _enter(node, own)
     if way is None or way[0] == own.parent:
         own.ok = False
         _end(node, own)
@@ -205,7 +205,7 @@ def _direct(node: Node, own: Recovery, batch: MessageId, heal: MessageId) -> Non
 
 
 def _spread(node: Node, own: Recovery, batch: MessageId, spew: int = 0) -> None:
-    node.recoveries[own.id] = own
+    _enter(node, own)
     _rearm(node, own)
     ways = node.ways(own.scope, but=own.parent)
     if is_patent(node):
@@ -237,8 +237,18 @@ def _settle_branch(node: Node, own: Recovery, link: str, *, ok: bool) -> None:
         _end(node, own)
 
 
-def _end(node: Node, own: Recovery) -> None:
+def _enter(node: Node, own: Recovery) -> None:
+    node.recoveries[own.id] = own
+    node.begin_on(own.address.tree)
+
+
+def _leave(node: Node, own: Recovery) -> None:
     del node.recoveries[own.id]
+    node.end_on(own.address.tree)
+
+
+def _end(node: Node, own: Recovery) -> None:
+    _leave(node, own)
     if is_patent(node) and own.parent is not None and own.ok:
         _certify_participant(node, own)
     hear_of_far(node, own.hop_ms)

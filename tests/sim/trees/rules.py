@@ -84,6 +84,7 @@ def check_rest(world: World) -> None:
             "recoveries": node.recoveries,
             "joins": node.joins,
             "by_address": node.by_address,
+            "under way": node.under_way,
             "calls": node.calls,
             "held": node.held,
             "bytes held": node.held_bytes,

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
+import pytest
+
 from mesh.model.tree_apps import RoleWish, TreeEvicted
-from mesh.trees.inputs import RolesAdded
+from mesh.model.tree_frames import ReplyKind
+from mesh.model.trees import TreeId
+from mesh.trees import evicting
+from mesh.trees.inputs import RolesAdded, Ticked
+from mesh.trees.node import Node
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
     check_call,
+    check_quiet,
     inside,
 )
 from tests.sim.trees.scenes import (
     LINE,
+    answer,
     ask,
     hold_answers,
     world,
@@ -38,6 +47,36 @@ def test_44_three_trees_in_a_cache_of_two() -> None:
     pinned = address("t", "r").tree
     mesh.step("b", TreeEvicted("", pinned))
     assert pinned in inside(mesh, "b").trees
+
+
+def test_messages_that_wait_on_more_trees_than_are_kept_cost_each_as_much_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each step went through all trees, and for each of them through all messages."""
+    mesh = world(settings=Settings(ping_ms=0, trees_max=10))
+    held, looked = hold_answers(mesh), Counter[str]()
+    evict = evicting.evict
+
+    def look(node: Node, tree: TreeId) -> bool:
+        looked[node.name] += 1
+        return evict(node, tree)
+
+    monkeypatch.setattr(evicting, "evict", look)
+    trees = [f"t{number}" for number in range(300)]
+    mesh.step("c", RolesAdded(APP, [RoleWish(address(tree, "r")) for tree in trees]))
+    calls = [mesh.send("a", "r", tree=tree) for tree in trees]
+    mesh.run(for_ms=2_000)
+    assert all(mesh.nodes[node].size.trees == 300 for node in "abc")
+    looked.clear()
+    mesh.step("b", Ticked())
+    assert looked["b"] <= evicting.KEPT_MAX
+    for one in held:
+        answer(mesh, one)
+    mesh.run()
+    check_quiet(mesh, evicted=True)
+    assert all(one.count(ReplyKind.DATA) == 1 for one in calls)
+    mesh.step("b", Ticked())
+    assert mesh.nodes["b"].size.trees <= 10
 
 
 def test_45_forgotten_everywhere_and_found_again() -> None:
