@@ -97,6 +97,13 @@ def enter(node: Node, session: Session) -> None:
     session.bytes_kept = SESSION_BYTES + len(session.payload) + len(session.header)
     node.sessions_bytes += session.bytes_kept
     node.by_address.setdefault(session.address, {})[session.mid] = session
+    if session.came_by is None:
+        concerns(node, session, session.app)
+
+
+def concerns(node: Node, session: Session, app: str) -> None:
+    """Note that an open session must end, or go on, when an application does not live any more."""
+    node.concern.setdefault(app, {})[session.mid] = session
 
 
 def keep_more(node: Node, session: Session, size: int) -> None:
@@ -114,6 +121,10 @@ def leave(node: Node, session: Session) -> None:
         del of_role[session.mid]
         if not of_role:
             del node.by_address[session.address]
+        for app in {session.app: None, **dict.fromkeys(session.offered.values())}:
+            of_app = node.concern.get(app, {})
+            if of_app.pop(session.mid, None) is not None and not of_app:
+                del node.concern[app]
 
 
 def _is_for(session: Session, scope: Extent, iid: InstanceId, route: Route) -> bool:

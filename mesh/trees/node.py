@@ -90,6 +90,7 @@ class Node:
             are forgotten. I1.
         sessions, closed: Open ones, and those that ended just now. H9.
         sessions_bytes: What the open ones come to.
+        concern: Application -> open sessions that it began or was given.
         calls: What applications here wait for.
         ready: Sessions whose recovery has ended; they go on within the same step.
         questions: What was delivered to the node itself, which answers within the same step.
@@ -127,6 +128,7 @@ class Node:
     sessions: dict[MessageId, Session] = field(default_factory=dict)
     sessions_bytes: int = 0
     by_address: dict[Address, dict[MessageId, Session]] = field(default_factory=dict)
+    concern: dict[str, dict[MessageId, Session]] = field(default_factory=dict)
     closed: dict[MessageId, Session] = field(default_factory=dict)
     calls: dict[tuple[str, str], None] = field(default_factory=dict)
     ready: deque[Session] = field(default_factory=deque)

@@ -83,7 +83,7 @@ def lose_application(node: Node, app: str) -> None:
 
     Another life of that name may call its messages as this one did.
     """
-    for session in list(node.sessions.values()):
+    for session in list(node.concern.get(app, {}).values()):
         if session.came_by is None and session.app == app:
             close(node, session)
         for iid, held_by in session.offered.items():

@@ -11,7 +11,7 @@ from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, name_fault
 from mesh.trees.cycles import break_cycle, read_cycle
 from mesh.trees.installing import remove_routes_over, role_routes
-from mesh.trees.late_routes import enter, pass_on, renew
+from mesh.trees.late_routes import concerns, enter, pass_on, renew
 from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.patent import is_patent
 from mesh.trees.records import LocalRole, Session
@@ -142,6 +142,7 @@ def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> bool:
             is_kept_out = True
             continue
         session.offered[one.iid] = one.app
+        concerns(node, session, one.app)
         if (session.mid, one.iid) in node.given:
             session.has_end = True  # it came to where the instance was before. I1
             continue

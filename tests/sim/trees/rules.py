@@ -85,6 +85,7 @@ def check_rest(world: World) -> None:
             "joins": node.joins,
             "by_address": node.by_address,
             "under way": node.under_way,
+            "concern": node.concern,
             "calls": node.calls,
             "held": node.held,
             "bytes held": node.held_bytes,

@@ -324,10 +324,13 @@ def test_who_dies_is_found_without_looking_at_everybody() -> None:
     apps = served()
     for number in range(3):
         apps.step(RolesRead([RoleSaid(KEY._replace(app=f"app-{number}"), WISH)]), number)
+        apps.step(SendWanted(f"app-{number}", "c", PLACE), number)
     inside = apps.node._node
-    inside.hosted = Hosted(inside.hosted)
+    inside.hosted, inside.sessions = Hosted(inside.hosted), Hosted(inside.sessions)
     apps.step(Ticked(), 20_000)
     assert not apps.names
+    assert not inside.sessions
+    assert not inside.concern
     assert list(inside.held_by) == [MESH_APP]
     assert list(inside.ports) == [MESH_APP]
 
