@@ -128,7 +128,10 @@ class RoleMessage:
     _roles: Application = field(repr=False)
 
     def answer(self, payload: bytes | None = None, *, is_last: bool = True) -> None:
-        """Answer; None says only that nothing is said. Behind the last answer comes nothing."""
+        """Answer; None says only that nothing is said. Behind the last answer comes nothing.
+
+        Who asked for the role, and gets an answer without a grant, is denied it.
+        """
         mid = self._delivered.mid
         self._roles.say(AnswerGiven(self._roles.app, mid, payload, is_last))
 
