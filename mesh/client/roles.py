@@ -348,13 +348,18 @@ class Roles:
             TimeoutError: Somebody has not answered in time.
         """
         asked = _address(tree, "any").tree if tree else ""
-        address = NODES
-        call = self.send(
-            address.tree, address.role, asked.encode(), one_response=True, timeout_s=timeout_s
-        )
-        seen = nodes_in(item for one in call.wait() for item in one.items)
+        deadline = self.deadline(timeout_s)
+        replies = self._ask_nodes(asked, timeout_s)
+        while nulls := [one for one in replies if one.kind is ReplyKind.NULL]:
+            self.wait_until(deadline, f"no word of all nodes ({nulls[0].cause})")
+            replies = self._ask_nodes(asked, timeout_s)
+        seen = nodes_in(item for one in replies for item in one.items)
         on = [one for one in seen if not tree or one.neighbours is not None]
         return sorted(on, key=lambda one: one.node)
+
+    def _ask_nodes(self, tree: str, timeout_s: float) -> list[RoleReply]:
+        asked = tree.encode()
+        return self.send(*NODES, asked, one_response=True, timeout_s=timeout_s).wait()
 
     # -- watching -------------------------------------------------------------------------
 

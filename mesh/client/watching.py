@@ -165,7 +165,7 @@ class Watches:
             raise faults[0]
 
 
-def _verdict(said: object) -> Verdict:
+def _verdict(said: Verdict) -> Verdict:
     try:
         return Verdict(said)
     except ValueError as error:

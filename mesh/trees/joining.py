@@ -17,8 +17,12 @@ from mesh.trees.recovery import heals_known, is_built
 from mesh.trees.routes import Route
 from mesh.trees.utility import is_reserved
 
-PER_FRAME_MAX = 1_000
-"""Instances in one frame; a role that has more is left out, and found by recovery."""
+FRAME_BYTES = 90_000
+"""Of one frame: less than what topics allow beyond messages. A role that comes to more is left out,
+and found by recovery."""
+
+ROLE_BYTES, INSTANCE_BYTES = 250, 30
+"""What they come to at most, with the longest names."""
 
 
 def ask_for_trees(node: Node, link: str) -> None:
@@ -34,11 +38,11 @@ def read_question(node: Node, link: str, said: GetTrees) -> None:
     roles: list[KnownRole] = []
     size = 0
     for one in _known(node, link):
-        if size + len(one.instances) > PER_FRAME_MAX:
+        if size + _bytes(one) > FRAME_BYTES:
             node.transmit(link, Trees(said.id, node.colour, tuple(roles)))
             roles, size = [], 0
         roles.append(one)
-        size += len(one.instances)
+        size += _bytes(one)
     if roles:
         node.transmit(link, Trees(said.id, node.colour, tuple(roles)))
 
@@ -71,7 +75,11 @@ def _known(node: Node, link: str) -> list[KnownRole]:
     }
     addresses |= {Address(id_, name): None for id_, roles in node.hosted.items() for name in roles}
     found = [_known_role(node, link, one) for one in addresses if not is_reserved(node, one.tree)]
-    return [one for one in found if one is not None and len(one.instances) <= PER_FRAME_MAX]
+    return [one for one in found if one is not None and _bytes(one) <= FRAME_BYTES]
+
+
+def _bytes(one: KnownRole) -> int:
+    return ROLE_BYTES + INSTANCE_BYTES * len(one.instances)
 
 
 def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:

@@ -37,8 +37,9 @@ follow it, and they end at 2^31: a random number would have the mesh's run out."
 
 ON_EVERY_NODE = "every node is on this tree by itself; take another"
 
-BULK_MAX = 1_000
-"""Publishes in one frame: with the longest names it stays below what a topic allows."""
+BULK_MAX = 300
+"""Publishes in one frame: with the longest names it stays below what topics allow beyond messages,
+however small those are in this mesh."""
 
 
 @dataclass(slots=True)

@@ -72,6 +72,10 @@ HELD_MAX, HELD_BYTES_MAX = 10_000, 64 << 20
 """Records that wait for a suspended incarnation, of links whose Kafka cluster answers; and what
 they come to."""
 
+COLLECTED_BYTES_MIN = 60_000
+"""What answers of one response may come to however small messages are: what some hundred nodes say
+of themselves. Topics have room for so much beyond a message."""
+
 LEAVE_S = 1.0
 """How long a node that stops waits for its last frames to be written."""
 
@@ -277,7 +281,8 @@ class TreeService:
 
     def _begin(self, uuid: str, epoch: int, now_ms: int) -> None:
         number = int.from_bytes(sha256(f"{uuid} {epoch}".encode()).digest()[:8], "big")
-        settings = replace(self.settings, collected_bytes_max=self.topology.max_message_bytes)
+        most = max(self.topology.max_message_bytes, COLLECTED_BYTES_MIN)
+        settings = replace(self.settings, collected_bytes_max=most)
         tree_node = TreeNode(self.node, uuid, epoch, number, self._realm, settings)
         self._fit(tree_node)
         self._now = _Incarnation(

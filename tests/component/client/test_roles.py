@@ -157,6 +157,24 @@ def test_an_application_that_goes_on_with_its_former_life_has_its_roles(mesh: In
         assert list(heir.held.values()) == [iid]
 
 
+@pytest.mark.parametrize("most", [60_000, 1])
+def test_all_nodes_are_told_however_small_messages_are(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some were left out in silence: what they say of themselves came to more than one message."""
+    monkeypatch.setattr("mesh.runtime.trees.service.COLLECTED_BYTES_MIN", most)
+    with (
+        InMemoryMesh({**SPEC, "maxMessageBytes": 50}) as small,
+        small.client("a").roles("desk") as roles,
+    ):
+        small.pass_time(1)
+        if most > 1:
+            assert [one.node for one in roles.nodes()] == ["a", "b"]
+        else:
+            with pytest.raises(TimeoutError, match="no word of all nodes"):
+                roles.nodes(timeout_s=3)
+
+
 def test_an_application_that_is_opened_again_begins_anew(mesh: InMemoryMesh) -> None:
     """What its former life held is gone, and nobody is told otherwise."""
     roles = mesh.client("a").roles("twice")

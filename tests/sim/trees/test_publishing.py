@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mesh.codec.trees import encode_frame
 from mesh.model.tree_apps import (
     RoleWish,
 )
@@ -13,14 +14,17 @@ from mesh.model.trees import (
     Extent,
     MessageId,
 )
+from mesh.runtime.topics.provision import HEADROOM_BYTES
 from mesh.trees.inputs import (
     FrameRead,
     RolesAdded,
 )
+from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
     inside,
 )
 from tests.sim.trees.scenes import (
+    LINE,
     REALMS,
     ask,
     kinds,
@@ -101,6 +105,29 @@ def test_46_fifty_roles_go_in_one_frame_per_link() -> None:
         ]
         assert tables[0] == tables[1]
         assert len(tables[0]) == 50
+
+
+def test_frames_about_many_roles_fit_where_messages_are_smallest() -> None:
+    """Topics have room for 100 kB beside one message: a larger frame was lost, and its link too.
+
+    Each heal had what is held alone told again, so that the link was lost again.
+    """
+    mesh = World(LINE, settings=Settings(ping_ms=0), alone="d")
+    mesh.run()
+    mesh.log = []
+    wishes = [RoleWish(address(f"t{n}", f"{n:x<200}"), is_exclusive=True) for n in range(1_000)]
+    mesh.step("a", RolesAdded(APP, wishes))
+    mesh.run()
+    for n in range(2_000):
+        mesh.role("b", "shared", app=f"app-{n}")
+    mesh.run()
+    mesh.heal("c", "d")
+    mesh.run()
+    assert inside(mesh, "d").has_copied
+    assert len(inside(mesh, "d").trees) == 1_001
+    told = [frame for *_, frame in mesh.log]
+    assert {"Bulk", "Trees"} <= {type(frame.body).__name__ for frame in told}
+    assert max(len(encode_frame(frame)[1]) for frame in told) < HEADROOM_BYTES - 1_000
 
 
 def test_the_extent_of_a_role_is_kept() -> None:
