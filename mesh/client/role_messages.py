@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mesh.errors import RoleRefusedError
-from mesh.model.tree_apps import AnswerGiven, AppSaid, Delivered, Refused
+from mesh.model.tree_apps import Answered, AnswerGiven, AppSaid, Delivered, Refused
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address
 
@@ -148,3 +148,25 @@ class RoleMessage:
             granted=role,
         )  # fmt: skip
         self._roles.say(given)
+
+
+def reply_of(told: Answered) -> RoleReply:
+    """Return an answer as applications see it."""
+    data = told.items[0] if told.items else None
+    payload = data if told.kind is ReplyKind.DATA else None
+    return RoleReply(told.kind, payload, told.is_last, told.items, told.cause)
+
+
+def message_of(told: Delivered, roles: Application) -> RoleMessage:
+    """Return what was delivered as applications see it."""
+    return RoleMessage(
+        told.address,
+        told.payload,
+        told.header,
+        told.protocol,
+        told.wants_answer,
+        told.is_endpoint,
+        told.hops,
+        _delivered=told,
+        _roles=roles,
+    )

@@ -19,30 +19,23 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
-from mesh.client.outbound import as_bytes
-from mesh.client.role_messages import Call, RoleMessage, RoleReply
+from mesh.client.role_calls import Calls
+from mesh.client.role_messages import Call, RoleMessage, RoleReply, message_of, reply_of
 from mesh.client.role_news import News, Wanted
+from mesh.client.role_records import address_of, check_wish, encoded_said
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
-from mesh.codec.tree_apps import (
-    decode_roles,
-    decode_said,
-    encode_lease,
-    encode_said,
-    encode_wish,
-    lease_key,
-    role_key,
-)
+from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from mesh.codec.tree_events import EventRecord, decode_event
 from mesh.errors import (
     ClosedError,
     DecodeError,
-    ProtocolError,
     SubjectError,
     TransportDeniedError,
     TransportUnavailableError,
@@ -53,8 +46,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.tree_nodes import NODES, NodeSeen, nodes_in
-from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, tree_id
-from mesh.model.trees import name_fault as role_fault
+from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
 
 POLL_S = 0.05
@@ -67,9 +59,6 @@ TIMEOUT_S = 30.0
 
 RENEWALS = 3
 """How often a lease is renewed before it would end."""
-
-ENDED_MS = 720_000
-"""A node ends within eleven minutes what nobody answers; what it has not told by then is lost."""
 
 
 class Roles:
@@ -124,7 +113,7 @@ class Roles:
         self._uuid, self._epoch = "", 0
         self._is_open = False
         self._wishes = RoleWishes(self.app, self._write_role)
-        self._calls: dict[str, Call] = {}
+        self._calls = Calls()
         self._told: deque[EventRecord] = deque()
         self._messages: deque[RoleMessage] = deque()
         self._asked_routes: dict[str, list[tree_apps.RoutesTold]] = {}
@@ -164,7 +153,7 @@ class Roles:
         begin = admin.ends([place]).get(place, BEGINNING)
         self._writer = self._kafka.writer("roles", is_prompt=True)
         if self._is_new:
-            self._writer.produce(roles, None, lease_key(self.app), 0)
+            self._write(lease_key(self.app), None)
         self._renew(self._word)
         while place not in admin.ends([place]):
             self._refuse_late(deadline)
@@ -205,12 +194,10 @@ class Roles:
             return
         writer, reader = self._writer, self._reader
         self._forget()
-        try:
-            if writer is not None:
-                writer.close()
-        finally:
-            if reader is not None:
-                reader.close()
+        with ExitStack() as closing:
+            for one in (reader, writer):
+                if one is not None:
+                    closing.callback(one.close)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -248,7 +235,7 @@ class Roles:
             TimeoutError: The node has not said so in time.
         """
         wish = tree_apps.RoleWish(
-            _address(tree, role), exclusive, extent, protocol, is_polite=polite
+            address_of(tree, role), exclusive, extent, protocol, is_polite=polite
         )
         return self.add_all([(tree, wish)], timeout_s=timeout_s)[0]
 
@@ -261,7 +248,7 @@ class Roles:
         """
         wanted = list(wishes)
         for tree, wish in wanted:
-            _check_wish(tree_apps.RoleKey(self.app, tree, wish.address.role), wish)
+            check_wish(tree_apps.RoleKey(self.app, tree, wish.address.role), wish)
         for tree, wish in wanted:
             self._wishes.want(tree, wish)
         deadline = self.deadline(timeout_s)
@@ -278,7 +265,7 @@ class Roles:
 
     def remove_all(self, roles: Iterable[tuple[str, str]]) -> None:
         """Give several roles up, each by tree and role, in one go; raises as `remove` does."""
-        for tree, address in [(tree, _address(tree, role)) for tree, role in roles]:
+        for tree, address in [(tree, address_of(tree, role)) for tree, role in roles]:
             self._wishes.give_up(tree, address)
 
     @property
@@ -288,11 +275,11 @@ class Roles:
 
     def clear(self, tree: str, role: str) -> None:
         """End whoever holds a role alone, dead or alive: before taking over from one who died."""
-        self.say(tree_apps.ExclusiveCleared(self.app, _address(tree, role)))
+        self.say(tree_apps.ExclusiveCleared(self.app, address_of(tree, role)))
 
     def evict(self, tree: str) -> None:
         """Have the node forget the routes of a tree, as when its cache is full."""
-        self.say(tree_apps.TreeEvicted(self.app, _address(tree, "any").tree))
+        self.say(tree_apps.TreeEvicted(self.app, address_of(tree, "any").tree))
 
     def routes(self, tree: str, role: str, *, timeout_s: float = TIMEOUT_S) -> tree_apps.RoutesTold:
         """Return what the node knows of the way to a role.
@@ -303,7 +290,7 @@ class Roles:
         """
         self._sent += 1
         call = f"{self._word}-{self._sent}"
-        self.say(tree_apps.RoutesAsked(self.app, call, _address(tree, role)))
+        self.say(tree_apps.RoutesAsked(self.app, call, address_of(tree, role)))
         deadline = self.deadline(timeout_s)
         parts = self._asked_routes[call] = []
         try:
@@ -347,19 +334,16 @@ class Roles:
             SubjectError: A name is none.
             TimeoutError: Somebody has not answered in time.
         """
-        asked = _address(tree, "any").tree if tree else ""
+        asked = address_of(tree, "any").tree.encode() if tree else b""
         deadline = self.deadline(timeout_s)
-        replies = self._ask_nodes(asked, timeout_s)
-        while nulls := [one for one in replies if one.kind is ReplyKind.NULL]:
-            self.wait_until(deadline, f"no word of all nodes ({nulls[0].cause})")
-            replies = self._ask_nodes(asked, timeout_s)
-        seen = nodes_in(item for one in replies for item in one.items)
-        on = [one for one in seen if not tree or one.neighbours is not None]
+        while True:
+            call = self.send(*NODES, asked, one_response=True, timeout_s=timeout_s)
+            if all(one.kind is not ReplyKind.NULL for one in call.wait()):
+                break
+            self.wait_until(deadline, "no word of all nodes")
+        seen = nodes_in(item for one in call.replies for item in one.items)
+        on = (one for one in seen if not tree or one.neighbours is not None)
         return sorted(on, key=lambda one: one.node)
-
-    def _ask_nodes(self, tree: str, timeout_s: float) -> list[RoleReply]:
-        asked = tree.encode()
-        return self.send(*NODES, asked, one_response=True, timeout_s=timeout_s).wait()
 
     # -- watching -------------------------------------------------------------------------
 
@@ -379,14 +363,14 @@ class Roles:
         Raises:
             SubjectError: A name is none.
         """
-        id_ = _address(tree, "any").tree if tree else None
+        id_ = address_of(tree, "any").tree if tree else None
         wanted = tree_apps.SnoopWanted(self.app, id_, protocol, holds)
         self.say(wanted)
         self._watches.begin(wanted, watcher)
 
     def unsnoop(self, tree: str = "", protocol: str = "") -> None:
         """Watch no more what `snoop` named so; what waits goes on."""
-        id_ = _address(tree, "any").tree if tree else None
+        id_ = address_of(tree, "any").tree if tree else None
         self._watches.end(id_, protocol)
         self.say(tree_apps.SnoopEnded(self.app, id_, protocol))
 
@@ -429,17 +413,15 @@ class Roles:
         options = Options(one_way, one_instance, one_response, local_realm)
         if (text := options.fault) is not None:
             raise SubjectError(text)
-        address = _address(tree, role)
-        self._sent += 1
+        address, self._sent = address_of(tree, role), self._sent + 1
         name = f"{self._word}-{self._sent}"
-        self.say(
-            tree_apps.SendWanted(self.app, name, address, payload, header, options, iid, protocol)
-        )
+        about = (payload, header, options, iid, protocol)
+        self.say(tree_apps.SendWanted(self.app, name, address, *about))
         call = Call(name, timeout_s, self._now_ms(), _roles=self)
         if one_way:
             call.replies.append(RoleReply(ReplyKind.END, None, is_last=True))
         else:
-            self._calls[name] = call
+            self._calls.begin(call)
         return call
 
     def say(self, said: tree_apps.AppSaid) -> None:
@@ -449,26 +431,12 @@ class Roles:
             SubjectError: A name is none, or it carries more than a message may have.
             TypeError: What it carries is text, and no bytes.
         """
-        key, value = self._encoded(said)
+        key, value = encoded_said(said, self._bytes_max)
         self._open_writer().produce(self._names.sends(self._node), value, key, 0)
 
     def check(self, said: tree_apps.AppSaid) -> None:
         """Raise what `say` would raise of it."""
-        self._encoded(said)
-
-    def _encoded(self, said: tree_apps.AppSaid) -> tuple[bytes, bytes]:
-        """Return the record, if the node takes it: else nobody would ever be answered."""
-        carried = [what for what in ("payload", "header") if hasattr(said, what)]
-        given: dict[str, Any] = {what: as_bytes(what, getattr(said, what)) for what in carried}
-        said = replace(said, **given)
-        if (size := tree_apps.content_bytes(said)) > self._bytes_max:
-            raise SubjectError(f"{size} bytes; at most {self._bytes_max} are allowed")
-        key, value = encode_said(said)
-        try:
-            decode_said(self._node, key, value)
-        except ProtocolError as error:
-            raise SubjectError(str(error)) from error
-        return key, value
+        encoded_said(said, self._bytes_max)
 
     def flush(self) -> int:
         """Wait until all that was said has been acknowledged by Kafka; return how much was lost."""
@@ -512,18 +480,10 @@ class Roles:
                 self._take(decoded.event)
         if lost := self._reader.lost():
             self._begin_again(self._reader, lost)
-        self._end_old_calls()
+        self._calls.end_old(self._now_ms())
         if not records:
             self._pause(0)
         return bool(records)
-
-    def _end_old_calls(self) -> None:
-        """End the calls of which the node has nothing to say any more, the oldest first."""
-        while self._calls:
-            name, call = next(iter(self._calls.items()))
-            if self._now_ms() - call.began_ms < ENDED_MS:
-                return
-            self._reply(name, RoleReply(ReplyKind.NULL, None, is_last=True, cause=Cause.SWEPT))
 
     def _begin_again(self, reader: Reader, lost: Sequence[TopicPartition]) -> None:
         """Live anew: what was deleted unread is told by nobody again, that the lease has ended too.
@@ -532,9 +492,8 @@ class Roles:
         """
         starts = self._kafka.admin().starts(lost)
         reader.assign({place: starts.get(place, BEGINNING) for place in lost})
-        self._end_calls(None)
-        roles = self._names.roles(self._node)
-        self._open_writer().produce(roles, None, lease_key(self.app), 0)
+        self._calls.end_all(None)
+        self._write(lease_key(self.app), None)
         self._say_all_again()
 
     def deadline(self, timeout_s: float) -> int:
@@ -565,14 +524,9 @@ class Roles:
     def _take(self, event: tree_apps.AppTold) -> None:
         match event:
             case tree_apps.Delivered():
-                self._messages.append(self._message(event))
+                self._messages.append(message_of(event, self))
             case tree_apps.Answered():
-                data = event.items[0] if event.items else None
-                payload = data if event.kind is ReplyKind.DATA else None
-                self._reply(
-                    event.call,
-                    RoleReply(event.kind, payload, event.is_last, event.items, event.cause),
-                )
+                self._calls.reply(event.call, reply_of(event))
             case tree_apps.Snooped():
                 self._watches.show(event, self)
             case tree_apps.RoleTaken():
@@ -587,7 +541,7 @@ class Roles:
             case tree_apps.Served():
                 self._serve(event)
             case tree_apps.Expired():
-                self._end_calls(Cause.APPLICATION_GONE)
+                self._calls.end_all(Cause.APPLICATION_GONE)
                 self._say_all_again()
             case tree_apps.RoutesTold():
                 if event.call in self._asked_routes:
@@ -595,36 +549,10 @@ class Roles:
             case _:
                 self._listen(event)
 
-    def _message(self, delivered: tree_apps.Delivered) -> RoleMessage:
-        return RoleMessage(
-            delivered.address,
-            delivered.payload,
-            delivered.header,
-            delivered.protocol,
-            delivered.wants_answer,
-            delivered.is_endpoint,
-            delivered.hops,
-            _delivered=delivered,
-            _roles=self,
-        )
-
-    def _reply(self, name: str, reply: RoleReply) -> None:
-        call = self._calls.get(name)
-        if call is None:
-            return
-        call.replies.append(reply)
-        if reply.is_last:
-            del self._calls[name]
-
-    def _end_calls(self, cause: Cause | None) -> None:
-        """End what waits with a null: the node does not know any more who asked."""
-        for name in list(self._calls):
-            self._reply(name, RoleReply(ReplyKind.NULL, None, is_last=True, cause=cause))
-
     def _take_refusal(self, refused: tree_apps.Refused) -> None:
-        if refused.call in self._calls:
-            self._calls.pop(refused.call).refusal = refused
-        elif refused.address is None:
+        if self._calls.refuse(refused):
+            return
+        if refused.address is None:
             self._listen(refused)
         else:
             self._wishes.refuse(refused)
@@ -637,7 +565,7 @@ class Roles:
                 self._wishes.held.clear()
                 self._messages.clear()
         if self._uuid and (self._uuid, self._epoch) != (served.uuid, served.epoch):
-            self._end_calls(Cause.NODE_RESTARTED)
+            self._calls.end_all(Cause.NODE_RESTARTED)
             self._watch_again()
         self._uuid, self._epoch = served.uuid, served.epoch
 
@@ -657,34 +585,16 @@ class Roles:
 
     def _renew(self, hello: str = "") -> None:
         self._renewed_ms = self._now_ms()
-        value = encode_lease(self._lease_ms, hello)
-        self._open_writer().produce(self._names.roles(self._node), value, lease_key(self.app), 0)
+        self._write(lease_key(self.app), encode_lease(self._lease_ms, hello))
 
     def _write_role(self, key: tree_apps.RoleKey, wish: tree_apps.RoleWish | None) -> None:
-        topic = self._names.roles(self._node)
-        self._open_writer().produce(topic, encode_wish(wish), role_key(key), 0)
+        self._write(role_key(key), encode_wish(wish))
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        self._open_writer().produce(self._names.roles(self._node), value, key, 0)
 
     def _open_writer(self) -> Writer:
         self._refuse_unusable()
         if self._writer is None:
             raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
         return self._writer
-
-
-def _check_wish(key: tree_apps.RoleKey, wish: tree_apps.RoleWish) -> None:
-    """Refuse what the node would only log, so that whoever waits for the role waited in vain."""
-    if _address(key.tree, key.role) != wish.address:
-        raise SubjectError(f"{key.tree!r} is not the tree of the role that is wished for")
-    try:
-        decode_roles(role_key(key), encode_wish(wish))
-    except ProtocolError as error:
-        raise SubjectError(str(error)) from error
-
-
-def _address(tree: str, role: str) -> Address:
-    if (fault := role_fault(role)) is not None:
-        raise SubjectError(f"role: {fault}")
-    try:
-        return Address(tree_id(tree), role)
-    except ValueError as error:
-        raise SubjectError(f"tree: {error}") from error

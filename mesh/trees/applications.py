@@ -65,6 +65,7 @@ from mesh.trees.inputs import (
 from mesh.trees.known_routes import tell_routes
 from mesh.trees.listeners import Listeners, present
 from mesh.trees.machine import TreeNode
+from mesh.trees.node_inputs import NodeInput, RolesCaughtUp, RolesRead, SaidWrongly, WordsLost
 from mesh.trees.outputs import Output, Transmit
 from mesh.trees.splits import CALL, Splits
 
@@ -76,45 +77,6 @@ PORTS_MAX = 1_000
 
 SETTLE_MS = 3_000
 """So long somebody who took the same role politely at the same moment may still be heard of."""
-
-
-@dataclass(frozen=True, slots=True)
-class RolesRead:
-    """Records of `roles`, in order."""
-
-    said: Sequence[RoleSaid | LeaseSaid]
-
-
-@dataclass(frozen=True, slots=True)
-class RolesCaughtUp:
-    """All that `roles` held when this incarnation began was read."""
-
-
-@dataclass(frozen=True, slots=True)
-class SaidWrongly:
-    """A record that names this application says nothing that can be meant."""
-
-    app: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class WordsLost:
-    """Something that applications have said was lost before it was read: nobody knows whose."""
-
-
-NodeInput = (
-    RolesRead
-    | RolesCaughtUp
-    | AppSaid
-    | SaidWrongly
-    | LinkOpened
-    | LinkClosed
-    | FrameRead
-    | RealmChanged
-    | WordsLost
-    | Ticked
-)
 
 
 @dataclass(slots=True)

@@ -31,17 +31,11 @@ from mesh.runtime.trees.feeds import Feeds
 from mesh.runtime.trees.writing import TreeWriter
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition
-from mesh.trees.applications import (
-    Applications,
-    NodeInput,
-    RolesCaughtUp,
-    RolesRead,
-    SaidWrongly,
-    WordsLost,
-)
+from mesh.trees.applications import Applications
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, RealmChanged, Ticked
 from mesh.trees.links import REFUSED
 from mesh.trees.machine import Size, TreeNode
+from mesh.trees.node_inputs import NodeInput, RolesCaughtUp, RolesRead, SaidWrongly, WordsLost
 from mesh.trees.settings import Settings
 
 TICK_MS = 100

@@ -65,6 +65,8 @@ def test_a_payload_may_be_any_kind_of_bytes(mesh: InMemoryMesh, roles: Roles) ->
     assert (message.payload, message.header) == (b"\xffv", b"h")
     message.answer(bytearray(b"\xfea"))
     assert b"\xfea" in [one.payload for one in call.wait()]
+
+
 def test_what_cannot_be_wished_for_is_refused_at_once_and_nothing_is_asked_for(
     mesh: InMemoryMesh, roles: Roles
 ) -> None:
@@ -320,7 +322,7 @@ def test_a_call_of_which_the_node_says_nothing_more_ends_with_a_null(
     mesh: InMemoryMesh, roles: Roles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What tells its end was lost: each such call was kept for as long as the application lived."""
-    monkeypatch.setattr("mesh.client.roles.ENDED_MS", 5_000)
+    monkeypatch.setattr("mesh.client.role_calls.ENDED_MS", 5_000)
     roles.add("t", "silent")
     mesh.pass_time(0.5)
     call = roles.send("t", "silent", b"?", timeout_s=1)

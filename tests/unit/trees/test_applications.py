@@ -26,11 +26,12 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, tree_id
-from mesh.trees.applications import SETTLE_MS, Applications, RolesCaughtUp, RolesRead
+from mesh.trees.applications import SETTLE_MS, Applications
 from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.inputs import Input, RolesRemoved, Ticked
 from mesh.trees.known_routes import ROUTES_MAX
 from mesh.trees.machine import TreeNode
+from mesh.trees.node_inputs import RolesCaughtUp, RolesRead
 from mesh.trees.outputs import Output
 from mesh.trees.publishing import AHEAD_MAX
 from mesh.trees.settings import Settings

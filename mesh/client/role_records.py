@@ -1,0 +1,71 @@
+"""What an application says to its node, checked before it is written.
+
+A node only logs what it cannot take: whoever waits for a role, or for replies, would wait in vain.
+Spec: kafka.md 1; tree_layer 6.1, 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mesh.client.outbound import as_bytes, check_text
+from mesh.codec.tree_apps import decode_roles, decode_said, encode_said, encode_wish, role_key
+from mesh.errors import ProtocolError, SubjectError
+from mesh.model.tree_apps import AppSaid, RoleKey, RoleWish, content_bytes
+from mesh.model.trees import Address, name_fault, tree_id
+
+
+def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:
+    """Return (key, value) of a record that any node takes.
+
+    Args:
+        said: What is said.
+        bytes_max: What it may carry.
+
+    Raises:
+        SubjectError: A name is none, or it carries more than a message may have.
+        TypeError: What it carries is text, and no bytes.
+    """
+    carried = [what for what in ("payload", "header") if hasattr(said, what)]
+    given: dict[str, Any] = {what: as_bytes(what, getattr(said, what)) for what in carried}
+    said = replace(said, **given)
+    if (size := content_bytes(said)) > bytes_max:
+        raise SubjectError(f"{size} bytes; at most {bytes_max} are allowed")
+    key, value = encode_said(said)
+    try:
+        decode_said("", key, value)
+    except ProtocolError as error:
+        raise SubjectError(str(error)) from error
+    return key, value
+
+
+def check_wish(key: RoleKey, wish: RoleWish) -> None:
+    """Refuse a wish for a role that no node takes.
+
+    Raises:
+        SubjectError: A name is none, the tree is another, or its words do not go together.
+    """
+    if address_of(key.tree, key.role) != wish.address:
+        raise SubjectError(f"{key.tree!r} is not the tree of the role that is wished for")
+    try:
+        decode_roles(role_key(key), encode_wish(wish))
+    except ProtocolError as error:
+        raise SubjectError(str(error)) from error
+
+
+def address_of(tree: str, role: str) -> Address:
+    """Return the address of a role on a tree, by name or UUID.
+
+    Raises:
+        SubjectError: A name is none.
+        TypeError: It is no text.
+    """
+    check_text("tree", tree)
+    check_text("role", role)
+    if (fault := name_fault(role)) is not None:
+        raise SubjectError(f"role: {fault}")
+    try:
+        return Address(tree_id(tree), role)
+    except ValueError as error:
+        raise SubjectError(f"tree: {error}") from error
