@@ -27,6 +27,7 @@ from mesh.runtime.control.leading import (
     read_written,
 )
 from mesh.runtime.control.left_out import LeftOut
+from mesh.runtime.control.own_ends import OwnEnds
 from mesh.runtime.control.unread import Unread
 from mesh.runtime.process.errands import Errand, Errands, Steps
 from mesh.runtime.process.questions import Questions
@@ -74,6 +75,7 @@ class Led:
         epoch: Of this leadership.
         topic_ids: Of the node's control topics, by name.
         learned: What the node has kept of its neighbours; nobody else adds to it any more.
+        ends: Where what they say stands.
     """
 
     writer: Writer
@@ -82,6 +84,7 @@ class Led:
     epoch: int
     topic_ids: Mapping[str, bytes]
     learned: Sequence[Record]
+    ends: OwnEnds
 
     def close(self) -> None:
         """Release them: they were taken for nothing."""
@@ -116,7 +119,7 @@ def take_control(
         TransportError: They cannot be taken now.
     """
     names = TopicNames(topology.prefix)
-    writer = home.writer("control", names.control_transactions(node))
+    writer = home.writer("control", names.control_transactions(node), tells=True)
     try:
         yield
         specs = control_topics(topology, node)
@@ -125,7 +128,8 @@ def take_control(
         ]
         found = restored(home.admin(), [*specs, *log_spec])
         topic_ids = {one.name: found[one.name] for one in specs}
-        written = read_written(recall.records(TopicPartition(names.control(node), 0)))
+        said = recall.records(TopicPartition(names.control(node), 0))
+        written = read_written(said)
         yield
         logged = TopicPartition(names.control_log(node), 0)
         is_whole = written.identity is not None
@@ -136,6 +140,8 @@ def take_control(
         epoch = before + 1
         yield
         control = ControlWriter(topology, node, writer, lambda _: (), topic_ids)
+        for record in said[-1:]:
+            control.ends.stands(record.topic(), record.offset())
         control.introduce(identity_of(topology, node, home, cluster_id, uuid, epoch))
         taken(before, epoch)
         yield
@@ -143,7 +149,7 @@ def take_control(
     except BaseException:
         writer.close()
         raise
-    return Led(writer, written, uuid, epoch, topic_ids, learned)
+    return Led(writer, written, uuid, epoch, topic_ids, learned, control.ends)
 
 
 @dataclass(slots=True)
@@ -258,7 +264,8 @@ class Leadership:
 
     def _lead(self, led: Led, now_ms: int) -> LeadershipTaken:
         self._control = ControlWriter(
-            self.topology, self.node, led.writer, self.read_positions, led.topic_ids
+            *(self.topology, self.node, led.writer, self.read_positions, led.topic_ids),
+            ends=led.ends,
         )
         self._control.left_out = self._left_out.now(now_ms)
         self.uuid, self._epoch, self.unread.at_hand = led.uuid, led.epoch, led.learned
@@ -324,6 +331,9 @@ class Leadership:
         else:
             self._failures = 0
             self._left_out.took(self._control.written_to)
+            if cut_off := self._control.ends.cut_off:
+                log.warning("control.cut_off", topics=cut_off)
+                yield from self.stop()  # whoever leads anew writes again what is lost
 
     def _fail(self, error: TransportError, now_ms: int) -> None:
         """Have the next leadership leave out what refuses, or rest if several failed in a row."""

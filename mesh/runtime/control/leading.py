@@ -81,6 +81,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.links import NodeLinks
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.runtime.control.own_ends import OwnEnds
 from mesh.transport.port import KafkaCluster, Record, Writer
 
 Write = (
@@ -176,6 +177,7 @@ class ControlWriter:
             are good for these alone.
         left_out: Control topics of links to which nothing is written now.
         written_to: Control topics of links that the last transaction wrote to.
+        ends: Where what it wrote stands, in topics that nobody else writes and others go by.
     """
 
     topology: Topology
@@ -185,6 +187,7 @@ class ControlWriter:
     topic_ids: Mapping[str, bytes]
     left_out: frozenset[str] = frozenset()
     written_to: dict[str, None] = field(default_factory=dict)
+    ends: OwnEnds = field(default_factory=OwnEnds)
     names: TopicNames = field(init=False)
     _parts: dict[tuple[str, Scope], int] = field(default_factory=dict)
 
@@ -265,7 +268,7 @@ class ControlWriter:
         number = first
         for number, part in enumerate(_parts(learned.filters), first):
             value = encode_learned(learned.epoch, learned.number, part)
-            self.writer.produce(topic, value, learned_key(*source, number), 0)
+            self._put(topic, learned_key(*source, number), value)
         self._parts[source] = number + bool(learned.filters or not learned.is_more)
 
     def _mark(self, scope: Scope, mark: Mark | None) -> None:
@@ -275,14 +278,17 @@ class ControlWriter:
         self._control(mark_key(scope), None if mark is None else encode_mark(mark))
 
     def _control(self, key: bytes, value: bytes | None) -> None:
-        self.writer.produce(self.names.control(self.node), value, key, 0)
+        self._put(self.names.control(self.node), key, value)
         self.writer.produce(self.names.control_log(self.node), value, key, 0)
 
     def _to(self, neighbour: str, key: bytes, value: bytes | None) -> None:
         topic = self.names.to_control(self.node, neighbour)
         if topic not in self.left_out:
             self.written_to[topic] = None
-            self.writer.produce(topic, value, key, 0)
+            self._put(topic, key, value)
+
+    def _put(self, topic: str, key: bytes, value: bytes | None) -> None:
+        self.writer.produce(topic, value, key, 0, on_delivery=self.ends.watching(topic))
 
 
 def _parts(filters: Sequence[str]) -> Iterator[Sequence[str]]:
