@@ -15,6 +15,7 @@ node, and brought it there. Spec: K28.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,9 @@ class CutOver:
         rerouted: Directions that the walk between some source and node leads over afterwards and
             not before. Their sender must hear what the reader wants by then: else it would find
             nobody who wants what it was sent for.
+        remade: Directions, on walks that there were before, over links that are made of something
+            else. Their ends forget what they have heard of each other: so does the sender what the
+            reader wants, until it hears that anew.
     """
 
     holding: Sequence[str] = ()
@@ -57,6 +61,7 @@ class CutOver:
     leaving: Sequence[str] = ()
     heard: Sequence[Direction] = ()
     rerouted: Sequence[Direction] = ()
+    remade: Sequence[Direction] = ()
 
 
 def cut_over(
@@ -83,6 +88,7 @@ def cut_over(
     taking_part: dict[str, None] = {}
     rounds: list[dict[Direction, None]] = []
     rerouted: dict[Direction, None] = {}
+    over_remade: dict[Direction, None] = {}
     for source in sorted({**before.nodes, **after.nodes}):
         old = tree_from(old_graph, source) if source in before.nodes else {}
         new = tree_from(new_graph, source) if source in after.nodes else {}
@@ -103,6 +109,7 @@ def cut_over(
             rounds.extend({} for _ in range(depth + 1 - len(rounds)))
             rounds[depth][direction] = None
         rerouted |= dict.fromkeys(_rerouted(old, new))
+        over_remade |= dict.fromkeys(_over(new, old, remade))
     taking_part |= moving | ends | dict.fromkeys(_ends(after, before))
     return CutOver(
         holding=holding,
@@ -112,6 +119,7 @@ def cut_over(
         leaving=sorted(node for node in before.nodes if node not in after.nodes),
         heard=sorted(link.ends for link in after.links) if is_shared_otherwise else (),
         rerouted=sorted(rerouted),
+        remade=sorted(over_remade),
     )
 
 
@@ -145,6 +153,14 @@ def _rerouted(old: Tree, new: Tree) -> Iterator[Direction]:
         if was is not None:
             spared = dict.fromkeys(_steps(was))
             yield from (step for step in _steps(visit) if step not in spared)
+
+
+def _over(new: Tree, old: Tree, links: Collection[Ends]) -> Iterator[Direction]:
+    """Yield the directions of some links that new walks cross to nodes that were reached before."""
+    stay = [visit for node, visit in new.items() if node in old] if links else []
+    for direction in itertools.chain.from_iterable(map(_steps, stay)):
+        if (min(direction), max(direction)) in links:
+            yield direction
 
 
 def _steps(visit: Visit) -> Iterator[Direction]:

@@ -160,7 +160,7 @@ class Applying:
         ]
 
     def _unheard(self, seen: Observation) -> Sequence[str]:
-        """Return which links must neither be disabled nor down now, in words."""
+        """Return which links must not be down now, nor disabled, most of them, in words."""
         why = "queues are shared out in another way, which both ends must hear of"
         needed = [(one, other, why) for one, other in self.cut.heard]
         for one, other in self.cut.rerouted:
@@ -168,10 +168,20 @@ class Applying:
             if ends not in self.cut.heard:
                 why = f"walks move to it, and {one} must hear what {other} wants by then"
                 needed.append((*ends, why))
+        why = "it becomes another one, over which both ends must hear each other anew"
+        both = {(one, other) for one, other, _ in needed}
+        remade = {(min(ends), max(ends)) for ends in self.cut.remade} - both
         return [
-            f"link {one}-{other} is {_SILENT[is_disabled].format(why=why)}"
-            for one, other, why in needed
-            if (is_disabled := seen.is_disabled(one, other)) or seen.is_down(one, other)
+            *(
+                f"link {one}-{other} is {_SILENT[is_disabled].format(why=why)}"
+                for one, other, why in needed
+                if (is_disabled := seen.is_disabled(one, other)) or seen.is_down(one, other)
+            ),
+            *(
+                f"link {one}-{other} is {_SILENT[False].format(why=why)}"
+                for one, other in sorted(remade)
+                if seen.is_down(one, other) and not seen.is_disabled(one, other)
+            ),
         ]
 
     def _unread(self, seen: Observation) -> Sequence[str]:
@@ -280,8 +290,11 @@ class Applying:
         ]
 
     def _is_excused(self, seen: Observation, one: str, other: str) -> bool:
-        is_silent = seen.is_disabled(one, other) or seen.is_down(one, other)
-        return is_silent and not self._must_hear(one, other)
+        if self._must_hear(one, other):
+            return False
+        # What operators disabled they may have remade: nothing is queued there meanwhile.
+        is_forgotten = (other, one) in self.cut.remade
+        return seen.is_disabled(one, other) or (seen.is_down(one, other) and not is_forgotten)
 
     def _must_hear(self, one: str, other: str) -> bool:
         """Say whether a node must hear by all means what another offers by the new topology."""

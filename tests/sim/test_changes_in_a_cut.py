@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Publish, Settle, S
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
+from mesh.model.topology import Topology, ZoneKind
 from mesh.runtime.process import intake
 from mesh.view.mesh_view import MeshView
 from tests.sim.meshes import random_legal_topology
@@ -125,6 +126,25 @@ def test_no_walk_moves_to_a_link_that_is_down() -> None:
         run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
     run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
     run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
+
+
+def test_no_link_that_is_down_becomes_another_one() -> None:
+    """Its ends would forget what they have heard, and m drop what a wants. Spec: K28."""
+    first = mesh("a-b", "a-m", "b-q")
+    zone = replace(first.zones["Z"], kind=ZoneKind.ONE_HOP)
+    driver = driven(first, replace(first, zones={"Z": zone}), seed=1)
+    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="a", endpoint="s", filter=">")))
+    run_step(driver, 0, NamedStep("settle", Settle()))
+    run_step(driver, 0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    wait(driver, 4_000)  # nobody calls the link down yet
+    with pytest.raises(StepFailedError, match=r"nothing was changed: link a-m is down.*mend it"):
+        run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
+    run_step(driver, 0, NamedStep("publish", Publish(node="m", subject="x", count=3)))
+    run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
+    run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
+    run_step(driver, 0, NamedStep("publish", Publish(node="m", subject="x", count=2)))
+    run_step(driver, 0, NamedStep("drain", Drain()))
+    assert driver.tally.endpoints["a/s"].distinct == 5
 
 
 @pytest.mark.parametrize("seed", range(3))

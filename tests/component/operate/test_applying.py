@@ -193,6 +193,23 @@ def test_nobody_waits_for_who_is_behind_a_link_that_is_down() -> None:
         assert told.startswith("link b-c is down, and walks move to it")
 
 
+def test_no_link_that_is_down_becomes_another_one_and_one_that_is_disabled_may() -> None:
+    """Its sender would not hear again what is wanted, and drop what is published. Spec: K28."""
+    answers = Answers()
+    answers.say(Stage.SWITCH, "a", "n", "c")
+    status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=[("b", "c")])
+    answers.nodes["b"] = replace(answers.nodes["b"], change=status)
+    answers.seen = replace(answers.seen, is_down=lambda *link: sorted(link) == ["b", "c"])
+    cut = replace(CUT, remade=[("c", "b")])
+    begun = Applying(Change(7, Stage.HOLD, "after"), cut)
+    switching = Applying(Change(7, Stage.SWITCH, "after"), cut, is_written=True)
+    assert waits_for(begun.next(answers.seen)).startswith("link b-c is down, and it becomes")
+    assert "link b-c is down" in waits_for(switching.next(answers.seen))
+    answers.seen = replace(answers.seen, is_disabled=answers.seen.is_down)
+    assert begun.next(answers.seen) == Write(begun.target)
+    assert switching.next(answers.seen) == Publish()
+
+
 def test_before_anybody_holds_it_is_known_what_is_down_and_what_waits_there() -> None:
     """Spec: K28."""
     answers, applying = Answers(), way()

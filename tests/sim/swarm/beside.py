@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from mesh.core.links import links_made
 from mesh.model.frames import MessageClass
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.moves import STARTED_MS, draw_moves, random_subject
@@ -51,19 +52,9 @@ def draw_change_beside_a_cut(rng: random.Random, plan: Plan) -> Plan:
 
 
 def _links(first: Oracle, after: Oracle) -> list[Ends]:
-    """Return the links that are the same in both topologies, either way."""
-    before, then = (
-        {
-            link.ends: sorted(
-                (name, str(zone.kind), str(zone.join))
-                for name, zone in one.topology.zones.items()
-                if any(link.ends == other.ends for other in zone.links)
-            )
-            for link in one.topology.links
-        }
-        for one in (first, after)
-    )
-    return [ends for ends, zones in before.items() if then.get(ends) == zones]
+    """Return the links that are the same in both topologies, either way, as their ends see them."""
+    before, then = links_made(first.topology), links_made(after.topology)
+    return [ends for ends, made in before.items() if then.get(ends) == made]
 
 
 def _is_still(ends: Ends, first: Oracle, after: Oracle) -> bool:

@@ -79,6 +79,21 @@ def test_directions_that_walks_move_to_are_known() -> None:
     assert cut_over(mesh("a b", Z=multi()), mesh("a b", Z=multi("a-b"))).rerouted == []
 
 
+def test_directions_of_walks_that_stay_over_links_that_become_others_are_known() -> None:
+    """Their ends forget what they heard. What only begins is owed to nobody yet. Spec: K28."""
+    one_hop = {"kind": "one-hop", "links": [["a", "b"]]}
+    before = mesh("a b c", Z=multi("a-b"), Y=multi("b-c"))
+    cut = cut_over(before, mesh("a b c", Z=one_hop, Y=multi("b-c")))
+    assert (cut.rerouted, cut.remade) == ([], [("a", "b"), ("b", "a")])
+    ways = [{"kind": "join", "from": one, "to": other} for one, other in ("ab", "ba")]
+    assert cut_over(mesh("a b", J=ways[0]), mesh("a b", J=ways[1])).remade == []
+    longer = {"kind": "join", "from": "b", "to": "c", "hops": 3}
+    cut = cut_over(
+        mesh("a b c", J=ways[0], I=longer), mesh("a b c", J=ways[0], I={**longer, "hops": 2})
+    )
+    assert cut.remade == [("a", "b"), ("b", "c")]
+
+
 def test_what_waits_for_a_node_that_a_walk_moves_over_drains_too() -> None:
     """Else b would send it on to c, which had it straight from a. Spec: K28."""
     cut = cut_over(mesh("a b c", Z=multi("a-b", "a-c")), mesh("a b c", Z=multi("a-b", "b-c")))
