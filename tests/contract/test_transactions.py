@@ -169,3 +169,18 @@ def _write(writer: object, topic: str) -> None:
     writer.begin()  # type: ignore[attr-defined]
     writer.produce(topic, b"zombie", partition=0)  # type: ignore[attr-defined]
     writer.commit()  # type: ignore[attr-defined]
+
+
+def test_who_asks_is_told_where_the_records_of_transactions_are_when_they_end(stand: Stand) -> None:
+    """Offsets only rise, over the markers between them too. Spec: K16."""
+    topic = stand.topic()
+    writer = stand.kafka.writer("w", f"id.{topic}", tells=True)
+    offsets: list[int] = []
+    for _ in range(2):
+        writer.begin()
+        for _ in range(2):
+            writer.produce(
+                topic, b"v", b"k", 0, on_delivery=lambda _at, offset, _: offsets.append(offset)
+            )
+        writer.commit()
+    assert offsets == [0, 1, 3, 4]

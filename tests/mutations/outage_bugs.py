@@ -9,9 +9,11 @@ from dataclasses import replace
 
 from mesh.node.doubts import Doubts
 from mesh.node.probing import Probing
+from mesh.operate import apply
 from mesh.operate.applying import Applying
 from mesh.runtime.control.leadership import Leadership
 from mesh.runtime.control.listening import Listener
+from mesh.runtime.control.own_ends import OwnEnds
 from mesh.runtime.lanes.owned import Lanes
 from tests.mutations.patching import Mutation, Patches
 
@@ -31,6 +33,10 @@ def lost_control_topics_stay_lost(patches: Patches) -> None:
     patches.put(Listener, "lost", lambda *_: None)
 
 
+def nobody_misses_what_is_unread(patches: Patches) -> None:
+    patches.put(OwnEnds, "stands", lambda *_: None)
+
+
 def nobody_doubts(patches: Patches) -> None:
     patches.put(Doubts, "due", lambda *_: ())
 
@@ -41,6 +47,13 @@ def leader_is_asked_in_the_loop(patches: Patches) -> None:
 
 def nobody_is_excused(patches: Patches) -> None:
     patches.put(Applying, "_is_excused", lambda *_: False)
+
+
+def what_ends_forget_is_not_heard_anew(patches: Patches) -> None:
+    def wrapper(cut_over):
+        return lambda *args, **more: replace(cut_over(*args, **more), remade=())
+
+    patches.wrap(apply, "cut_over", wrapper)
 
 
 def who_leads_anew_waits_for_proofs(patches: Patches) -> None:
@@ -56,8 +69,10 @@ def who_leads_anew_waits_for_proofs(patches: Patches) -> None:
 OUTAGE_BUGS = (
     Mutation("one-position", "read and no longer needed are one number", one_position_for_two),
     Mutation("lost-stay-lost", "lost feeds are left alone", lost_control_topics_stay_lost),
+    Mutation("lost-unread", "what is lost unread is not written again", nobody_misses_what_is_unread),
     Mutation("nobody-doubts", "what stays unproven is not read again", nobody_doubts),
     Mutation("leader-in-the-loop", "who leads is asked in the loop", leader_is_asked_in_the_loop),
     Mutation("waits-for-proofs", "who leads anew waits for neighbours", who_leads_anew_waits_for_proofs),
+    Mutation("remade-unheard", "links that are down are remade", what_ends_forget_is_not_heard_anew),
     Mutation("nobody-excused", "a change waits for links that are down", nobody_is_excused),
 )  # fmt: skip
