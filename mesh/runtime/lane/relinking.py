@@ -43,11 +43,6 @@ class SourceTopic:
     link: LocalLink | None
     info: TopicInfo | None = None
 
-    @property
-    def is_guaranteed_ingress(self) -> bool:
-        """Whether a client's guaranteed messages come by it: no chain tells what they lack."""
-        return self.link is None and self.message_class is MessageClass.GUARANTEED
-
 
 def source_topics(
     topology: Topology, node: str, links: Sequence[LocalLink]

@@ -305,7 +305,8 @@ class Sources:
         for place in places:
             epoch = lane.positions.leader_epochs.get(place)
             is_there = lane.position(place) > (bounds[place][0] or 0)
-            if topic.is_guaranteed_ingress and epoch is not None and is_there:
+            is_guaranteed = topic.message_class is MessageClass.GUARANTEED
+            if is_guaranteed and epoch is not None and is_there:
                 self.expected_epochs[place] = epoch
             lane.positions.found(place, topic_id)
             generation = lane.generation(place)
@@ -431,6 +432,7 @@ class Sources:
                 log.error("source.lost", topic=place.topic, partition=place.partition)
                 self._leave(lane, place)
                 self._topics[place.topic].info = None  # perhaps it was made anew
+                self._outgrown[place] = None  # or it has grown again before the look at its end
 
     # -- standing still -------------------------------------------------------------------
 
@@ -490,7 +492,8 @@ def _bounds(
     """
     starts, ends = admin.starts(places), dict(admin.ends(places))
     for at, epoch, position in outgrown:
-        ends[at] = min(ends.get(at, position), admin.agrees_until(at, epoch, position))
+        if ends.get(at, position) >= position:
+            ends[at] = admin.agrees_until(at, epoch, position)
     return {at: (starts.get(at), ends.get(at)) for at in places}
 
 

@@ -7,8 +7,11 @@ import pytest
 from mesh.codec.control import encode_stop
 from mesh.codec.keys import accept_key
 from mesh.model.control import Stop, StopReason
+from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
+from tests.component.runtime import test_stops
 from tests.component.runtime.conftest import SmallMesh, subject
+from tests.component.runtime.test_holding import is_held, refuse
 
 INGRESS = TopicPartition("mesh.a.in.g", 0)
 
@@ -102,3 +105,52 @@ def test_where_the_record_read_last_is_deleted_nothing_can_be_told() -> None:
     mesh.run(10_000)
     assert stops(mesh) == []
     assert delivered(mesh) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_an_outbox_that_has_grown_beyond_what_it_lost_stops_as_well(*, is_noticed: bool) -> None:
+    """Else a target that is held gets what follows twice, and lacks without a word what is lost.
+
+    Its reader may have noticed before the log has grown again, or nobody was there. Spec: K20.
+    """
+    mesh, outbox = SmallMesh(), TopicPartition("mesh.a.to.b.g", 0)
+    onward = mesh.names.outbox("b", "c", MessageClass.GUARANTEED)
+    mesh.subscribe("b", "t", ">")
+    mesh.run()
+    publish(mesh, b"0")
+    mesh.run()
+    refuse(mesh, onward, is_refusing=True)
+    for value in (b"1", b"2", b"3"):
+        publish(mesh, value)
+        mesh.run(2_000)
+    assert is_held(mesh, "b", onward)
+    workers = mesh.world.workers
+    if is_noticed:
+        mesh.kafka.blocked.add(("mesh-b", outbox.topic))
+    else:
+        mesh.world.kill("b")
+    mesh.kafka.truncate(outbox, 1)
+    for value in (b"4", b"5", b"6"):
+        publish(mesh, value)
+        mesh.run(500)
+    if is_noticed:
+        lanes = workers["b"].lanes
+        assert lanes is not None
+        mesh.kafka.blocked.clear()
+        lanes.sources.lost(lanes.owned, [outbox])
+    else:
+        mesh.world.start("b")
+    mesh.run(5_000)
+    refuse(mesh, onward, is_refusing=False)
+    mesh.run(20_000)
+    for stop in test_stops.stops(mesh, "b").values():
+        assert stop.reason == StopReason.TRUNCATED
+        test_stops.accept(mesh, "b", stop)
+    mesh.run(20_000)
+    publish(mesh, b"7")
+    mesh.run(20_000)
+    came = [one.value() for one in mesh.read(mesh.names.endpoint("b", "t"))]
+    assert came == [b"0", b"1", b"2", b"3", None, b"4", b"5", b"6", b"7"]
+    # What c lacks of it is lost: where it was to be read from other records stand.
+    came = [one.value() for one in mesh.delivered()]
+    assert came == [b"0", b"1", b"2", None, b"4", b"5", b"6", b"7"]
