@@ -22,9 +22,23 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     import mesh.cli.main  # noqa: F401, PLC0415 - after the line above, or in vain
 
-    signal.signal(signal.SIGINT, _end)
+    interrupted: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        interrupted.append(number)
+        signal.signal(number, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, end)
     try:
         _run()
+    except Exception:
+        # Libraries in C and Rust hand it on as an error of their own.
+        if not interrupted:
+            raise
+        from mesh.cli.problems import EXIT_INTERRUPTED  # noqa: PLC0415 - as above
+
+        raise SystemExit(EXIT_INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -33,11 +47,6 @@ def _run() -> NoReturn:
     from mesh.cli.main import main as run  # noqa: PLC0415 - see `main`
 
     run()
-
-
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_DFL)
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ State that must be known before anything else is done is read this way. Spec: K1
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from mesh.errors import TransportUnavailableError
+from mesh.errors import ClosedError, TransportUnavailableError
 from mesh.transport.port import BEGINNING, PATIENCE_MS, KafkaCluster, Reader, Record, TopicPartition
 
 DEADLINE_MS = 60_000
@@ -48,6 +49,8 @@ class Follower:
         self._reader: Reader = kafka.reader(name, patience_ms=patience_ms, gathers=gathers)
         self._now_ms = now_ms
         self._looked_ms = -GLANCE_MS
+        self._is_closed = False
+        self._lock = threading.Lock()  # held while the client library reads, or gives up the reader
         self._assigned: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}
 
@@ -80,7 +83,13 @@ class Follower:
 
     def fetched(self) -> Iterator[Record]:
         """Yield the records fetched so far, and have the reader heed what was added or removed."""
-        yield from self._reader.read(0, _LIMIT)
+        yield from self._read(0)
+
+    def _read(self, timeout_s: float) -> Sequence[Record]:
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("a follower is used after it was closed")
+            return self._reader.read(timeout_s, _LIMIT)
 
     def catch_up(self, places: Sequence[TopicPartition] = ()) -> Iterator[Record]:
         """Yield what is new, up to the high watermarks found at the start of the call.
@@ -125,7 +134,7 @@ class Follower:
         deadline = self._now_ms() + DEADLINE_MS
         waiting = {place: end for place, end in ends.items() if end > 0}
         while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
-            records = self._reader.read(_READ_S, _LIMIT)
+            records = self._read(_READ_S)
             yield from records
             self._begin_again(self._reader.lost())
             if records:
@@ -139,5 +148,10 @@ class Follower:
                 )
 
     def close(self) -> None:
-        """Release the reader."""
-        self._reader.close()
+        """Release the reader; any thread may, and who still reads in another one ends.
+
+        It would wait in vain otherwise for what a closed reader does not give.
+        """
+        self._is_closed = True
+        with self._lock:
+            self._reader.close()

@@ -88,6 +88,29 @@ def test_a_second_one_ends_the_command_at_once(
     assert found == [signal.SIG_IGN if is_ignored else signal.SIG_DFL]
 
 
+@pytest.mark.parametrize("is_one", [True, False])
+def test_what_libraries_make_of_it_is_no_traceback(
+    is_one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it comes amid a call of the client library, or of the one that judges files."""
+
+    def runs() -> None:
+        try:
+            if is_one:
+                os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            raise SystemError("returned a result with an exception set")
+
+    monkeypatch.setattr("mesh.cli.main.main", runs)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(SystemExit if is_one else SystemError) as ended:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not is_one or ended.value.code == 130  # type: ignore[union-attr]
+
+
 def test_one_that_comes_before_the_command_begins_shows_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from mesh.errors import TransportUnavailableError
+from mesh.errors import ClosedError, TransportUnavailableError
 from mesh.transport.following import DEADLINE_MS, Follower
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import Record, TopicPartition, TopicSpec
@@ -46,6 +47,31 @@ def test_an_end_behind_an_open_transaction_is_waited_for_so_long_and_no_longer()
     follower = slow_follower(kafka)
     with pytest.raises(TransportUnavailableError, match="nothing came for 60 s"):
         list(follower.catch_up())
+
+
+def test_who_waits_for_an_end_ends_when_another_thread_closes() -> None:
+    """Ctrl-C closes what threads of a command read, and waits for them."""
+    kafka = kafka_with(1)
+    writer = kafka.writer("w", "hanging")
+    writer.begin()
+    writer.produce(PLACE.topic, b"open", None, 0)
+    follower = Follower(kafka, "f", lambda: 0)
+    follower.add([PLACE])
+    has_read, told = threading.Event(), list[str]()
+
+    def reads() -> None:
+        try:
+            for _ in follower.catch_up():
+                has_read.set()
+        except ClosedError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=reads, daemon=True)
+    thread.start()
+    assert has_read.wait(10)
+    follower.close()
+    thread.join(10)
+    assert told == ["a follower is used after it was closed"]
 
 
 @pytest.mark.parametrize("look", [Follower.poll, Follower.catch_up, Follower.glance])
