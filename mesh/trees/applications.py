@@ -46,7 +46,6 @@ from mesh.model.tree_apps import (
     TreeEvicted,
     Unpartitioned,
 )
-from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.trees.early import Early
 from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
@@ -67,6 +66,7 @@ from mesh.trees.listeners import Listeners, present
 from mesh.trees.machine import TreeNode
 from mesh.trees.node_inputs import NodeInput, RolesCaughtUp, RolesRead, SaidWrongly, WordsLost
 from mesh.trees.outputs import Output, Transmit
+from mesh.trees.probes import TRIES_MAX, Holder, Probes
 from mesh.trees.splits import CALL, Splits
 
 APPS_MAX = 10_000
@@ -132,8 +132,7 @@ class Applications:
     listeners: Listeners = field(default_factory=Listeners)
     _apps: dict[str, _App] = field(default_factory=dict)
     _early: Early = field(default_factory=Early)
-    _probed: int = 0
-    _probes: dict[str, RoleKey] = field(default_factory=dict)
+    _probes: Probes = field(default_factory=Probes)
     _settling: dict[tuple[str, Address], tuple[int, RoleTaken] | None] = field(default_factory=dict)
     _inputs: deque[Input] = field(default_factory=deque)
     _is_caught_up: bool = False
@@ -388,40 +387,35 @@ class Applications:
 
     # -- holding a role alone, politely ---------------------------------------------------
 
-    def _probe(self, key: RoleKey) -> Iterator[Effect]:
+    def _probe(self, key: RoleKey, tries: int = 0) -> Iterator[Effect]:
         """Ask whether a role has a holder before taking it: a message to one instance.
 
         Of a node that comes back too: its roles may have been taken over meanwhile, by somebody
         whose instance is not as new as a fresh one would be.
         """
-        self._probed += 1
-        call = str(self._probed)
-        self._probes[call] = key
-        self._apps[key.app].probing[key] = call
-        address = self._apps[key.app].wishes[key].address
-        options = Options(one_instance=True)
-        yield from self._tree(SendWanted("", call, address, options=options, protocol=PROBE))
+        asked = self._probes.ask(key, self._apps[key.app].wishes[key].address, tries)
+        self._apps[key.app].probing[key] = asked.call
+        yield from self._tree(asked)
 
     def _heard_of_holder(self, answer: Answered) -> Iterator[Effect]:
         """Take a role that nobody holds; with a holder, its wish ends."""
-        is_held = answer.kind is ReplyKind.DATA
-        if not (is_held or answer.is_last):
+        heard = self._probes.heard(answer)
+        if heard is None:
             return
-        key = self._probes.pop(answer.call, None)
-        app = self._apps.get(key.app) if key is not None else None
-        if key is None or app is None or app.probing.get(key) != answer.call:
+        probe, holder = heard
+        key, app = probe.key, self._apps.get(probe.key.app)
+        if app is None or app.probing.get(key) != answer.call:
             return  # what it was for is wanted no more, or otherwise
         del app.probing[key]
         wish = app.wishes[key]
-        if is_held:
-            text = f"{key.role!r} is held alone elsewhere; ask its holder"
-            yield from self._pass_on(
-                Refused(key.app, key.role, "EXCLUSIVE_HELD", text, wish.address)
-            )
-            return
-        if wish.is_polite:
-            self._settling[key.app, wish.address] = None
-        yield from self._add(key.app, [wish])
+        if holder is Holder.UNKNOWN and probe.tries < TRIES_MAX:
+            yield from self._probe(key, probe.tries + 1)
+        elif holder is Holder.SOMEBODY or (holder is Holder.UNKNOWN and wish.is_polite):
+            yield from self._pass_on(_held(key, wish.address, holder))
+        else:
+            if wish.is_polite:
+                self._settling[key.app, wish.address] = None
+            yield from self._add(key.app, [wish])
 
     def _settle(self) -> Iterator[Effect]:
         """Tell those who took a role politely and still hold it that it is theirs."""
@@ -576,6 +570,14 @@ class Applications:
             return
         if (key := app.forget(address)) is not None:
             yield WriteRole(key, None)
+
+
+def _held(key: RoleKey, address: Address, holder: Holder) -> Refused:
+    if holder is Holder.UNKNOWN:
+        text = f"nobody can say now whether {key.role!r} is held alone elsewhere; ask for it again"
+        return Refused(key.app, key.role, "HOLDER_UNKNOWN", text, address)
+    text = f"{key.role!r} is held alone elsewhere; ask its holder"
+    return Refused(key.app, key.role, "EXCLUSIVE_HELD", text, address)
 
 
 def _address(key: RoleKey) -> Address:

@@ -310,7 +310,7 @@ class Lives:
         inside = node.node._node
         left = (
             inside.sessions, inside.recoveries, inside.joins, inside.calls, inside.held,
-            node._probes, node._settling, node._early,
+            len(node._probes), node._settling, node._early,
         )  # fmt: skip
         if any(left) or inside.held_bytes:
             raise RuleBrokenError(f"I3: seed {self.seed}: {name} still has {left}")

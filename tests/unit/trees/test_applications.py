@@ -24,6 +24,7 @@ from mesh.model.tree_apps import (
     SendWanted,
     Served,
 )
+from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, tree_id
 from mesh.trees.applications import SETTLE_MS, Applications
@@ -33,6 +34,7 @@ from mesh.trees.known_routes import ROUTES_MAX
 from mesh.trees.machine import TreeNode
 from mesh.trees.node_inputs import RolesCaughtUp, RolesRead
 from mesh.trees.outputs import Output
+from mesh.trees.probes import TRIES_MAX
 from mesh.trees.publishing import AHEAD_MAX
 from mesh.trees.settings import Settings
 
@@ -226,6 +228,48 @@ def test_of_two_who_take_a_role_politely_at_once_one_is_refused() -> None:
     effects += apps.step(Ticked(), SETTLE_MS)
     ends = [kinds(effects, app)[-1] for app in ("app", "other")]
     assert sorted(one.__name__ for one in ends) == ["Refused", "RoleTaken"]
+
+
+@pytest.mark.parametrize(
+    ("last", "is_polite", "told_of"),
+    [
+        (ReplyKind.DATA, True, "EXCLUSIVE_HELD"),
+        (ReplyKind.DATA, False, "EXCLUSIVE_HELD"),
+        (ReplyKind.NOT_FOUND, True, ""),
+        (ReplyKind.NULL, True, "HOLDER_UNKNOWN"),
+        (ReplyKind.NULL, False, ""),
+    ],
+)
+def test_who_may_have_got_the_question_and_cannot_answer_may_hold_the_role(
+    last: ReplyKind, is_polite: bool, told_of: str
+) -> None:
+    """A null was taken for nobody: a cut on the way to its holder was enough to lose a role.
+
+    What a restart finds is taken in the end: nobody asked for it politely. Spec: tree_layer 5.4.
+    """
+    apps = served(caught_up=False)
+    asked: list[str] = []
+    step = apps.node.step
+
+    def lose(input_: Input, now_ms: int) -> list[Output]:
+        if isinstance(input_, SendWanted):
+            asked.append(input_.call)
+            return []
+        return step(input_, now_ms)
+
+    apps.node.step = lose  # type: ignore[method-assign]
+    wish = RoleWish(PLACE, is_exclusive=True, is_polite=is_polite)
+    apps.step(RolesRead([RoleSaid(KEY, wish)]), 0)
+    apps.step(RolesCaughtUp(), 0)
+    for kind in [*[ReplyKind.NULL] * TRIES_MAX, last]:
+        assert not apps.node.size.roles
+        effects = list(apps._pass_on(Answered("", asked[-1], kind, True)))
+    assert len(asked) == TRIES_MAX + 1
+    assert [one.code for one in told(effects) if isinstance(one, Refused)] == [told_of] * bool(
+        told_of
+    )
+    assert apps.node.size.roles == (not told_of)
+    assert len(apps._probes) == 0
 
 
 def test_a_polite_request_that_is_refused_leaves_nothing_behind() -> None:
