@@ -175,6 +175,10 @@ class TransportUnavailableError(TransportError):
     """A broker cannot be reached just now; trying again is right."""
 
 
+class TransportHeldError(TransportUnavailableError):
+    """The last transaction under an id waits for a partition, and holds the id meanwhile."""
+
+
 class TransportFencedError(TransportError):
     """A successor holds this lane: stop at once."""
 

@@ -120,3 +120,7 @@ class TopicNames:
     def control_transactions(self, node: str) -> str:
         """Transactional id of lane 0's control writer."""
         return f"{self.prefix}{node}.control"
+
+    def spare_transactions(self, node: str) -> str:
+        """Transactional id of that writer while the usual one is held. Spec: K16."""
+        return f"{self.prefix}{node}.control.spare"

@@ -60,7 +60,7 @@ from mesh.runtime.process.errands import LOOK_S, Errands
 from mesh.runtime.process.intake import Intake, by_partition
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.process.recall import Recall
-from mesh.runtime.topics.provision import config_topic, node_topics, set_data_topics
+from mesh.runtime.topics.provision import config_topic, make_node_topics, set_data_topics
 from mesh.runtime.topics.targets import Targets
 from mesh.runtime.topics.upkeep import Upkeep
 from mesh.runtime.trees.service import TreeService
@@ -160,7 +160,7 @@ class Worker:
             self.connect,
         )
         self.topology = self._changing.topology
-        self._home.admin().create(node_topics(self.topology, self.node))
+        make_node_topics(self._home.admin(), self.topology, self.node)
         set_data_topics(self._home.admin(), self.topology, self.node)
         self._questions = Questions(self.errands)
         self._admission = Admission(
@@ -301,6 +301,8 @@ class Worker:
             for input_ in news:
                 self._step(input_)
         lanes.direct.write_due(list(lanes.owned.values()))
+        if self._targets is not None:
+            self._leadership.leave_out(*self._targets.closed_control)
         for input_ in self._leadership.write(now):
             self._step(input_)
         self._follow_trees(now)

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from mesh.errors import TransportDeniedError, TransportUnavailableError
+from mesh.errors import TransportDeniedError, TransportHeldError
 from mesh.transport.groups import of_topics, slowest
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
 from mesh.transport.memory_consumer import MemoryConsumer
@@ -122,7 +122,7 @@ class MemoryKafka(MemoryBroker):
             former.fence()
         if self.is_prepared(transactional_id or ""):
             self.costs("open", OPEN_MS)
-            raise TransportUnavailableError(
+            raise TransportHeldError(
                 f"Kafka cluster {self.name}: take transactional id {transactional_id}: "
                 "a partition without a leader holds its last transaction"
             )

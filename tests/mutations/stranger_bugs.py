@@ -15,6 +15,7 @@ from mesh.runtime.messages.poison import Poison
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics import targets
 from mesh.runtime.topics.readership import Readership
+from mesh.runtime.topics.writable import Looked
 from mesh.transport.groups import slowest
 from tests.mutations.patching import Mutation, Patches
 
@@ -54,7 +55,7 @@ def one_refused_all_wait(patches: Patches) -> None:
 
 
 def nobody_looks_for_leaders(patches: Patches) -> None:
-    patches.put(targets, "_look", lambda admin, names, known: ({}, known))
+    patches.put(targets, "look", lambda admin, names, known: Looked(in_sync=known))
 
 
 def asked_in_the_loop(patches: Patches) -> None:

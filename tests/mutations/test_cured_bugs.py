@@ -15,10 +15,15 @@ from mesh.node.neighbour import Neighbour
 from mesh.operate import founding
 from mesh.runtime.control import leadership
 from mesh.runtime.control.recalling import Recalling
+from mesh.runtime.topics import own_topics, provision
 from mesh.runtime.topics.readership import Readership
+from mesh.runtime.topics.targets import Targets
+from mesh.runtime.topics.writable import Looked
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
 from tests.component.runtime import test_control_anew as control_anew
+from tests.component.runtime import test_left_out as left_out
+from tests.component.runtime import test_refused_topics as refused_topics
 from tests.component.runtime import test_retention as retention
 from tests.component.runtime.conftest import SmallMesh
 from tests.mutations.patching import Mutation, Patches
@@ -68,6 +73,31 @@ def groups_that_fell_silent_are_forgotten(patches: Patches) -> None:
     patches.wrap(Readership, "passed", wrapper)
 
 
+def nobody_looks_before_he_leads(patches: Patches) -> None:
+    patches.put(Targets, "closed_control", property(lambda _: (frozenset(), -1)))
+    patches.put(leadership, "look", lambda *_: Looked())
+
+
+def a_held_id_has_no_spare(patches: Patches) -> None:
+    def wrong(home, names, node):
+        return home.writer("control", names.control_transactions(node)), False
+
+    patches.put(leadership, "_open_writer", wrong)
+
+
+def who_leads_under_the_spare_id_is_let_go_on(patches: Patches) -> None:
+    patches.put(leadership, "was_written_by_spare", lambda _: False)
+
+
+def one_refused_topic_keeps_all_from_being_led(patches: Patches) -> None:
+    def wrong(admin, specs):
+        admin.create(specs)
+        return {}
+
+    for module in (own_topics, provision):
+        patches.put(module, "create_each", wrong)
+
+
 def a_mesh_is_started_from_another_file() -> None:
     mesh = Mesh(topology_from_mapping(CHAIN))
     in_force.test_another_topology_is_never_written_over_what_is_in_force(mesh)
@@ -75,6 +105,19 @@ def a_mesh_is_started_from_another_file() -> None:
 
 def two_start_a_mesh_at_once() -> None:
     in_force.test_of_two_who_start_a_mesh_from_different_files_one_comes_first({"k": "l", "l": "k"})
+
+
+def a_link_has_no_leader() -> None:
+    left_out.test_who_leads_touches_nothing_that_has_no_leader(SmallMesh(), left_out.LINK)
+
+
+def a_link_loses_its_leader_inside_a_transaction() -> None:
+    shown = left_out.test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links
+    shown(SmallMesh())
+
+
+def a_node_starts_without_a_topic() -> None:
+    refused_topics.test_a_refused_topic_costs_what_it_is_for("mesh.b.to.a.t")
 
 
 def a_group_falls_silent() -> None:
@@ -109,6 +152,16 @@ CLAIMS = Mutation("claims-nothing", "two starts do not claim", starters_claim_no
 SILENT = Mutation(
     "silent-forgotten", "groups without offsets want nothing", groups_that_fell_silent_are_forgotten
 )
+LEADS_BLIND = Mutation(
+    "leads-blind", "who leads writes where no leader is", nobody_looks_before_he_leads
+)
+NO_SPARE = Mutation("no-spare", "a held id keeps a node from being led", a_held_id_has_no_spare)
+LET_GO_ON = Mutation(
+    "let-go-on", "a spare id stays with who slept", who_leads_under_the_spare_id_is_let_go_on
+)
+ALL_OR_NONE = Mutation(
+    "all-or-none", "one refused topic is all", one_refused_topic_keeps_all_from_being_led
+)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -122,6 +175,10 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(OTHERS, a_mesh_is_started_from_another_file, id="others-written-over"),
         pytest.param(CLAIMS, two_start_a_mesh_at_once, id="claims-nothing"),
         pytest.param(SILENT, a_group_falls_silent, id="silent-forgotten"),
+        pytest.param(LEADS_BLIND, a_link_has_no_leader, id="leads-blind"),
+        pytest.param(NO_SPARE, a_link_loses_its_leader_inside_a_transaction, id="no-spare"),
+        pytest.param(LET_GO_ON, a_link_loses_its_leader_inside_a_transaction, id="let-go-on"),
+        pytest.param(ALL_OR_NONE, a_node_starts_without_a_topic, id="all-or-none"),
     ],
 )
 def test_a_bug_that_was_cured_would_be_found(mutation: Mutation, shown: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from mesh.errors import TransportError
+from mesh.errors import TransportError, TransportHeldError
 from mesh.model.control import Identity
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken
@@ -25,6 +25,7 @@ from mesh.runtime.control.leading import (
     Written,
     identity_of,
     read_written,
+    was_written_by_spare,
 )
 from mesh.runtime.control.left_out import LeftOut
 from mesh.runtime.control.own_ends import OwnEnds
@@ -32,8 +33,8 @@ from mesh.runtime.control.unread import Unread
 from mesh.runtime.process.errands import Errand, Errands, Steps
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.process.recall import Recall
-from mesh.runtime.topics.own_topics import control_topics, restored
-from mesh.runtime.topics.provision import node_topics
+from mesh.runtime.topics.own_topics import control_topics, dispensable, restored
+from mesh.runtime.topics.writable import look
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.transport.reading import read_tail
 
@@ -74,6 +75,7 @@ class Led:
         uuid: The node's identity.
         epoch: Of this leadership.
         topic_ids: Of the node's control topics, by name.
+        closed: Control topics that cannot be written now.
         learned: What the node has kept of its neighbours; nobody else adds to it any more.
         ends: Where what they say stands.
     """
@@ -83,6 +85,7 @@ class Led:
     uuid: str
     epoch: int
     topic_ids: Mapping[str, bytes]
+    closed: frozenset[str]
     learned: Sequence[Record]
     ends: OwnEnds
 
@@ -119,16 +122,18 @@ def take_control(
         TransportError: They cannot be taken now.
     """
     names = TopicNames(topology.prefix)
-    writer = home.writer("control", names.control_transactions(node), tells=True)
+    own, learned_at = TopicPartition(names.control(node), 0), TopicPartition(names.learned(node), 0)
+    writer, is_spare = _open_writer(home, names, node)
     try:
         yield
-        specs = control_topics(topology, node)
-        log_spec = [
-            one for one in node_topics(topology, node) if one.name == names.control_log(node)
-        ]
-        found = restored(home.admin(), [*specs, *log_spec])
-        topic_ids = {one.name: found[one.name] for one in specs}
-        said = recall.records(TopicPartition(names.control(node), 0))
+        topic_ids = restored(home.admin(), control_topics(topology, node))
+        spare = dispensable(topology, node)
+        closed = look(home.admin(), sorted(spare), {}).closed(spare)
+        said = recall.records(own)
+        if not is_spare and was_written_by_spare(said):
+            # Whoever leads under that id must not go on either, now that the usual one is free.
+            home.writer("control", names.spare_transactions(node)).close()
+            said = recall.records(own)
         written = read_written(said)
         yield
         logged = TopicPartition(names.control_log(node), 0)
@@ -139,17 +144,31 @@ def take_control(
         before = max(written.epoch, former.epoch, known[1])
         epoch = before + 1
         yield
-        control = ControlWriter(topology, node, writer, lambda _: (), topic_ids)
+        control = ControlWriter(topology, node, writer, lambda _: (), topic_ids, left_out=closed)
         for record in said[-1:]:
             control.ends.stands(record.topic(), record.offset())
-        control.introduce(identity_of(topology, node, home, cluster_id, uuid, epoch))
+        identity = identity_of(topology, node, home, cluster_id, uuid, epoch)
+        control.introduce(identity, by_spare=is_spare)
         taken(before, epoch)
         yield
-        learned = recall.records(TopicPartition(names.learned(node), 0))
+        learned = recall.records(learned_at)
     except BaseException:
         writer.close()
         raise
-    return Led(writer, written, uuid, epoch, topic_ids, learned, control.ends)
+    return Led(writer, written, uuid, epoch, topic_ids, closed, learned, control.ends)
+
+
+def _open_writer(home: KafkaCluster, names: TopicNames, node: str) -> tuple[Writer, bool]:
+    """Open what writes the control topics; say whether it has the spare id. Spec: K16.
+
+    The last transaction under the usual one may wait for a partition that has no leader: until that
+    is back nobody writes under that id, a former owner neither.
+    """
+    try:
+        return home.writer("control", names.control_transactions(node), tells=True), False
+    except TransportHeldError as error:
+        log.warning("control.held", fault=str(error), text="the node is led under its spare id")
+    return home.writer("control", names.spare_transactions(node), tells=True), True
 
 
 @dataclass(slots=True)
@@ -188,6 +207,7 @@ class Leadership:
     _is_other: bool = False
     _failures: int = 0
     _left_out: LeftOut = field(default_factory=LeftOut)
+    _led_ms: int = 0
     _epoch: int = 0
     _taken: tuple[int, int] = (0, 0)
 
@@ -263,6 +283,8 @@ class Leadership:
         yield self._lead(led, now_ms)
 
     def _lead(self, led: Led, now_ms: int) -> LeadershipTaken:
+        self._left_out.look(led.closed)
+        self._led_ms = now_ms
         self._control = ControlWriter(
             *(self.topology, self.node, led.writer, self.read_positions, led.topic_ids),
             ends=led.ends,
@@ -303,6 +325,16 @@ class Leadership:
         self.questions.forget("identity")
         self._is_other, self._asked_ms = True, -RETRY_MS
 
+    def leave_out(self, closed: frozenset[str], looked_ms: int) -> None:
+        """Write nothing to control topics that a look found not to be writable. Spec: K20.
+
+        Args:
+            closed: Those.
+            looked_ms: When that look began: it says nothing of what this worker has made since.
+        """
+        if self._control is not None and looked_ms >= self._led_ms:
+            self._left_out.look(closed)
+
     def ask(self, write: Write) -> None:
         """Have something written at the end of this turn, unless somebody else leads by now."""
         if self._control is not None:
@@ -316,6 +348,7 @@ class Leadership:
         if self._control.left_out - left_out:
             yield from self.stop()  # who leads anew tells that neighbour everything
             return
+        self._control.left_out = left_out
         told = self._told_of_others(now_ms) if self._is_other else None
         writes, self._writes = self._writes, []
         try:
@@ -337,11 +370,7 @@ class Leadership:
 
     def _fail(self, error: TransportError, now_ms: int) -> None:
         """Have the next leadership leave out what refuses, or rest if several failed in a row."""
-        links = {
-            TopicNames(self.topology.prefix).to_control(self.node, other)
-            for other in self.topology.neighbours(self.node)
-        }
-        if refusing := links.intersection(error.topics):
+        if refusing := dispensable(self.topology, self.node).intersection(error.topics):
             self._left_out.refuse(refusing, str(error), now_ms)
         elif self._failures > 1:
             self._failed_ms = now_ms

@@ -82,7 +82,8 @@ from mesh.model.links import NodeLinks
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.control.own_ends import OwnEnds
-from mesh.transport.port import KafkaCluster, Record, Writer
+from mesh.transport.headers import headers_of
+from mesh.transport.port import Headers, KafkaCluster, Record, Writer
 
 Write = (
     WriteAdvert
@@ -103,6 +104,9 @@ LEARNED_BYTES = 50_000
 """About the size of one record of `learned`; a set of many filters takes several. The records of
 any mesh may have 100 kB, whatever it allows its messages: one that is refused would end the
 leadership again and again. Spec: K6."""
+
+BY_SPARE = "by-spare"
+"""Header of an identity: its writer has the node's spare transactional id. Spec: K16."""
 
 Positions = Callable[[str], Sequence[OutboxPosition]]
 """Neighbour -> committed positions on its outboxes."""
@@ -166,6 +170,13 @@ def read_written(records: Iterable[Record]) -> Written:
     return written
 
 
+def was_written_by_spare(records: Sequence[Record]) -> bool:
+    """Say whether the newest who introduced himself on a control topic had the spare id."""
+    key = identity_key()
+    newest = next((one for one in reversed(records) if one.key() == key), None)
+    return newest is not None and any(name == BY_SPARE for name, _ in headers_of(newest))
+
+
 @dataclass(slots=True)
 class ControlWriter:
     """Writes the control topics of one node.
@@ -175,8 +186,8 @@ class ControlWriter:
         read_positions: Where this node stands on each neighbour's outboxes.
         topic_ids: Of the node's `control` and `clients`, by name: marks and acknowledgements
             are good for these alone.
-        left_out: Control topics of links to which nothing is written now.
-        written_to: Control topics of links that the last transaction wrote to.
+        left_out: Topics to which nothing is written now; see `mesh.runtime.control.left_out`.
+        written_to: Topics that may be left out, and that the last transaction wrote to.
         ends: Where what it wrote stands, in topics that nobody else writes and others go by.
     """
 
@@ -195,10 +206,11 @@ class ControlWriter:
         """Build the names once."""
         self.names = TopicNames(self.topology.prefix)
 
-    def introduce(self, identity: Identity) -> None:
-        """Write who this is. Spec: K4."""
+    def introduce(self, identity: Identity, *, by_spare: bool = False) -> None:
+        """Write who this is, and whether it writes under the spare id. Spec: K4, K16."""
         self.writer.begin()
-        self._control(identity_key(), encode_identity(identity))
+        headers = [(BY_SPARE, b"")] if by_spare else None
+        self._control(identity_key(), encode_identity(identity), headers)
         self.writer.commit()
 
     def write(self, writes: Iterable[Write]) -> None:
@@ -247,9 +259,8 @@ class ControlWriter:
             case WriteRepair(neighbour, request, is_open):
                 self._ask(neighbour, request, is_open=is_open)
             case EndSubscription(endpoint, filter_):
-                self.writer.produce(
-                    self.names.clients(self.node), None, subscription_key(endpoint, filter_), 0
-                )
+                if self._takes(clients := self.names.clients(self.node)):
+                    self.writer.produce(clients, None, subscription_key(endpoint, filter_), 0)
 
     def _ask(self, neighbour: str, request: RepairRequest, *, is_open: bool) -> None:
         """Write a repair request, or its end. Spec: K11."""
@@ -277,18 +288,27 @@ class ControlWriter:
             mark = replace(mark, topic_id=topic_id)
         self._control(mark_key(scope), None if mark is None else encode_mark(mark))
 
-    def _control(self, key: bytes, value: bytes | None) -> None:
-        self._put(self.names.control(self.node), key, value)
-        self.writer.produce(self.names.control_log(self.node), value, key, 0)
+    def _control(self, key: bytes, value: bytes | None, headers: Headers | None = None) -> None:
+        self._put(self.names.control(self.node), key, value, headers)
+        if self._takes(log := self.names.control_log(self.node)):
+            self.writer.produce(log, value, key, 0)
 
     def _to(self, neighbour: str, key: bytes, value: bytes | None) -> None:
-        topic = self.names.to_control(self.node, neighbour)
-        if topic not in self.left_out:
-            self.written_to[topic] = None
+        if self._takes(topic := self.names.to_control(self.node, neighbour)):
             self._put(topic, key, value)
 
-    def _put(self, topic: str, key: bytes, value: bytes | None) -> None:
-        self.writer.produce(topic, value, key, 0, on_delivery=self.ends.watching(topic))
+    def _takes(self, topic: str) -> bool:
+        """Say whether a topic that may be left out is written to, and take note of it."""
+        if topic in self.left_out:
+            return False
+        self.written_to[topic] = None
+        return True
+
+    def _put(
+        self, topic: str, key: bytes, value: bytes | None, headers: Headers | None = None
+    ) -> None:
+        watching = self.ends.watching(topic)
+        self.writer.produce(topic, value, key, 0, headers=headers, on_delivery=watching)
 
 
 def _parts(filters: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,9 +1,13 @@
-"""Control topics of single links that take no records: the node leads on without them. Spec: K23.
+"""Control topics that take no records: the node leads on without them. Spec: K23, DESIGN 4.6.
 
 All that a leader writes in one turn is one transaction. One topic of it that refuses, because a
-right was taken away or a policy changed, would end the leadership again and again, and with it
-what the node tells all of its neighbours. So what it has for that one neighbour is left out, and
-tried again after a while: who leads anew tells everybody everything.
+right was taken away, a policy changed or somebody deleted it, would end the leadership again and
+again, and one without a leader would hold the transactional id: with it goes what the node tells
+all of its neighbours. So what it has for that topic is left out, and tried again after a while, or
+when a look finds the topic writable: who leads anew tells everybody everything.
+
+Nobody leads without the node's `control`, by which all know it, and its `learned`, which has what
+is acknowledged before it is.
 """
 
 from __future__ import annotations
@@ -21,8 +25,13 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class LeftOut:
-    """Which control topics of links a leader writes nothing to just now."""
+    """Which control topics a leader writes nothing to just now.
 
+    Attributes:
+        closed: Those that the newest look found not to be writable.
+    """
+
+    closed: frozenset[str] = frozenset()
     _rest_ms: dict[str, int] = field(default_factory=dict)
     _until_ms: dict[str, int] = field(default_factory=dict)
 
@@ -35,9 +44,16 @@ class LeftOut:
             self._until_ms[topic] = now_ms + rest_ms
             log.error("control.left_out", topic=topic, fault=fault, again_in_ms=rest_ms)
 
+    def look(self, closed: frozenset[str]) -> None:
+        """Take note of the topics that cannot be written now."""
+        for topic in sorted(closed - self.closed):
+            log.error("control.left_out", topic=topic, fault="it is gone or has no leader")
+        self.closed = closed
+
     def now(self, now_ms: int) -> frozenset[str]:
         """Return the topics to which nothing is written now."""
-        return frozenset(topic for topic, until in self._until_ms.items() if now_ms < until)
+        resting = {topic for topic, until in self._until_ms.items() if now_ms < until}
+        return self.closed | resting
 
     def took(self, topics: Collection[str]) -> None:
         """Take note that topics have taken records again."""

@@ -19,7 +19,7 @@ from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.process.questions import Questions
-from mesh.runtime.topics.provision import node_topics
+from mesh.runtime.topics.provision import create_each, node_topics
 from mesh.transport.port import Admin, TopicSpec
 
 LOOK_MS = 10_000
@@ -89,11 +89,18 @@ class OwnTopics:
 
 
 def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
-    """Return the compacted topics by which a node and its neighbours know each other."""
+    """Return the topics by which a node and its neighbours know each other, and their log."""
     names = TopicNames(topology.prefix)
     streams = [names.to_control(node, other) for other in topology.neighbours(node)]
-    wanted = (names.clients(node), names.control(node), *streams)
+    wanted = (names.clients(node), names.control(node), names.control_log(node), *streams)
     return [spec for spec in node_topics(topology, node) if spec.name in wanted]
+
+
+def dispensable(topology: Topology, node: str) -> frozenset[str]:
+    """Return the topics without which a node can be led: links', the log's, its clients'."""
+    names = TopicNames(topology.prefix)
+    links = [names.to_control(node, other) for other in topology.neighbours(node)]
+    return frozenset([*links, names.control_log(node), names.clients(node)])
 
 
 def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
@@ -105,14 +112,18 @@ def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
 
 
 def restored(admin: Admin, wanted: Sequence[TopicSpec]) -> Mapping[str, bytes]:
-    """Make those topics that somebody has deleted; return the ids of all by name.
+    """Make those topics that somebody has deleted; return the ids of all that there are, by name.
+
+    One that the brokers refuse keeps nobody from the others.
 
     Raises:
-        TransportError: Kafka does not answer, or refuses.
+        TransportUnavailableError: Kafka does not answer.
     """
     described = admin.describe([spec.name for spec in wanted])
     if gone := [spec for spec in wanted if spec.name not in described]:
-        admin.create(gone)
-        log.warning("topics.restored", topics=[spec.name for spec in gone])
-        described = {**described, **admin.describe([spec.name for spec in gone])}
+        refused = create_each(admin, gone)
+        made = [spec.name for spec in gone if spec.name not in refused]
+        if made:
+            log.warning("topics.restored", topics=made)
+            described = {**described, **admin.describe(made)}
     return {name: info.topic_id for name, info in described.items()}

@@ -146,6 +146,48 @@ def endpoint_topic(
     return _spec(topology, name, topology.nodes[node].partitions, settings)
 
 
+def create_each(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
+    """Create topics that do not exist yet, whichever of them the brokers refuse.
+
+    Returns:
+        Those that were refused, with the brokers' words.
+
+    Raises:
+        TransportUnavailableError: The brokers do not answer.
+    """
+    try:
+        admin.create(specs)
+    except TransportDeniedError as error:
+        if len(specs) > 1:  # who of them it is shows one by one
+            return {name: why for one in specs for name, why in create_each(admin, [one]).items()}
+        refused = {specs[0].name: str(error)}
+    else:
+        return {}
+    log.error("topic.refused", topic=specs[0].name, fault=refused[specs[0].name])
+    return refused
+
+
+def make_node_topics(admin: Admin, topology: Topology, node: str) -> None:
+    """Make what a node owns, but its endpoints; what it can do without may be refused.
+
+    That is what one link, its own publishers or subscribers, the tree layer or people need: it is
+    asked for again while the node runs.
+
+    Raises:
+        TransportDeniedError: The brokers refuse a topic without which the node serves nobody.
+        TransportUnavailableError: They do not answer.
+    """
+    names = TopicNames(topology.prefix)
+    vital = (
+        *(names.control(node), names.learned(node), names.progress(node), names.ledger(node)),
+        *(names.dead_letters(node), names.lanes(node), names.config()),
+    )
+    refused = create_each(admin, node_topics(topology, node))
+    for topic in vital:
+        if topic in refused:
+            raise TransportDeniedError(refused[topic], topics=[topic])
+
+
 def set_to_keep(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
     """Give topics that were made otherwise the settings that promises hang on.
 

@@ -1,15 +1,14 @@
 """What lanes write to: endpoints' topics are made, and who cannot be written is left out. K20.
 
 A broker may refuse an endpoint's topic: a policy, a right, a quota. A partition may have no leader,
-or fewer copies in sync than it must have. A transaction that touches such a partition cannot end,
-and holds its id, successors included, until the partition is back. So nothing is handed over
-for a target before a look has found it writable. All of that is asked beside the loop.
+or fewer copies in sync than it must have. So nothing is handed over for a target before a look has
+found it writable; the leader's control topics are looked at likewise. All of that is asked beside
+the loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -25,7 +24,9 @@ from mesh.model.topology import Topology
 from mesh.runtime.lane.closed import Closed
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.questions import Questions
+from mesh.runtime.topics.own_topics import dispensable
 from mesh.runtime.topics.provision import MAKE_MS, endpoint_topic, set_to_keep
+from mesh.runtime.topics.writable import Looked, look
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 
 LOOK_MS = 1_000
@@ -45,8 +46,6 @@ SPARE_MAX = 64
 
 AT_ONCE = 100
 """So many topics are made by one request."""
-
-MIN_IN_SYNC = "min.insync.replicas"
 
 log = structlog.get_logger()
 
@@ -88,8 +87,9 @@ class Targets:
     _known: dict[str, None] = field(default_factory=dict)
     _made: dict[str, None] = field(default_factory=dict)
     _refused: dict[str, str] = field(default_factory=dict)
-    _away: Mapping[TopicPartition, str] = field(default_factory=dict)
-    _in_sync: Mapping[str, int] = field(default_factory=dict)
+    _seen: Looked = field(default_factory=Looked)
+    _seen_ms: int = -1
+    _missed_ms: int = -REFUSED_MS
     _in_sync_ms: int = -IN_SYNC_MS
     _look_ms: int = 0
     _asked_ms: int = 0
@@ -99,6 +99,14 @@ class Targets:
     def __post_init__(self) -> None:
         """Look up what stays the same."""
         self._names = TopicNames(self.topology.prefix)
+
+    @property
+    def closed_control(self) -> tuple[frozenset[str], int]:
+        """Control topics that cannot be written, of those without which the node can be led.
+
+        And when the look began that found it.
+        """
+        return self._seen.closed(dispensable(self.topology, self.node)), self._seen_ms
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Look after the targets of another topology, at once."""
@@ -127,7 +135,16 @@ class Targets:
         for endpoint, asked in self._asked.items():
             if endpoint not in self._made and now_ms - asked.since_ms >= MAKE_MS:
                 whole.setdefault(self._topic(endpoint), "it is being made")
-        self.lanes.leave_out(Closed(whole, self._away), now_ms)
+        gone = sorted(self._seen.gone.intersection(self._outboxes()))
+        whole |= dict.fromkeys(gone, "it does not exist")
+        if gone and now_ms - self._missed_ms >= REFUSED_MS:
+            self._missed_ms = now_ms
+            self.lanes.refusing.update(dict.fromkeys(gone))  # they are made again
+        self.lanes.leave_out(Closed(whole, self._parts()), now_ms)
+
+    def _parts(self) -> Mapping[TopicPartition, str]:
+        control = dispensable(self.topology, self.node)
+        return {at: why for at, why in self._seen.away.items() if at.topic not in control}
 
     def _forget(self) -> None:
         """Know nothing of endpoints that nobody wants: their names may never come again."""
@@ -188,7 +205,7 @@ class Targets:
         if not self.questions.is_open("targets"):
             self._asked_ms, self._asked_for = now_ms, len(self._known)
         is_old = now_ms - self._in_sync_ms >= IN_SYNC_MS
-        known = {} if is_old else self._in_sync
+        known = {} if is_old else self._seen.in_sync
         try:
             looked = self.questions.answer(("targets",), self._looking(known))
         except TransportError:
@@ -196,23 +213,24 @@ class Targets:
             return  # nobody answers: nothing is known to be worse than before
         if looked is None:
             return
-        self._away, self._in_sync = looked
+        self._seen, self._seen_ms = looked, self._asked_ms
         self._in_sync_ms = now_ms if is_old else self._in_sync_ms
         self.has_looked = self._asked_for == len(self._known)
         rest_ms = max(LOOK_MS, 20 * (now_ms - self._asked_ms)) if self.has_looked else 0
         self._look_ms = now_ms + rest_ms
 
-    def _looking(self, known: Mapping[str, int]) -> Callable[[], _Looked]:
+    def _outboxes(self) -> list[str]:
         links = self.lanes.machine.learner.links
+        names = [one.neighbour for one in links if self.topology.sends(self.node, one.neighbour)]
+        return [self._names.outbox(self.node, name, c) for name in names for c in MessageClass]
+
+    def _looking(self, known: Mapping[str, int]) -> Callable[[], Looked]:
         names = [
             *map(self._topic, self.lanes.machine.learner.own.endpoints),
-            *(self._names.outbox(self.node, at.neighbour, c) for at in links for c in MessageClass),
+            *self._outboxes(),
+            *sorted(dispensable(self.topology, self.node)),
         ]
-        return partial(_look, self.home.admin(), names, known)
-
-
-_Looked = tuple[Mapping[TopicPartition, str], Mapping[str, int]]
-"""Partitions that cannot be written, and why; how many copies must be in sync, by topic."""
+        return partial(look, self.home.admin(), names, known)
 
 
 def _make(admin: Admin, specs: Mapping[str, TopicSpec]) -> Mapping[str, str]:
@@ -238,24 +256,3 @@ def _make_one(admin: Admin, name: str, spec: TopicSpec) -> Sequence[tuple[str, s
     except TransportDeniedError as error:
         return [(name, str(error))]
     return [(name, "")]
-
-
-def _look(admin: Admin, names: Sequence[str], known: Mapping[str, int]) -> _Looked:
-    """Look at every partition of these topics."""
-    copies = admin.copies(names)
-    topics = dict.fromkeys(at.topic for at in copies)
-    asked = [topic for topic in topics if topic not in known]
-    settings: Mapping[str, Mapping[str, str]] = {}
-    with suppress(TransportDeniedError):  # who may not ask looks for leaders alone
-        settings = admin.settings(asked) if asked else {}
-    in_sync = {topic: int(told.get(MIN_IN_SYNC, 1)) for topic, told in settings.items()}
-    needed = {**known, **in_sync}
-    away: dict[TopicPartition, str] = {}
-    for at, one in copies.items():
-        least = needed.get(at.topic, 1)
-        if not one.has_leader:
-            away[at] = f"partition {at.partition} has no leader"
-        elif one.in_sync < least:
-            text = f"partition {at.partition} has {one.in_sync} of {least} copies in sync"
-            away[at] = text
-    return away, {topic: needed[topic] for topic in topics if topic in needed}

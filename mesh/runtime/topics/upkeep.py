@@ -19,7 +19,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.questions import Questions
-from mesh.runtime.topics.provision import FOREVER, endpoint_topic, node_topics
+from mesh.runtime.topics.provision import FOREVER, create_each, endpoint_topic, node_topics
 from mesh.runtime.topics.readership import Readership
 from mesh.runtime.topics.retention import Retention
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
@@ -180,6 +180,8 @@ def _restore(admin: Admin, wanted: Sequence[TopicSpec]) -> bool:
     """Make topics again that somebody deleted; what was in them is lost."""
     known = admin.describe([spec.name for spec in wanted])
     if gone := [spec for spec in wanted if spec.name not in known]:
-        admin.create(gone)
-        log.warning("topics.restored", topics=[spec.name for spec in gone])
+        refused = create_each(admin, gone)
+        made = [spec.name for spec in gone if spec.name not in refused]
+        if made:
+            log.warning("topics.restored", topics=made)
     return True

@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Place
 from mesh.errors import (
     InvariantError,
     TransportFencedError,
+    TransportHeldError,
     TransportMovedError,
     TransportUnavailableError,
     TransportUnknownError,
@@ -88,11 +89,13 @@ class Transactions:
                     raise transport_error(state.site, what, cause) from exc
                 if not is_away(error):
                     raise transport_error(state.site, what, error) from exc
+                is_held = error.code() == KafkaError.CONCURRENT_TRANSACTIONS
                 if time.monotonic() > deadline_s:
-                    raise TransportUnavailableError(
+                    kind = TransportHeldError if is_held else TransportUnavailableError
+                    raise kind(
                         state.site.text(f"{what}: {cause.str()}; check that the brokers run")
                     ) from exc
-                if error.code() == KafkaError.CONCURRENT_TRANSACTIONS:
+                if is_held:
                     return False
             else:
                 break

@@ -15,6 +15,7 @@ from mesh.model.topics import TopicNames
 from mesh.runtime.process.errands import Errands, SteppedErrands
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, Headers, Record, TopicPartition
+from mesh.trees.settings import Settings
 
 CHAIN = {
     "maxMessageBytes": 10_000,
@@ -31,8 +32,9 @@ class SmallMesh:
         self,
         spec: Mapping[str, object] = CHAIN,
         errands: Callable[[], Errands] = SteppedErrands,
+        trees: Settings | None = None,
     ) -> None:
-        self.world = World(topology_from_mapping(spec), seed=1, errands=errands)
+        self.world = World(topology_from_mapping(spec), seed=1, errands=errands, trees=trees)
         self.names = TopicNames()
         for node in "abc":
             self.world.start(node)

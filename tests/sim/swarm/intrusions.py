@@ -62,6 +62,8 @@ def _draw(rng: random.Random, plan: Plan, at: int, word: str, torn: str) -> Iter
         case "leaderless":
             usual = [names.endpoint(node, f"e{number}") for number in (0, 1)]
             topic = rng.choice([*usual, fresh, rng.choice(sorted(plan.oracle.outboxes))])
+            if topic in plan.oracle.outboxes and partition % 3 == 0:
+                topic = names.to_control(*plan.oracle.outboxes[topic][:2])
             yield Step(at, word, topic, {"partition": partition, "for": rng.choice(LASTS_MS)})
             for later in (500, 4_500, 5_500):
                 yield _publish(rng, at + later, rng.choice(nodes))

@@ -184,7 +184,8 @@ class Strangers:
         self._late(at.topic, lasts)
         kafka.leaderless.add(at)
         self.since[at] = self.world.clock.ms
-        self.world.reached["partition without leader"] += 1
+        what = "control topic of a link" if at.topic.endswith(".c") else "partition"
+        self.world.reached[f"{what} without leader"] += 1
         kafka.changes += 1
 
         def lead() -> None:
@@ -313,6 +314,8 @@ class Strangers:
         oracle, names, now = self.world.oracle, self.world.oracle.names, self.world.clock.ms
         path = oracle.way_to[message.node, node].nodes if message.node != node else (node,)
         topics = [names.outbox(a, b, message.of) for a, b in itertools.pairwise(path)]
+        for a, b in itertools.pairwise(path):  # repairs are asked for there, and found
+            topics += [names.to_control(a, b), names.to_control(b, a)]
         if self.held_until > now:
             return True
         return any(self.late.get(one, 0) > now for one in (*topics, names.endpoint(node, endpoint)))

@@ -1,0 +1,66 @@
+"""What can be written now, as the brokers' metadata tell. Spec: K20.
+
+A transaction that touches a partition without a leader, or with too few copies in sync, cannot end,
+and holds its id, successors included, until the partition is back. So who writes looks before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from mesh.errors import TransportDeniedError
+from mesh.transport.port import Admin, TopicPartition
+
+MIN_IN_SYNC = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look found.
+
+    Attributes:
+        away: Partitions that cannot be written, and why.
+        in_sync: How many copies must be in sync, by topic.
+        gone: Topics that do not exist.
+    """
+
+    away: Mapping[TopicPartition, str] = field(default_factory=dict)
+    in_sync: Mapping[str, int] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+
+    def closed(self, topics: Collection[str]) -> frozenset[str]:
+        """Return those of some topics that cannot be written, or not wholly."""
+        return self.gone.union(at.topic for at in self.away).intersection(topics)
+
+
+def look(admin: Admin, names: Sequence[str], known: Mapping[str, int]) -> Looked:
+    """Look at every partition of these topics.
+
+    Args:
+        admin: Of their Kafka cluster.
+        names: The topics.
+        known: How many copies must be in sync, of topics that are not asked about again.
+
+    Raises:
+        TransportError: Nobody answers.
+    """
+    copies = admin.copies(names)
+    topics = dict.fromkeys(at.topic for at in copies)
+    asked = [topic for topic in topics if topic not in known]
+    settings: Mapping[str, Mapping[str, str]] = {}
+    with suppress(TransportDeniedError):  # who may not ask looks for leaders alone
+        settings = admin.settings(asked) if asked else {}
+    in_sync = {topic: int(told.get(MIN_IN_SYNC, 1)) for topic, told in settings.items()}
+    needed = {**known, **in_sync}
+    away: dict[TopicPartition, str] = {}
+    for at, one in copies.items():
+        least = needed.get(at.topic, 1)
+        if not one.has_leader:
+            away[at] = f"partition {at.partition} has no leader"
+        elif one.in_sync < least:
+            text = f"partition {at.partition} has {one.in_sync} of {least} copies in sync"
+            away[at] = text
+    kept = {topic: needed[topic] for topic in topics if topic in needed}
+    return Looked(away, kept, frozenset(names).difference(topics))
