@@ -94,21 +94,27 @@ class MockCluster:
 
     def write(self, topic: str, value: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Write a record as any C producer may: names of headers are bytes."""
-        library = _library()
-        conf = library.rd_kafka_conf_new()
-        fault = ctypes.create_string_buffer(512)
-        servers = self.servers.encode()
-        library.rd_kafka_conf_set(conf, b"bootstrap.servers", servers, fault, len(fault))
-        producer = library.rd_kafka_new(0, conf, fault, len(fault))
-        arguments: list[object] = [_INT(_VTYPE_TOPIC), _TEXT(topic.encode())]
-        arguments += [_INT(_VTYPE_VALUE), _TEXT(value), ctypes.c_size_t(len(value))]
-        for name, content in headers:
-            arguments += [_INT(_VTYPE_HEADER), _TEXT(name), _TEXT(content)]
-            arguments.append(ctypes.c_ssize_t(len(content)))
-        # A copy of the library without signatures: this function takes any number of arguments.
-        assert library["rd_kafka_producev"](_POINTER(producer), *arguments, _INT(0)) == 0
-        assert library.rd_kafka_flush(producer, 5_000) == 0
-        library.rd_kafka_destroy(producer)
+        write_as_in_c(self.servers, topic, value, headers)
+
+
+def write_as_in_c(
+    servers: str, topic: str, value: bytes, headers: Sequence[tuple[bytes, bytes]]
+) -> None:
+    """Write a record as any C producer may, on any brokers: names of headers are bytes."""
+    library = _library()
+    conf = library.rd_kafka_conf_new()
+    fault = ctypes.create_string_buffer(512)
+    library.rd_kafka_conf_set(conf, b"bootstrap.servers", servers.encode(), fault, len(fault))
+    producer = library.rd_kafka_new(0, conf, fault, len(fault))
+    arguments: list[object] = [_INT(_VTYPE_TOPIC), _TEXT(topic.encode())]
+    arguments += [_INT(_VTYPE_VALUE), _TEXT(value), ctypes.c_size_t(len(value))]
+    for name, content in headers:
+        arguments += [_INT(_VTYPE_HEADER), _TEXT(name), _TEXT(content)]
+        arguments.append(ctypes.c_ssize_t(len(content)))
+    # A copy of the library without signatures: this function takes any number of arguments.
+    assert library["rd_kafka_producev"](_POINTER(producer), *arguments, _INT(0)) == 0
+    assert library.rd_kafka_flush(producer, 5_000) == 0
+    library.rd_kafka_destroy(producer)
 
 
 @contextmanager

@@ -40,6 +40,9 @@ from mesh.trees.settings import Settings as TreeSettings
 TURN_S = 0.1
 """Longest wait for records in one turn: how soon signals and timers are seen."""
 
+LONG_MS = 1_000
+"""A turn that takes so long is logged: ends of transactions apart, it waits for nobody."""
+
 RETRY_S = 1.0
 
 TREES_MAX = 10_000
@@ -151,7 +154,10 @@ class Serving:
         self._drill = None
         while not self._stopping:
             self._follow_drill(worker)
+            begun_ms = worker.clock.now_ms()
             worker.turn(TURN_S)
+            if (took_ms := worker.clock.now_ms() - begun_ms) >= LONG_MS:
+                log.warning("turn.long", ms=took_ms, text="something was waited for in the loop")
             if self.port is not None:
                 self.port.see(worker)
             self._tell_ready(is_ready=worker.is_ready)
