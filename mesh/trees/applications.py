@@ -425,9 +425,11 @@ class Applications:
                 yield Tell(kept[1].app, kept[1])
 
     def _answer_probe(self, probe: Delivered) -> Iterator[Effect]:
-        """Say for a holder that it holds the role, once its own application knows."""
-        is_sure = (probe.app, probe.address) not in self._settling
-        yield from self._tree(AnswerGiven(probe.app, probe.mid, b"" if is_sure else None))
+        """Say for a holder that it holds the role, also while others may have taken it with it.
+
+        Whoever asks then is late, and would take it from all of them.
+        """
+        yield from self._tree(AnswerGiven(probe.app, probe.mid, b""))
 
     def _unsay(self, key: RoleKey) -> Sequence[Address]:
         """Take the end of a wish; return what the node is to give up for it."""

@@ -230,6 +230,23 @@ def test_of_two_who_take_a_role_politely_at_once_one_is_refused() -> None:
     assert sorted(one.__name__ for one in ends) == ["Refused", "RoleTaken"]
 
 
+@pytest.mark.parametrize("after_ms", [1, SETTLE_MS - 1])
+def test_who_asks_politely_a_moment_later_takes_nothing_from_who_was_first(after_ms: int) -> None:
+    """Of several who asked again and again each took it from the one before, and nobody had it.
+
+    Or somebody was told that it has it, and lost it in the same moment.
+    """
+    apps = served()
+    polite = RoleWish(PLACE, is_exclusive=True, is_polite=True)
+    other = RoleKey("other", "desk", "pricing")
+    apps.step(RolesRead([RoleSaid(KEY, polite)]), 0)
+    effects = apps.step(RolesRead([RoleSaid(other, polite)]), after_ms)
+    assert [one.code for one in told(effects, "other") if isinstance(one, Refused)] == [
+        "EXCLUSIVE_HELD"
+    ]
+    assert kinds(apps.step(Ticked(), SETTLE_MS)) == [RoleTaken]
+
+
 @pytest.mark.parametrize(
     ("last", "is_polite", "told_of"),
     [
