@@ -161,7 +161,7 @@ class Live:
 def state_of(still: Still) -> dict[str, Any]:
     """Return what viewers follow, small: the rest is asked for when somebody looks at it."""
     seen, traffic, trail = still.seen, still.watch.traffic, still.watch.trail
-    links: dict[str, tuple[str, float | None, float | None, int, str]] = {}
+    links: dict[str, tuple[str, float | None, float | None, int | None, str]] = {}
     for one in seen.flows:
         rates = seen.rates_on(one, traffic)
         shown = (None, None) if rates is None else (rounded(rates[0]), rounded(rates[1]))

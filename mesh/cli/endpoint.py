@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render, with_unknown
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, is_asked, say
 from mesh.config.nearest import check_node
@@ -100,9 +100,7 @@ def _table(data: Mapping[str, Any]) -> RenderableType:
             for one in data["unsubscribed"]
         ]
         parts += ["", grid(("NODE", "NOBODY SUBSCRIBES", "UNREAD", "READERS"), left)]
-    if data["unknown"]:
-        parts.append(f"unknown, their Kafka does not answer: {', '.join(data['unknown'])}")
-    return Group(*parts)
+    return with_unknown(Group(*parts), data["unknown"])
 
 
 def _waiting(one: Mapping[str, Any]) -> str:

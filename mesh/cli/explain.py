@@ -10,7 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli.publish import ClassOption, class_of, headers_of
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render, with_unknown
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, topology_of
 from mesh.cli.topology import NO_MESH, legal_or_refused
@@ -117,24 +117,27 @@ def subscriptions_of(
 def _table(explanation: Explanation, data: Mapping[str, Any]) -> RenderableType:
     # That it does not go back over the link by which it came goes without saying.
     refused = [
-        (one.node, one.neighbour, one.text)
-        for one in explanation.refused
-        if one.reason is not Reason.ARRIVAL_LINK
+        (one["node"], one["neighbour"], one["text"])
+        for one in data["refused"]
+        if one["reason"] != Reason.ARRIVAL_LINK
     ]
     missed = [
-        (one["node"], "yes" if one["wants"] else "no", one["link"] or "", one["text"])
+        (one["node"], _WANTS[one["wants"]], one["link"] or "", one["text"])
         for one in data["not_reached"]
     ]
-    parts: list[RenderableType] = [_sentence(explanation), "", _tree(explanation)]
+    sentence = f"{_sentence(explanation)}{', as far as can be seen' if data['unknown'] else ''}"
+    parts: list[RenderableType] = [sentence, "", _tree(explanation)]
     parts += explanation.queues
     if refused:
         parts += ["", "links that it does not cross", grid(("AT", "TO", "WHY"), refused)]
     if missed:
         columns = ("NODE", "WANTS IT", "ENDS BEFORE", "WHY")
         parts += ["", "nodes that it does not reach", grid(columns, missed)]
-    if data["unknown"]:
-        parts.append(f"unknown, their Kafka does not answer: {', '.join(data['unknown'])}")
-    return Group(*parts)
+    return with_unknown(Group(*parts), data["unknown"])
+
+
+_WANTS: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
+"""Whether an endpoint of a node subscribes to it; None where it cannot be asked."""
 
 
 def _sentence(explanation: Explanation) -> str:

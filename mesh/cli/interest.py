@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render, with_unknown
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
@@ -53,7 +53,7 @@ def interest(
         )
         known = seen.view.node_addresses() if addresses else None
         data = interest_document(seen.topology, pasts, nodes, at_ms, addresses=known)
-    render(data, lambda: _table(data["interest"], data["counts"]), output)
+    render(data, lambda: _table(data), output)
 
 
 def _readable(filter_: str, address_of: str | None) -> str:
@@ -77,9 +77,7 @@ def _wanted_by(entry: Mapping[str, Any]) -> str:
     return f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}"
 
 
-def _table(
-    entries: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]
-) -> RenderableType:
+def _table(data: Mapping[str, Any]) -> RenderableType:
     rows = [
         (
             entry["node"],
@@ -90,11 +88,16 @@ def _table(
             (entry["since"] or "").replace("T", " ")
             or ("topology" if entry["by"] in _CONTROLS else "over a week"),
         )
-        for entry in entries
+        for entry in data["interest"]
     ]
-    totals = [(name, count["own"], count["links"]) for name, count in counts.items()]
+    totals = [
+        (name, *("?" if one is None else one for one in (count["own"], count["links"])))
+        for name, count in data["counts"].items()
+    ]
+    nothing = "nobody that can be asked wants anything" if data["unknown"] else ""
     columns = ("NODE", "FILTER", "WANTED BY", "SCOPE", "HOW", "SINCE")
-    return Group(
-        grid(columns, rows, "nobody wants anything"),
+    shown = Group(
+        grid(columns, rows, nothing or "nobody wants anything"),
         grid(("NODE", "OWN", "OVER LINKS"), totals),
     )
+    return with_unknown(shown, data["unknown"])

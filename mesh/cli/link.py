@@ -52,7 +52,9 @@ def pause_link(
 ) -> None:
     """Have a link's messages wait where they are; interest and heartbeats go on.
 
-    Direct messages wait too. Other links, and the lanes behind them, are not slowed.
+    Direct messages wait too. Other links, and the lanes behind them, are not slowed. Each end is
+    told on its own Kafka cluster, and where one does not answer nothing is changed: name the end
+    whose messages wait by --from.
     """
     from mesh.model.control import Pause
     from mesh.operate.documents.status import pause_document
@@ -61,6 +63,7 @@ def pause_link(
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)
         keys = keys_of(one, other, source=source, partition=partition)
+        seen.refuse_unseen(key.node for key in keys)
         write_pauses(seen.topology, seen.kafka, keys, Pause(why))
     data = {"ok": True, "paused": [pause_document(key, why) for key in keys]}
     render(data, lambda: _table(keys), output)
@@ -81,11 +84,12 @@ def resume_link(
     Exit code 10: something is stopped, or did not go on in time.
     """
     from mesh.operate.documents.status import pause_document
-    from mesh.operate.pauses import pauses_on_link, write_pauses
+    from mesh.operate.pauses import keys_of, pauses_on_link, write_pauses
     from mesh.operate.stops import stops_on_link
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)
+        seen.refuse_unseen(key.node for key in keys_of(one, other, source=source))
         known = pauses_on_link(seen.view, one, other)
         paused = {
             key: pause

@@ -12,7 +12,7 @@ from mesh.cli.interrupt import interruptible
 from mesh.cli.message_lines import print_message
 from mesh.cli.problems import EXIT_NOT_WELL
 from mesh.cli.publish import NodeOption
-from mesh.cli.render import Output, OutputOption, grid, render, standard_output
+from mesh.cli.render import Output, OutputOption, grid, render, standard_output, with_unknown
 from mesh.cli.session import Heard, open_session, running_mesh
 from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
@@ -50,7 +50,8 @@ def list_queues(
         for one in data["queues"]
     ]
     columns = ("QUEUE", "POLICY", "HOME", "MEMBERS (CONSUMERS)", "CONSUMERS", "WAITING")
-    render(data, lambda: grid(columns, rows, nothing), output)
+    table = lambda: with_unknown(grid(columns, rows, nothing), data["unknown"])  # noqa: E731
+    render(data, table, output)
 
 
 def show_queue(
@@ -88,7 +89,9 @@ def show_queue(
         for member in found["members"]
     ]
     columns = ("NODE", "KIND", "CONSUMERS", "MOVERS", "WAITING", "FROM", "DEAD", "FILTERS")
-    render({"ok": True, **found}, lambda: Group(_summary(found), grid(columns, rows)), output)
+    data = {"ok": True, **found}
+    shown = Group(_summary(found), grid(columns, rows))
+    render(data, lambda: with_unknown(shown, found["unknown"]), output)
 
 
 def consume_queue(
@@ -173,7 +176,7 @@ def _summary(found: Mapping[str, Any]) -> str:
         if limit is not None
     ]
     text = "; ".join([f"{found['queue']}: policy {found['policy']}{where}, {said}", *limits])
-    if not found["members"]:
+    if not found["members"] and not found["unknown"]:
         text += "; no node has it: mesh subscribe FILTER --queue has one make it"
     return text
 

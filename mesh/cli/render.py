@@ -111,6 +111,15 @@ def grid(
     return Grid(columns, rows)
 
 
+def with_unknown(shown: RenderableType, unknown: Sequence[str]) -> RenderableType:
+    """Return what is shown, and of which nodes it tells nothing: what is not known is no zero."""
+    from rich.console import Group
+
+    if not unknown:
+        return shown
+    return Group(shown, f"unknown, their Kafka does not answer: {', '.join(unknown)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """A table, or one line per cell where headings and short words would be broken otherwise.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -83,6 +83,17 @@ class Session(Running):
     kafka: Mapping[str, KafkaCluster]
     view: MeshView
     beats: Mapping[str, bool]
+
+    def refuse_unseen(self, nodes: Iterable[str]) -> None:
+        """Refuse to change anything where what some nodes say cannot be seen, nor they be told.
+
+        Raises:
+            TransportUnavailableError: The Kafka cluster of one does not answer.
+        """
+        for node in nodes:
+            fault = self.view.unreachable.get(self.topology.nodes[node].kafka)
+            if fault is not None:
+                raise TransportUnavailableError(f"nothing was changed at {node}: {fault}")
 
     def observed_again(self) -> Session:
         """Return the same session with who beats now."""

@@ -41,6 +41,7 @@ def resume_node(
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
+        seen.refuse_unseen([node])
         found = stops_at_ingress(seen.topology, seen.view, node)
         code = resume_stopped(seen, f"ingress of {node}", found, accept_gap, wait, output)
     raise typer.Exit(code)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from mesh.cli.link import WhyOption
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render, with_unknown
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
@@ -41,6 +42,7 @@ def pause_subject(
         raise wrong_input("FILTER", fault)
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "--node")
+        seen.refuse_unseen([node])
         write_subject_pause(seen.topology, seen.kafka, SubjectPauseKey(node, filter_), Pause(why))
     _show([subject_pause_document(node, filter_, why)], "paused", output)
 
@@ -58,6 +60,7 @@ def resume_subject(
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "--node")
+        seen.refuse_unseen([node])
         paused = seen.view.nodes[node].subject_pauses
         if filter_ not in paused:
             known = ", ".join(map(repr, sorted(paused))) or "nothing"
@@ -79,16 +82,23 @@ def list_subjects(
     with open_session(target, heard=Heard.NOBODY) as seen:
         if node is not None:
             check_node(seen.topology, node, "--node")
+        nodes = [node] if node is not None else list(seen.topology.nodes)
         found = [
             subject_pause_document(name, filter_, pause.why)
-            for name in ([node] if node is not None else seen.topology.nodes)
+            for name in nodes
             for filter_, pause in sorted(seen.view.nodes[name].subject_pauses.items())
         ]
-    _show(found, "paused", output)
+        unknown = [name for name in nodes if seen.view.is_unreachable(name)]
+    _show(found, "paused", output, unknown)
 
 
-def _show(found: list[dict[str, Any]], word: str, output: Output) -> None:
+def _show(
+    found: list[dict[str, Any]], word: str, output: Output, unknown: Sequence[str] | None = None
+) -> None:
     rows = [tuple(one.values()) for one in found]
     columns = (f"{word.upper()} AT", "FILTER", "WHY")
-    data = {"ok": True, word: found}
-    render(data, lambda: grid(columns, rows, "no subject is paused"), output)
+    data: dict[str, Any] = {"ok": True, word: found}
+    if unknown is not None:
+        data["unknown"] = list(unknown)
+    shown = grid(columns, rows, "no subject is paused")
+    render(data, lambda: with_unknown(shown, unknown or ()), output)

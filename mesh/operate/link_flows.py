@@ -39,7 +39,8 @@ class LinkFlow:
         reason: What the reader says about it.
         backlog_frames: Frames in the outboxes that the reader has not passed; None if unknown.
         backlog_messages: Messages in them; None if unknown or too many to count.
-        wanted: Filters that the reader wants of the sender, addresses of nodes apart.
+        wanted: Filters that the reader wants of the sender, addresses of nodes apart; None if the
+            reader's Kafka cluster does not answer.
     """
 
     source: str
@@ -50,7 +51,7 @@ class LinkFlow:
     reason: str
     backlog_frames: int | None
     backlog_messages: int | None
-    wanted: int
+    wanted: int | None
 
 
 def link_flows(
@@ -114,7 +115,9 @@ def _flow(
         ),
         backlog_frames=sum(one.frames for one in known) if len(known) == len(found) else None,
         backlog_messages=sum(counted) if len(counted) == len(found) else None,
-        wanted=sum(1 for _ in wanted_over(view, target, source, zone)),
+        wanted=None
+        if view.is_unreachable(target)
+        else sum(1 for _ in wanted_over(view, target, source, zone)),
     )
 
 

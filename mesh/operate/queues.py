@@ -62,6 +62,7 @@ class QueueStatus:
         home: The node that has it; empty unless the policy is home, or while there is none.
         members: One per node, by name.
         declared: What the topology says, or None.
+        unknown: Nodes that may be members, too: their Kafka cluster does not answer.
     """
 
     name: str
@@ -69,6 +70,7 @@ class QueueStatus:
     home: str
     members: Sequence[QueueMember]
     declared: Queue | None
+    unknown: Sequence[str] = ()
 
 
 def queue_statuses(
@@ -123,6 +125,7 @@ def _status(
         home=homes[0] if homes and policy is QueuePolicy.HOME else "",
         members=members,
         declared=declared,
+        unknown=[node for node in topology.nodes if view.is_unreachable(node)],
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mesh.codec.control import decode_pause
 from mesh.codec.keys import DisableKey, PauseKey, SubjectPauseKey
-from mesh.errors import TransportError
+from mesh.errors import TransportUnavailableError
 from mesh.model.control import Pause
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -77,6 +77,7 @@ def write_config(cluster: KafkaCluster, prefix: str, key: bytes, value: bytes | 
     try:
         writer.produce(topic, value, key, 0)
         if writer.flush():
-            raise TransportError(f"Kafka did not take the record for {topic}")
+            message = f"topic {topic} did not take the record; try again when its brokers answer"
+            raise TransportUnavailableError(message)
     finally:
         writer.close()

@@ -112,11 +112,11 @@ function explanation(state, { told, asked, links, past }) {
     { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
   ];
   // First who wants it and does not get it: that is what people come for.
-  const away = told.not_reached.map((one) => ({ what: one.node, why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants ? "yes" : "no" }));
+  const away = told.not_reached.map((one) => ({ what: one.node, why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants === null ? "not known" : one.wants ? "yes" : "no" }));
   const refused = [
     ...away.filter((one) => one.wants === "yes"),
     ...told.reached.filter((one) => !one.endpoints.length).map((one) => ({ what: one.node, why: `it ${one.node === told.source ? "is published" : "comes"} here, and no endpoint here asks for it`, wants: "no" })),
-    ...away.filter((one) => one.wants === "no"),
+    ...away.filter((one) => one.wants !== "yes"),
     ...told.refused.map((one) => ({ what: `${one.node} → ${one.neighbour}`, why: one.text || one.reason.replaceAll("_", " "), wants: "" })),
   ];
   const REFUSED = [

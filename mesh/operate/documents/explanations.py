@@ -7,7 +7,7 @@ from typing import Any
 
 from mesh.core.walks import Walk
 from mesh.core.ways import DeadEnd, crossings, way_between
-from mesh.model.reasons import NoWay
+from mesh.model.reasons import NoWay, Reason
 from mesh.model.topology import Topology
 from mesh.node.explanation import Explanation, NotReached
 
@@ -42,27 +42,34 @@ def explanation_document(explanation: Explanation, unknown: Sequence[str]) -> di
                 "neighbour": one.neighbour,
                 "reason": str(one.reason),
                 "cause": one.cause and str(one.cause),
-                "text": one.text,
+                "text": UNSEEN
+                if one.reason is Reason.NO_INTEREST and one.neighbour in unknown
+                else one.text,
             }
             | ({"selector": one.selector} if one.selector else {})
             for one in explanation.refused
         ],
-        "not_reached": [_not_reached(one) for one in explanation.not_reached],
+        "not_reached": [_not_reached(one, unknown) for one in explanation.not_reached],
         "queues": list(explanation.queues),
         "unknown": list(unknown),
     }
 
 
-def _not_reached(one: NotReached) -> dict[str, Any]:
+UNSEEN = "what is wanted behind this link cannot be seen: the Kafka cluster does not answer"
+"""Stands for what would be a claim about those who cannot be asked."""
+
+
+def _not_reached(one: NotReached, unknown: Sequence[str]) -> dict[str, Any]:
     """Return why a node is not reached; where no way leads there, the forwarding rule is why."""
+    is_unseen = one.reason is Reason.NO_INTEREST and one.link is not None and one.link[1] in unknown
     return {
         "node": one.node,
         "reason": str(one.reason),
         "cause": one.cause and str(one.cause),
         "rule": str(one.cause) if one.reason is NoWay.NO_WAY else None,
         "link": one.link and "->".join(one.link),
-        "wants": one.wants,
-        "text": one.text,
+        "wants": None if one.node in unknown else one.wants,
+        "text": UNSEEN if is_unseen else one.text,
     }
 
 

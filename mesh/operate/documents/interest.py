@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,8 @@ def interest_document(
 ) -> dict[str, Any]:
     """Return who wants what, since when: nodes' endpoints, and neighbours over their links.
 
+    `unknown` are those of them that cannot be asked; what hangs on them has no count.
+
     Args:
         topology: The topology in force.
         pasts: What these nodes and their neighbours want or wanted; those unknown left out.
@@ -31,8 +33,14 @@ def interest_document(
     listed = [
         one for name in nodes for one in _wanted_at(topology, pasts, name, addresses=addresses)
     ]
-    counts = {name: _counts(listed, name) for name in nodes}
-    return {"at": _iso(at_ms), "interest": listed, "counts": counts}
+    around = {name: [name, *topology.neighbours(name)] for name in nodes}
+    unseen = [one for names in around.values() for one in names if one not in pasts]
+    return {
+        "at": _iso(at_ms),
+        "interest": listed,
+        "counts": {name: _counts(listed, name, around[name], pasts) for name in nodes},
+        "unknown": sorted(dict.fromkeys(unseen)),
+    }
 
 
 def _wanted_at(
@@ -102,9 +110,15 @@ def _controls(topology: Topology, node: str) -> Iterator[dict[str, Any]]:
             }
 
 
-def _counts(entries: Sequence[Mapping[str, Any]], node: str) -> dict[str, int]:
+def _counts(
+    entries: Sequence[Mapping[str, Any]], node: str, around: Sequence[str], known: Container[str]
+) -> dict[str, int | None]:
+    """Return how much a node's clients want, and its neighbours; None where one cannot be asked."""
     by = [entry["by"] for entry in entries if entry["node"] == node]
-    return {"own": by.count("endpoint"), "links": by.count("link")}
+    return {
+        "own": by.count("endpoint") if node in known else None,
+        "links": by.count("link") if all(one in known for one in around[1:]) else None,
+    }
 
 
 def _words(interest: Interest) -> str:

@@ -16,11 +16,12 @@ def queues_document(
 ) -> dict[str, Any]:
     """Return every queue: policy, home, members, consumers at each of them, and what waits."""
     found = queue_statuses(topology, view, kafka)
-    return {"ok": True, "queues": [queue_document(one) for one in found]}
+    unknown = [node for node in topology.nodes if view.is_unreachable(node)]
+    return {"ok": True, "queues": [queue_document(one) for one in found], "unknown": unknown}
 
 
 def queue_document(one: QueueStatus) -> dict[str, Any]:
-    """Return one queue."""
+    """Return one queue; sums are null where a node that may be a member cannot be asked."""
     members = [_member(member) for member in one.members]
     declared = one.declared
     return {
@@ -30,9 +31,10 @@ def queue_document(one: QueueStatus) -> dict[str, Any]:
         "is_declared": declared is not None,
         "max_deliveries": None if declared is None else declared.max_deliveries,
         "max_age_s": None if declared is None else declared.max_age_s,
-        "consumers": _sum([member["consumers"] for member in members]),
-        "waiting": _sum([member["waiting"] for member in members]),
+        "consumers": None if one.unknown else _sum([member["consumers"] for member in members]),
+        "waiting": None if one.unknown else _sum([member["waiting"] for member in members]),
         "members": members,
+        "unknown": list(one.unknown),
     }
 
 
