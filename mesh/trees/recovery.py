@@ -105,11 +105,29 @@ def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
         return
     _rearm(node, own)
     _install(node, link, own, said)
+    if own.join is not None:
+        _release_searchers(node, own.join)
     if own.parent is not None:
         onward = RecoveryAnswer(
             said.id, said.iid, said.is_exclusive, said.seq, said.hops + 1, said.extent
         )
         node.transmit(own.parent, onward)
+
+
+def _release_searchers(node: Node, join: Join) -> None:
+    """Let messages for one instance go on that have a way by now; it need not be the only one.
+
+    Where it leads nowhere they wait once more, for as long as the recovery still runs. Spec: 5.8.
+    """
+    _, role = role_routes(node, join.address)
+    table = role.map(join.scope)
+    for session in [one for one in join.waiters if one.options.one_instance]:
+        ways = table.links(session.iid, from_outside=session.left_realm, but=session.offered)
+        if any(link != session.came_by and link not in session.sent for link in ways):
+            join.waiters.remove(session)
+            session.owed.pop(RECOVERY, None)
+            session.recoveries -= 1
+            node.ready.append(session)
 
 
 def read_done(node: Node, link: str, said: RecoveryDone) -> None:

@@ -7,7 +7,7 @@ import pytest
 from mesh.model.tree_frames import Cause, Frame, RecoveryAnswer, RecoveryDone, Reopen
 from mesh.model.trees import MessageId
 from mesh.trees.settings import Settings
-from tests.sim.trees.rules import hosts, inside
+from tests.sim.trees.rules import inside
 from tests.sim.trees.scenes import STAR, ask, kinds, world
 from tests.sim.trees.world import address
 
@@ -43,18 +43,36 @@ def test_one_instance_tries_on_though_not_everybody_could_be_asked(roles: str) -
     wires = (("a", "b"), ("a", "c"), ("a", "z"))
     mesh = world(wires, roles=roles, settings=Settings(ping_ms=0, copies_trees=False))
     inside(mesh, "a").trees.clear()
-    mesh.intercept = lambda a, _, frame: (
-        [Frame(frame.session, frame.number, Reopen(MessageId(1)))]
-        if a == "z" and isinstance(frame.body, (RecoveryAnswer, RecoveryDone))
-        else [frame]
-    )
+    stale: list[str] = []
+
+    def change(node: str, _: str, frame: Frame) -> list[Frame]:
+        is_answer = isinstance(frame.body, RecoveryAnswer)
+        if is_answer and node != "z" and not stale:
+            stale.append(node)  # it has answered, is asked first, and has none any more
+            inside(mesh, node).hosted.clear()
+        is_silent = is_answer or isinstance(frame.body, RecoveryDone)
+        is_lost = node == "z" and is_silent
+        return [Frame(frame.session, frame.number, Reopen(MessageId(1)))] if is_lost else [frame]
+
+    mesh.intercept = change
     call = mesh.send("a", "r", one_instance=True)
-    mesh.run(for_ms=500)
-    assert inside(mesh, "a").recoveries
-    iids = hosts(mesh, address("t", "r"))
-    stale, *others = sorted(iids, key=iids.get)
-    inside(mesh, stale).hosted.clear()  # it has answered, is asked first, and has none any more
     mesh.run()
-    assert call.reached == others
-    assert kinds(call)[-1] == ("data" if others else "end", True)
+    assert call.reached == [one for one in roles if one not in stale]
+    assert kinds(call)[-1] == ("data" if call.reached else "end", True)
     assert {one.cause for one in call.answers[:-1]} == {Cause.RECOVERY_INCOMPLETE}
+
+
+def test_one_instance_waits_for_no_more_than_one_way() -> None:
+    """A neighbour that answers nothing delays nobody who looks for one. Spec: tree_layer 5.8."""
+    wires = (("a", "b"), ("a", "z"), ("b", "c"))
+    mesh = world(wires, roles="c", settings=Settings(ping_ms=0, copies_trees=False))
+    inside(mesh, "a").trees.clear()
+    mesh.intercept = lambda a, _, frame: [] if a == "z" else [frame]
+    one, every = (mesh.send("a", "r", one_instance=is_one) for is_one in (True, False))
+    mesh.run(for_ms=500)
+    assert kinds(one) == [("data", True)]
+    assert every.answers == []
+    assert inside(mesh, "a").recoveries
+    mesh.run()
+    assert every.reached == ["c"]
+    assert every.answers[0].cause is Cause.RECOVERY_INCOMPLETE
