@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 
 class MeshError(Exception):
@@ -164,10 +165,12 @@ class TransportError(MeshError):
 
     Attributes:
         topics: The topics that took no records, as far as they are known.
+        told: Of a question about many: the answers that there are all the same.
     """
 
     def __init__(self, text: str, *, topics: Sequence[str] = ()) -> None:
         self.topics = tuple(topics)
+        self.told: Mapping[Any, Any] = {}
         super().__init__(text)
 
 

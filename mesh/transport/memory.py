@@ -14,7 +14,8 @@ What it can do to its clients, if it is asked to (nothing by default):
 * `denied`: a topic refuses records, and `commit` says so, as for deleted topics and records that
   are too large;
 * a header's name with lone surrogates stands for one that is not UTF-8: nobody can read it;
-* `refused`: topics that brokers do not create; `leaderless`: partitions that hold ids;
+* `refused`: topics that brokers do not create; `leaderless`: partitions that hold ids and do not
+  say where they begin and end; `hidden`: topics that may not be described;
 * `costs` of the faults: how long real calls would wait for brokers that do not answer;
 * `session_timeout_ms`: members that do not poll lose their lanes;
 * `end_transactions`, `delete_topic`, `recreate`, `truncate`, `delete_before`.
@@ -36,13 +37,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from mesh.errors import TransportDeniedError, TransportHeldError
+from mesh.errors import TransportDeniedError, TransportHeldError, TransportUnavailableError
 from mesh.transport.groups import of_topics, slowest
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
 from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.memory_faults import Call
 from mesh.transport.memory_group import MemoryGroup, MemoryMembership
-from mesh.transport.memory_log import MESSAGE_BYTES_MAX, MemoryBroker
+from mesh.transport.memory_log import MESSAGE_BYTES_MAX, MemoryBroker, PartitionLog
 from mesh.transport.port import Copies, Rights, TopicInfo, TopicPartition, TopicSpec
 
 OPERATIONS = frozenset(
@@ -79,6 +80,7 @@ class MemoryKafka(MemoryBroker):
         kept: Partitions that are not kept by three brokers, and how they are kept.
         withheld: Operations that the present principal lacks, by topic.
         hides_groups: Whether the present principal does not see every consumer group.
+        hidden: Topics that the present principal may not describe.
     """
 
     def __init__(self, name: str, *, now_ms: Callable[[], int] = _no_clock) -> None:
@@ -88,6 +90,7 @@ class MemoryKafka(MemoryBroker):
         self.kept: dict[TopicPartition, Copies] = {}
         self.withheld: dict[str, frozenset[str]] = {}
         self.hides_groups = False
+        self.hidden: set[str] = set()
         self._admin = MemoryAdmin(self)
         self._writers: dict[str, MemoryWriter] = {}
         self.member_groups: dict[str, MemoryGroup] = {}
@@ -199,8 +202,15 @@ class MemoryAdmin:
     def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
         """Return those that exist."""
         self._require()
-        topics = self._broker.topics
-        return {name: topics[name].info for name in names if name in topics}
+        topics, hidden = self._broker.topics, self._broker.hidden.intersection(names)
+        found = {name: topics[name].info for name in names if name in topics and name not in hidden}
+        if hidden:
+            fault = TransportDeniedError(
+                f"Kafka cluster {self._broker.name}: describe topic {min(hidden)}: not allowed"
+            )
+            fault.told = found
+            raise fault
+        return found
 
     def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         """Return the settings that those which exist were made with."""
@@ -210,29 +220,39 @@ class MemoryAdmin:
 
     def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return high watermarks (open transactions included), of the partitions that exist."""
-        self._require()
-        logs = {place: self._broker.log(place) for place in partitions}
-        return {place: log.end for place, log in logs.items() if log is not None}
+        return self._led(partitions, lambda log: log.end)
 
     def stable_ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return last stable offsets: how far a reader of committed records can get now."""
-        self._require()
-        logs = {place: self._broker.log(place) for place in partitions}
-        return {place: log.stable for place, log in logs.items() if log is not None}
+        return self._led(partitions, lambda log: log.stable)
 
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
-        self._require()
-        logs = {place: self._broker.log(place) for place in partitions}
-        return {place: log.start for place, log in logs.items() if log is not None}
+        return self._led(partitions, lambda log: log.start)
 
     def since(
         self, partitions: Sequence[TopicPartition], at_ms: int
     ) -> Mapping[TopicPartition, int]:
         """Return offsets before which no record is of that moment or later; ends if none is."""
+        return self._led(partitions, lambda log: log.since(at_ms))
+
+    def _led(
+        self, partitions: Sequence[TopicPartition], ask: Callable[[PartitionLog], int]
+    ) -> Mapping[TopicPartition, int]:
+        """Return what leaders say of their logs; without one nobody says anything."""
         self._require()
-        logs = {place: self._broker.log(place) for place in partitions}
-        return {place: log.since(at_ms) for place, log in logs.items() if log is not None}
+        broker = self._broker
+        mute = broker.leaderless.intersection(partitions)
+        mute |= {place for place in partitions if place.topic in broker.hidden}
+        logs = {place: broker.log(place) for place in partitions if place not in mute}
+        found = {place: ask(log) for place, log in logs.items() if log is not None}
+        if mute:
+            fault = TransportUnavailableError(
+                f"Kafka cluster {broker.name}: list offsets of {min(mute)}: no leader"
+            )
+            fault.told = found
+            raise fault
+        return found
 
     def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
         """Return up to where, below an offset, no later leader than an epoch's has written."""
@@ -365,11 +385,18 @@ class MemoryAdmin:
 
     def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:
         """Return how often each partition of those that exist is said to be kept."""
+        try:
+            return self._copies(self.describe(names))
+        except TransportDeniedError as error:
+            error.told = self._copies(error.told)
+            raise
+
+    def _copies(self, found: Mapping[str, TopicInfo]) -> Mapping[TopicPartition, Copies]:
         return {
             place: self._broker.kept.get(
                 place, Copies(3, 3, has_leader=place not in self._broker.leaderless)
             )
-            for name, info in self.describe(names).items()
+            for name, info in found.items()
             for place in (TopicPartition(name, number) for number in range(info.partitions))
         }
 

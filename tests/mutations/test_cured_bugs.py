@@ -13,8 +13,9 @@ from mesh.model.topics import TopicNames
 from mesh.node.demands import Demands
 from mesh.node.neighbour import Neighbour
 from mesh.operate import founding
-from mesh.runtime.control import leadership
+from mesh.runtime.control import leadership, listening
 from mesh.runtime.control.recalling import Recalling
+from mesh.runtime.lanes import sources
 from mesh.runtime.topics import own_topics, provision
 from mesh.runtime.topics.readership import Readership
 from mesh.runtime.topics.targets import Targets
@@ -25,6 +26,7 @@ from tests.component.runtime import test_control_anew as control_anew
 from tests.component.runtime import test_left_out as left_out
 from tests.component.runtime import test_refused_topics as refused_topics
 from tests.component.runtime import test_retention as retention
+from tests.component.runtime import test_told_in_part as in_part
 from tests.component.runtime.conftest import SmallMesh
 from tests.mutations.patching import Mutation, Patches
 from tests.sim import test_queue_dead_members as dead_members
@@ -98,6 +100,11 @@ def one_refused_topic_keeps_all_from_being_led(patches: Patches) -> None:
         patches.put(module, "create_each", wrong)
 
 
+def one_that_is_silent_says_nothing_of_all(patches: Patches) -> None:
+    for module in (listening, sources):
+        patches.put(module, "as_far_as_told", lambda ask: (ask(), True))
+
+
 def a_mesh_is_started_from_another_file() -> None:
     mesh = Mesh(topology_from_mapping(CHAIN))
     in_force.test_another_topology_is_never_written_over_what_is_in_force(mesh)
@@ -118,6 +125,15 @@ def a_link_loses_its_leader_inside_a_transaction() -> None:
 
 def a_node_starts_without_a_topic() -> None:
     refused_topics.test_a_refused_topic_costs_what_it_is_for("mesh.b.to.a.t")
+
+
+def a_node_starts_beside_a_neighbour_without_a_leader() -> None:
+    shown = in_part.test_who_starts_beside_a_control_topic_that_is_away_hears_the_others
+    shown(SmallMesh(), "mesh.a.control", "no leader")
+
+
+def a_lane_is_taken_beside_a_partition_without_a_leader() -> None:
+    in_part.test_who_takes_a_lane_reads_what_has_a_leader(SmallMesh(), "mesh.a.in.g")
 
 
 def a_group_falls_silent() -> None:
@@ -162,6 +178,9 @@ LET_GO_ON = Mutation(
 ALL_OR_NONE = Mutation(
     "all-or-none", "one refused topic is all", one_refused_topic_keeps_all_from_being_led
 )
+ALL_SILENT = Mutation(
+    "all-silent", "one without a leader silences all", one_that_is_silent_says_nothing_of_all
+)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -178,6 +197,12 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(LEADS_BLIND, a_link_has_no_leader, id="leads-blind"),
         pytest.param(NO_SPARE, a_link_loses_its_leader_inside_a_transaction, id="no-spare"),
         pytest.param(LET_GO_ON, a_link_loses_its_leader_inside_a_transaction, id="let-go-on"),
+        pytest.param(
+            ALL_SILENT, a_node_starts_beside_a_neighbour_without_a_leader, id="all-silent"
+        ),
+        pytest.param(
+            ALL_SILENT, a_lane_is_taken_beside_a_partition_without_a_leader, id="all-silent-lanes"
+        ),
         pytest.param(ALL_OR_NONE, a_node_starts_without_a_topic, id="all-or-none"),
     ],
 )

@@ -30,6 +30,7 @@ from mesh.runtime.background.moving import CHUNK, Mover, Opened, open_mover
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.errands import Errand, Steps
+from mesh.transport.partly import as_far_as_told
 from mesh.transport.port import Admin, Consumer, KafkaCluster, TopicPartition
 
 LOOK_MS = 1_000
@@ -493,7 +494,9 @@ def _ask(admin: Admin, wanted: _Wanted) -> _Told:
     passed: dict[TopicPartition, int] = {}
     for queue, topic in topics.items():
         passed |= admin.passed(topic, places[queue])
-    starts, ends = admin.starts(every), admin.stable_ends(every)
+    # A queue of which a partition has no leader keeps nobody from moving the others.
+    starts, _ = as_far_as_told(partial(admin.starts, every))
+    ends, _ = as_far_as_told(partial(admin.stable_ends, every))
     waiting = {
         queue: sum(
             ends[at] - max(passed.get(at, 0), starts.get(at, 0)) for at in some if at in ends

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import structlog
 
@@ -83,6 +84,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.control.own_ends import OwnEnds
 from mesh.transport.headers import headers_of
+from mesh.transport.partly import as_far_as_told
 from mesh.transport.port import Headers, KafkaCluster, Record, Writer
 
 Write = (
@@ -376,7 +378,7 @@ def identity_of(
     for message_class in MessageClass:
         topics.append(names.ingress(node, message_class))
         topics += [names.outbox(node, other, message_class) for other in receivers]
-    described = kafka.admin().describe(topics)
+    described, _ = as_far_as_told(partial(kafka.admin().describe, topics))
     return Identity(
         node=node,
         uuid=uuid,

@@ -71,6 +71,7 @@ from mesh.runtime.lane.positions import versions
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.own_topics import OwnTopics, control_topics
+from mesh.transport.partly import as_far_as_told
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
 
 UNREACHABLE_AFTER_MS = 15_000
@@ -85,6 +86,12 @@ topics at the same moment, and sources hold until each has read the other's. Spe
 
 T = TypeVar("T")
 N = TypeVar("N")
+
+_Looked = tuple[
+    Mapping[TopicPartition, int | None], Mapping[str, bytes], str, Collection[TopicPartition]
+]
+"""Where logs end, None for what does not exist; ids of topics, and of their Kafka cluster; of which
+partitions nothing was told."""
 
 UNREADABLE = Interest(durable=False, live=False)
 """Stands for a value that nobody can read: interest for nothing, which is never offered."""
@@ -305,25 +312,33 @@ class Listener:
                 continue
             if found is None:
                 continue
-            ends, topic_ids, self._cluster_ids[kafka] = found
+            ends, topic_ids, self._cluster_ids[kafka], unknown = found
             for feed in feeds:
-                if feed.place in ends:
+                if feed.place in unknown:
+                    feed.tried_ms = now_ms
+                    yield from self._give_up(feed, now_ms)
+                elif feed.place in ends:
                     feed.tried_ms, feed.is_doubted = now_ms, False
                     yield from self._found(
                         feed, ends[feed.place], topic_ids.get(feed.place.topic, NO_TOPIC)
                     )
 
-    def _look(
-        self, kafka: str, places: Sequence[TopicPartition]
-    ) -> tuple[Mapping[TopicPartition, int | None], Mapping[str, bytes], str]:
-        """Return where these end, None for what does not exist, and ids: topics', and Kafka's."""
+    def _look(self, kafka: str, places: Sequence[TopicPartition]) -> _Looked:
+        """Look where these end. One of which brokers tell nothing keeps nobody from the others."""
         admin = self.admins[kafka]
-        described = admin.describe(list(dict.fromkeys(at.topic for at in places)))
-        ends = admin.ends(places)
+        topics = list(dict.fromkeys(at.topic for at in places))
+        described, are_all = as_far_as_told(partial(admin.describe, topics))
+        ends, have_all = as_far_as_told(partial(admin.ends, places))
+        unknown = [
+            at
+            for at in places
+            if at not in ends and not (have_all if at.topic in described else are_all)
+        ]
         return (
             {at: ends.get(at) for at in places},
             {name: info.topic_id for name, info in described.items()},
             self._cluster_ids.get(kafka) or admin.cluster_id(),
+            unknown,
         )
 
     def _found(self, feed: _Feed, end: int | None, topic_id: bytes) -> Iterator[Input]:

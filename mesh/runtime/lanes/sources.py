@@ -24,6 +24,7 @@ from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.messages.gaps import announce, came_before
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
+from mesh.transport.partly import as_far_as_told
 from mesh.transport.port import Admin, Reader, Record, TopicInfo, TopicPartition
 
 RETRY_MS = 1_000
@@ -145,19 +146,19 @@ class Sources:
         has_answers = False
         for kafka, wanted in list(self._wanted.items()):
             try:
-                found = self.questions.answer(
-                    ("topics", kafka), partial(self.admins[kafka].describe, list(wanted))
-                )
+                ask = partial(self.admins[kafka].describe, list(wanted))
+                told = self.questions.answer(("topics", kafka), partial(as_far_as_told, ask))
             except TransportError:
                 del self._wanted[kafka]
                 continue
-            if found is None:
+            if told is None:
                 continue
+            found, are_all = told
             del self._wanted[kafka]
             has_answers = True
             for topic in [self._topics[name] for name in wanted if name in self._topics]:
                 topic.info = found.get(topic.name, topic.info)
-                if topic.name not in found and topic.link is None:
+                if are_all and topic.name not in found and topic.link is None:
                     self.vanished[topic.name] = None
         return has_answers
 
@@ -484,17 +485,22 @@ def _bounds(
 ) -> Bounds:
     """Ask where logs begin and end; those that have lost their end since end where they did then.
 
+    Partitions that have no leader now are left out: they keep nobody from reading the others.
+
     Args:
         admin: Of their Kafka cluster.
         places: The partitions.
         outgrown: Those that have grown since, the leader epoch of the record read last, and the
             position behind it.
     """
-    starts, ends = admin.starts(places), dict(admin.ends(places))
+    starts, have_starts = as_far_as_told(partial(admin.starts, places))
+    told, have_ends = as_far_as_told(partial(admin.ends, places))
+    known = [at for at in places if (have_starts or at in starts) and (have_ends or at in told)]
+    ends = dict(told)
     for at, epoch, position in outgrown:
-        if ends.get(at, position) >= position:
+        if at in known and ends.get(at, position) >= position:
             ends[at] = admin.agrees_until(at, epoch, position)
-    return {at: (starts.get(at), ends.get(at)) for at in places}
+    return {at: (starts.get(at), ends.get(at)) for at in known}
 
 
 def _look(admin: Admin, at: TopicPartition) -> tuple[TopicInfo | None, int | None]:

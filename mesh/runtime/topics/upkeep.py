@@ -22,6 +22,7 @@ from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.provision import FOREVER, create_each, endpoint_topic, node_topics
 from mesh.runtime.topics.readership import Readership
 from mesh.runtime.topics.retention import Retention
+from mesh.transport.partly import as_far_as_told
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 
 RESTORE_MS = 1_000
@@ -147,7 +148,7 @@ class Upkeep:
             self._retention.passed(passed, now_ms)
             deletable = self._retention.deletable(now_ms, unknown)
             # A group may have committed what is not there yet.
-            ends = admin.ends(list(deletable))
+            ends, _ = as_far_as_told(partial(admin.ends, list(deletable)))
             admin.delete_before({at: min(deletable[at], end) for at, end in ends.items()})
             return True
 
@@ -170,7 +171,7 @@ class Upkeep:
         names = dict.fromkeys(topics)
         for name in [one for one in self._ids if one not in names]:
             del self._ids[name]
-        for name, info in admin.describe(list(names)).items():
+        for name, info in as_far_as_told(partial(admin.describe, list(names)))[0].items():
             if self._ids.setdefault(name, info.topic_id) != info.topic_id:
                 self._ids[name] = info.topic_id
                 self._retention.forget(name)

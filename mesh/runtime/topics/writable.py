@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from mesh.errors import TransportDeniedError
+from mesh.transport.partly import as_far_as_told
 from mesh.transport.port import Admin, TopicPartition
 
 MIN_IN_SYNC = "min.insync.replicas"
@@ -46,7 +48,7 @@ def look(admin: Admin, names: Sequence[str], known: Mapping[str, int]) -> Looked
     Raises:
         TransportError: Nobody answers.
     """
-    copies = admin.copies(names)
+    copies, are_all = as_far_as_told(partial(admin.copies, names))
     topics = dict.fromkeys(at.topic for at in copies)
     asked = [topic for topic in topics if topic not in known]
     settings: Mapping[str, Mapping[str, str]] = {}
@@ -63,4 +65,5 @@ def look(admin: Admin, names: Sequence[str], known: Mapping[str, int]) -> Looked
             text = f"partition {at.partition} has {one.in_sync} of {least} copies in sync"
             away[at] = text
     kept = {topic: needed[topic] for topic in topics if topic in needed}
-    return Looked(away, kept, frozenset(names).difference(topics))
+    gone = frozenset(names).difference(topics) if are_all else frozenset[str]()
+    return Looked(away, kept, gone)

@@ -17,6 +17,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
+from mesh.transport.partly import as_far_as_told
 from mesh.transport.port import BEGINNING, Admin, Reader, TopicPartition
 
 RETRY_MS = 1_000
@@ -122,7 +123,7 @@ class Feeds:
                 yield from self._found(feed, ends or {}, now_ms)
 
     def _ends(self, kafka: str, places: Sequence[TopicPartition]) -> Mapping[str, int | None]:
-        ends = self.admins[kafka].ends(places)
+        ends, _ = as_far_as_told(partial(self.admins[kafka].ends, places))
         return {place.topic: ends.get(place) for place in places}
 
     def _found(self, feed: _Feed, ends: Mapping[str, int | None], now_ms: int) -> Iterator[str]:

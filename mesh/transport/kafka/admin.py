@@ -31,7 +31,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
     TopicDescription,
 )
 
-from mesh.errors import TransportDeniedError, TransportUnavailableError
+from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.transport.groups import slowest
 from mesh.transport.kafka.epochs import agrees_until
 from mesh.transport.kafka.faults import (
@@ -51,6 +51,8 @@ REQUEST_S = 3.0
 DEADLINE_S = 5.0
 IMPATIENT_S = 0.5
 """Both of the above after a call that nobody answered, until one is: callers try again anyway."""
+PARTS_S = 2.0
+"""How long is asked again for some parts of an answer, as of partitions that have no leader."""
 GROUPS_AT_ONCE = 8
 """So many consumer groups are asked side by side."""
 CREATE_DEADLINE_S = 60.0
@@ -174,10 +176,11 @@ class KafkaAdmin:
 
     def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
         """Return those that exist."""
-        return {
-            name: TopicInfo(name, _id_bytes(found.topic_id), len(found.partitions))
-            for name, found in self._descriptions(names).items()
-        }
+        try:
+            return _infos(self._descriptions(names))
+        except TransportError as error:
+            error.told = _infos(error.told)
+            raise
 
     def _descriptions(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
         if not names:
@@ -250,14 +253,16 @@ class KafkaAdmin:
         if not partitions:
             return {}
         # Asked about a partition beyond the last, the client library would retry to its timeout.
-        known = self.describe([place.topic for place in partitions])
+        fault: TransportError | None = None
+        try:
+            known = self.describe([place.topic for place in partitions])
+        except TransportError as error:
+            known, fault = error.told, error
         wanted = {
             Place(place.topic, place.partition): which
             for place in partitions
             if place.topic in known and place.partition < known[place.topic].partitions
         }
-        if not wanted:
-            return {}
 
         def ask() -> Mapping[Place, Future[object]]:
             futures: Mapping[Place, Future[object]] = self._client.list_offsets(
@@ -267,11 +272,19 @@ class KafkaAdmin:
             )
             return futures
 
-        answers = self._answers("list offsets of", ask, good=MISSING)
-        return {
+        answers: Mapping[Place, object] = {}
+        try:
+            answers = self._answers("list offsets of", ask, good=MISSING) if wanted else {}
+        except TransportError as error:
+            answers, fault = error.told, error
+        found = {
             TopicPartition(place.topic, place.partition): int(getattr(answer, "offset", -1))
             for place, answer in answers.items()
         }
+        if fault is not None:
+            fault.told = found
+            raise fault
+        return found
 
     def consumed(
         self, topics: Sequence[str], *, besides: Collection[str] = ()
@@ -434,11 +447,13 @@ class KafkaAdmin:
             refusals: Gets the broker's words for each part that it refuses, instead of an error.
         """
         passed = frozenset(good)
-        deadline_s = time.monotonic() + (IMPATIENT_S if self._is_away else self._answer_within_s)
+        begun_s = time.monotonic()
+        deadline_s = begun_s + (IMPATIENT_S if self._is_away else self._answer_within_s)
         while True:
             self._client.poll(0)
             answers: dict[_K, _V] = {}
             again: KafkaError | None = None
+            denied: TransportError | None = None
             for key, future in ask().items():
                 try:
                     answers[key] = future.result(self._request_s + 1)
@@ -453,20 +468,35 @@ class KafkaAdmin:
                         continue
                     if not is_away(error):
                         part = f"{what} {_label(key)}".rstrip()
-                        raise transport_error(self._site, part, error) from exc
+                        denied = denied or transport_error(self._site, part, error)
+                        continue
                     again = error
+            if denied is not None:
+                denied.told = answers
+                raise denied
             if again is None:
                 self._is_away, self._identity.refused = False, None
                 return answers
+            if answers:
+                deadline_s = min(deadline_s, begun_s + PARTS_S)
             if time.monotonic() > deadline_s:
-                self._is_away = True
+                self._is_away = not answers
                 self._client.poll(0)
                 if (refused := self._identity.refused) is not None:
                     # It may be a moment's: a broker that begins knows its users a little later.
                     refusal = transport_error(self._site, what, refused)
                     raise TransportUnavailableError(str(refusal))
-                raise transport_error(self._site, what, again)
+                fault = transport_error(self._site, what, again)
+                fault.told = answers
+                raise fault
             time.sleep(_RETRY_S)
+
+
+def _infos(found: Mapping[str, TopicDescription]) -> Mapping[str, TopicInfo]:
+    return {
+        name: TopicInfo(name, _id_bytes(one.topic_id), len(one.partitions))
+        for name, one in found.items()
+    }
 
 
 def _label(key: object) -> str:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
     TopicDescription,
 )
 
+from mesh.errors import TransportError
 from mesh.transport.kafka.admin import KafkaAdmin
 from mesh.transport.kafka.faults import MISSING, error_of, transport_error
 from mesh.transport.port import Copies, Rights, TopicPartition, TopicSpec
@@ -130,15 +131,11 @@ class InspectingAdmin(KafkaAdmin):
 
     def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:
         """Return how often each partition of those that exist is kept."""
-        return {
-            TopicPartition(name, partition.id): Copies(
-                len(partition.replicas),
-                len(partition.isr),
-                partition.leader is not None and partition.leader.id >= 0,
-            )
-            for name, found in self._descriptions(names).items()
-            for partition in found.partitions
-        }
+        try:
+            return _copies(self._descriptions(names))
+        except TransportError as error:
+            error.told = _copies(error.told)
+            raise
 
     def broker_settings(self) -> Mapping[int, Mapping[str, str]]:
         """Return the settings in force of every broker that runs, by its number.
@@ -205,3 +202,15 @@ class InspectingAdmin(KafkaAdmin):
             return {"": self._client.describe_cluster(request_timeout=self._request_s)}
 
         return sorted(node.id for node in self._answers("ask for the brokers", ask)[""].nodes)
+
+
+def _copies(found: Mapping[str, TopicDescription]) -> Mapping[TopicPartition, Copies]:
+    return {
+        TopicPartition(name, partition.id): Copies(
+            len(partition.replicas),
+            len(partition.isr),
+            partition.leader is not None and partition.leader.id >= 0,
+        )
+        for name, one in found.items()
+        for partition in one.partitions
+    }

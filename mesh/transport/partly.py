@@ -1,0 +1,28 @@
+"""Answers about many topics at once, where brokers give them of some alone. Spec: DESIGN 4.6.
+
+One partition without a leader, or one topic that may not be described, says nothing of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from mesh.errors import TransportError
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def as_far_as_told(ask: Callable[[], Mapping[K, V]]) -> tuple[Mapping[K, V], bool]:
+    """Return what was answered, and whether that is all: of the rest nothing is known.
+
+    Raises:
+        TransportError: Nothing was answered.
+    """
+    try:
+        return ask(), True
+    except TransportError as error:
+        if not error.told:
+            raise
+        return error.told, False
