@@ -28,6 +28,7 @@ from mesh.client.awaited import deadline_of
 from mesh.client.role_calls import Calls
 from mesh.client.role_messages import Call, RoleMessage, RoleReply, message_of, reply_of
 from mesh.client.role_news import News, Wanted
+from mesh.client.role_questions import ask_nodes
 from mesh.client.role_records import address_of, check_wish, encoded_said
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
@@ -45,7 +46,7 @@ from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import Cause, Options, ReplyKind
-from mesh.model.tree_nodes import NODES, NodeSeen, nodes_in
+from mesh.model.tree_nodes import NodeSeen
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
 
@@ -91,19 +92,14 @@ class Roles:
             raise SubjectError(f"application: {fault}")
         if not 0 < lease_s <= 86_400:
             raise SubjectError(f"a lease of {lease_s:g} s; write seconds above 0, at most a day")
-        self.app = app
-        self.lost_messages = 0
+        self.app, self.lost_messages = app, 0
         self.listener: Callable[[News], None] | None = None
-        self._kafka = kafka
-        self._node = node
-        self._names = TopicNames(topology.prefix)
-        self._bytes_max = topology.max_message_bytes
+        self._kafka, self._node = kafka, node
+        self._names, self._bytes_max = TopicNames(topology.prefix), topology.max_message_bytes
         self._lease_ms = max(1, int(lease_s * 1000))
         self._now_ms, self._pause = now_ms, pause
-        self._is_new = is_new
-        self._check_usable = check_usable
-        self._process = os.getpid()
-        self._sent = 0
+        self._is_new, self._sent = is_new, 0
+        self._check_usable, self._process = check_usable, os.getpid()
         self._forget()
 
     def _forget(self) -> None:
@@ -111,7 +107,7 @@ class Roles:
         self._word = uuid4().hex[:12]
         self._renewed_ms = 0
         self._uuid, self._epoch = "", 0
-        self._is_open = False
+        self._is_open, self._served = False, 0
         self._wishes = RoleWishes(self.app, self._write_role)
         self._calls = Calls()
         self._told: deque[EventRecord] = deque()
@@ -334,16 +330,7 @@ class Roles:
             SubjectError: A name is none.
             TimeoutError: Somebody has not answered in time.
         """
-        asked = address_of(tree, "any").tree.encode() if tree else b""
-        deadline = self.deadline(timeout_s)
-        while True:
-            call = self.send(*NODES, asked, one_response=True, timeout_s=timeout_s)
-            if all(one.kind is not ReplyKind.NULL for one in call.wait()):
-                break
-            self.wait_until(deadline, "no word of all nodes")
-        seen = nodes_in(item for one in call.replies for item in one.items)
-        on = (one for one in seen if not tree or one.neighbours is not None)
-        return sorted(on, key=lambda one: one.node)
+        return ask_nodes(self, tree, timeout_s)
 
     # -- watching -------------------------------------------------------------------------
 
@@ -414,6 +401,7 @@ class Roles:
         if (text := options.fault) is not None:
             raise SubjectError(text)
         address, self._sent = address_of(tree, role), self._sent + 1
+        self._wake(timeout_s)
         name = f"{self._word}-{self._sent}"
         about = (payload, header, options, iid, protocol)
         self.say(tree_apps.SendWanted(self.app, name, address, *about))
@@ -423,6 +411,15 @@ class Roles:
         else:
             self._calls.begin(call)
         return call
+
+    def _wake(self, timeout_s: float) -> None:
+        """Hear first if the lease has ended meanwhile: that would end what is sent with a null."""
+        if self._now_ms() - self._renewed_ms < self._lease_ms:
+            return
+        deadline, served = self.deadline(timeout_s), self._served
+        self._renew(self._word)
+        while self._served == served and not self.is_past(deadline):
+            self.step(POLL_S)
 
     def say(self, said: tree_apps.AppSaid) -> None:
         """Write a record for the node.
@@ -559,7 +556,8 @@ class Roles:
 
     def _serve(self, served: tree_apps.Served) -> None:
         """Take note of who serves; a new incarnation knows nothing of what was sent before."""
-        if served.hello == self._word and not self._is_open:
+        self._served += served.hello == self._word
+        if self._served and not self._is_open:
             self._is_open = True
             if self._is_new:  # what was told until now was told to a former life
                 self._wishes.held.clear()

@@ -159,6 +159,20 @@ def test_an_application_that_goes_on_with_its_former_life_has_its_roles(mesh: In
         assert list(heir.held.values()) == [iid]
 
 
+@pytest.mark.parametrize("idle_s", [9.9, 10.0, 10.1, 60])
+def test_who_sends_seldom_is_answered(mesh: InMemoryMesh, roles: Roles, idle_s: float) -> None:
+    """Its lease has ended meanwhile: what told of that ended the next send with a null."""
+    with mesh.client("b").roles("host", lease_s=600) as host:
+        host.add("t", "seldom")
+        mesh.pass_time(1)
+        for _ in range(3):
+            mesh.pass_time(idle_s)
+            call = roles.send("t", "seldom", timeout_s=10)
+            [message] = next(taken for _ in range(200) if host.step() and (taken := host.taken()))
+            message.answer(b"here")
+            assert next(one.kind for one in call.wait()) is ReplyKind.DATA
+
+
 @pytest.mark.parametrize("most", [60_000, 1])
 def test_all_nodes_are_told_however_small_messages_are(
     most: int, monkeypatch: pytest.MonkeyPatch
