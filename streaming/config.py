@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -176,11 +177,24 @@ def _limits(options: argparse.Namespace) -> list[Problem]:
         where = f"--memory {options.memory}"
         message = "write a size with its unit, 1g or 1500m"
         problems.append(Problem(code="ARGUMENT", message=message, where=where))
+    if options.checkpoint is not None and (fault := _folder_fault(options.checkpoint)):
+        where = f"--checkpoint {options.checkpoint}"
+        problems.append(Problem(code="ARGUMENT", message=fault, where=where))
     if options.master and _MASTER.fullmatch(options.master) is None:
         message = "write spark://HOST:PORT, k8s://URL, yarn, or local[N]"
         where = f"--master {options.master}"
         problems.append(Problem(code="ARGUMENT", message=message, where=where))
     return problems
+
+
+def _folder_fault(path: Path) -> str | None:
+    """Return why no folder can be at a place, or None; nothing is made yet."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not there.is_dir():
+        return f"{there} is no folder; name another place"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return f"{there} cannot be written; name another place, or change its rights"
+    return None
 
 
 def _past(options: argparse.Namespace) -> tuple[int, int] | None:

@@ -42,7 +42,7 @@ WAIT_S = 0.5
 
 ROOT_PATH = re.compile(r"/|(/[\w.~-]+)+/?", re.ASCII)
 HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
-HOST = re.compile(r"[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
+HOST = re.compile(r"[\w.-]+|(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F:.]*", re.ASCII)
 ORIGIN = re.compile(r"https?://[\w.*-]+(:\d{1,5})?", re.ASCII)
 
 

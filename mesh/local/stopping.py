@@ -22,6 +22,7 @@ from pathlib import Path
 
 import psutil
 
+from mesh.errors import StartError
 from mesh.local.jars import Progress
 
 NOTICE_S = 2.0
@@ -176,10 +177,19 @@ def work_folder(
 
     A scratch folder stays after an error, for its logs, and `progress` says where. What
     killed programs left behind is removed first.
+
+    Raises:
+        StartError: Another program has the chosen one: two brokers on one log would spoil it.
     """
     if chosen is not None:
         chosen.mkdir(parents=True, exist_ok=True)
-        yield chosen.absolute()
+        with (chosen / _LOCK).open("a") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = "another mesh works there: end that one, or name another folder"
+                raise StartError(f"{chosen}: {text}") from None
+            yield chosen.absolute()
         return
     _sweep(prefix)
     folder = Path(tempfile.mkdtemp(prefix=f"{prefix}-"))

@@ -122,6 +122,20 @@ def test_a_fault_of_ours_is_raised_and_the_logs_are_kept(tmp_path: Path) -> None
     assert run.folder.exists()
 
 
+def test_a_chosen_folder_is_for_one_at_a_time(tmp_path: Path) -> None:
+    """Two brokers on one log spoil it for both: the second mesh does not begin."""
+    chosen = tmp_path / "data"
+    for _ in range(2):  # and it is free again behind the first
+        with work_folder(chosen, "mesh-test", Stopping(), print) as folder:
+            (folder / "kept").touch()
+            with (
+                pytest.raises(StartError, match=r"data: another mesh works there: end that one"),
+                work_folder(chosen, "mesh-test", Stopping(), print),
+            ):
+                pass
+    assert (chosen / "kept").exists()
+
+
 def test_a_folder_without_logs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There was no Java, for example: nothing ran, and there is nothing to read."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -178,15 +178,16 @@ def test_positions_are_read_from_the_plan_of_a_batch(tmp_path: Path):
 def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
     path = tmp_path / "mesh.yaml"
     path.write_text(FILE)
+    there = str(tmp_path / "c")
     settings = settings_of(
-        ["-f", str(path), "--bootstrap", "k1=here:1", "--checkpoint", "/c", "--until-drained"],
+        ["-f", str(path), "--bootstrap", "k1=here:1", "--checkpoint", there, "--until-drained"],
         {"MESH_CACHE": "/cache"},
     )
     assert settings.kafka == {
         "k1": {"bootstrap.servers": "here:1"},
         "k2": {"bootstrap.servers": "elsewhere:9092"},
     }
-    assert settings.checkpoint == Path("/c/v7")
+    assert settings.checkpoint == tmp_path / "c" / "v7"
     assert settings.cache == Path("/cache")
     assert settings.until_drained
 
@@ -201,12 +202,14 @@ def test_how_much_it_may_use_is_a_setting(tmp_path: Path):
     assert (settings.cores, settings.memory, settings.offsets_max) == (8, "1500m", 9)
     assert settings.master == "spark://s:7077"
     wrong = ["--cores", "0", "--memory", "much", "--batch", "-1", "--master", "somewhere"]
+    wrong += ["--checkpoint", str(path / "below")]  # below a file: each batch failed there
     with pytest.raises(ConfigError) as caught:
         settings_of(["-f", str(path), *wrong, "--bootstrap", "k1=here:1"], {})
     assert [problem.where for problem in caught.value.problems] == [
         "--cores 0",
         "--batch -1",
         "--memory much",
+        f"--checkpoint {path}/below",
         "--master somewhere",
     ]
 
@@ -221,7 +224,7 @@ def test_a_past_range_is_a_setting_and_what_is_for_the_live_auditor_is_refused(t
     assert settings_of([*base, "--to", "2000"], {}).past == (0, 2000)
     begin, end = settings_of([*base, "--from", "1000"], {}).past or (0, 0)
     assert begin == 1000 < end
-    live = ["--checkpoint", "/c", "--until-drained", "--listen", ":1"]
+    live = ["--checkpoint", str(tmp_path / "c"), "--until-drained", "--listen", ":1"]
     with pytest.raises(ConfigError) as caught:
         settings_of([*base, "--from", "2000", "--to", "2000", *live], {})
     assert [problem.where for problem in caught.value.problems] == [
