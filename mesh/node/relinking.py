@@ -83,10 +83,12 @@ def with_node(topology: Topology, node: str, before: Topology) -> Topology:
     """Return a topology with a node in any case: one that is removed has no links, until it ends.
 
     Addresses of Kafka clusters stay as they were: what is in force has no secrets, and none of
-    what only one process knows.
+    what only one process knows. Of what is said of the node itself only its realm can change.
     """
     kafka = {**topology.kafka, **before.kafka}
-    nodes = {**topology.nodes, node: before.nodes[node]}
+    own, declared = before.nodes[node], topology.nodes.get(node)
+    own = own if declared is None else replace(own, realm=declared.realm)
+    nodes = {**topology.nodes, node: own}
     return replace(topology, kafka=kafka, nodes=nodes)
 
 

@@ -381,6 +381,14 @@ def test_a_node_that_is_removed_stays_without_links() -> None:
     assert found.nodes["a"] == WITH_B.nodes["a"]
 
 
+def test_a_node_takes_the_realm_that_it_is_given_and_nothing_else_that_is_said_of_it() -> None:
+    """It acted by its former one until it was started again. Spec: tree_layer 5.14."""
+    nodes = {"a": {"realm": "east", "lanes": 2}, "b": {}, "c": {}}
+    given = topology_from_mapping({"kafka": {"k": {}}, "nodes": nodes, "zones": {"Z": links("bc")}})
+    own = with_node(given, "a", WITH_B).nodes["a"]
+    assert own == replace(WITH_B.nodes["a"], realm="east")
+
+
 def test_a_round_ends_when_mates_follow_a_change_before_they_knew_of_it() -> None:
     """The link to b goes, and their lanes say no more what b wants. Spec: K25, K28."""
     led = Led(WITH_BOTH)
