@@ -8,8 +8,11 @@ from typing import Any
 
 from mesh.api.items import Items
 from mesh.api.live import Still
+from mesh.config.nearest import nearest
+from mesh.errors import wrong_input
 from mesh.operate.advice import advice_for, commands_for
 from mesh.operate.audit_trail import Said
+from mesh.operate.auditing import KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,18 @@ class Wanted:
             and (self.from_ms is None or last_ms >= self.from_ms)
             and (self.to_ms is None or first_ms <= self.to_ms)
         )
+
+
+def check_kind(still: Still, kind: str) -> None:
+    """Refuse a kind of findings that there is not: an empty list would say that all is well.
+
+    Raises:
+        ConfigError: No auditor has findings of this kind, a newer one that writes here neither.
+    """
+    said = [str(one.entry.get("kind")) for one in list(still.watch.trail.findings.values())]
+    if kind and kind not in KINDS and kind not in said:
+        text = f"the auditor has no finding {kind[:64]!r}{nearest(kind, KINDS)}"
+        raise wrong_input("kind", text)
 
 
 def finding_items(still: Still, wanted: Wanted, *, kind: str = "", message: str = "") -> Items:

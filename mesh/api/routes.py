@@ -216,6 +216,7 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
         """What the auditor found and did not take back, the newest first."""
         still = live.still
         wanted = _wanted(still, endpoint, from_, to, at)
+        proof_items.check_kind(still, kind)
         return _listed(
             request,
             proof_items.finding_items(still, wanted, kind=kind, message=message),

@@ -10,7 +10,6 @@ from mesh.config.shapes import StrictModel
 from mesh.errors import ConfigError
 from mesh.lab import steps
 from mesh.lab.tree_rules import expected_of_trees, sends_named_twice, tree_faults
-from mesh.lab.verdicts import KINDS
 from mesh.model.controls import ControlKind
 from mesh.model.frames import MessageClass
 from mesh.model.headers import header_fault
@@ -18,6 +17,7 @@ from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault, subject_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.auditing import KINDS
 from mesh.operate.drills import ends_of, refuse_unless_allowed
 
 Workers = Mapping[str, int]

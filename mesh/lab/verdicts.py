@@ -17,12 +17,6 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 TABLES = ("findings", "certificates", "status")
 SHOWN_MAX = 5
 """Blocks that one line names."""
-KINDS = (
-    *("loop", "duplicate", "missing", "unexpected", "corrupt", "forged-origin", "gap", "disorder"),
-    *("unplanned-path", "stale-interest", "unaccounted", "needless-copy", "split", "heal"),
-    *("stalled", "silent-link", "unproven", "colours-differ"),
-)
-"""Findings that the auditor knows."""
 WAITS = ("stalled", "silent-link", "unproven")
 """Of these, the ones that say that something stands still, or could not be judged: no run fails."""
 

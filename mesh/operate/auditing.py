@@ -15,6 +15,13 @@ from mesh.transport.reading import read_logs
 FRESH_S = 15.0
 """An auditor that has said nothing for so long does not count, in seconds: it speaks every 5."""
 
+KINDS = (
+    *("loop", "duplicate", "missing", "unexpected", "corrupt", "forged-origin", "gap", "disorder"),
+    *("unplanned-path", "stale-interest", "unaccounted", "needless-copy", "split", "heal"),
+    *("stalled", "silent-link", "unproven", "colours-differ"),
+)
+"""Findings that the auditor knows."""
+
 NEWS = ("split", "heal", "unproven", "stalled", "silent-link")
 """Findings that are no faults of the mesh."""
 

@@ -277,6 +277,7 @@ def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
         ("dead-letters?node=zz", 404, "no node"),
         ("dead-letters?node=a&queue=zz", 404, "no queue"),
         ("certificates?from=2999-01-01", 422, "in the future"),
+        ("findings?kind=duplicat", 422, "no finding 'duplicat'; did you mean duplicate?"),
         ("audit/wall?minutes=100000", 422, "minutes"),
         ("nothing", 404, "there is nothing at"),
         ("nodes/%3Cimg%20src=x%3E", 404, "no node"),

@@ -68,6 +68,20 @@ def test_an_odd_record_troubles_nothing(api_of: MakeApi, table: str, value: byte
         api.get(path)
 
 
+def test_a_newer_auditor_may_have_kinds_of_its_own(api_of: MakeApi) -> None:
+    """They are asked for by their names like all others, once there is one."""
+    api = api_of(topology_from_mapping({**CHAIN, "audit": {"kafka": "left"}}))
+    api.refused("/api/v1/findings?kind=echo", 422)
+    kafka = api.mesh.world.kafka["left"]
+    kafka.admin().create([TopicSpec(name="mesh.audit.findings", partitions=1, settings={})])
+    writer = kafka.writer("auditor")
+    with api.turn:
+        writer.produce("mesh.audit.findings", b'{"kind": "echo", "text": "x"}', b"e", 0)
+        writer.flush()
+    api.lives(2)
+    assert [one["kind"] for one in api.get("findings?kind=echo")["items"]] == ["echo"]
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(string.printable, max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
