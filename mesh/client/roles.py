@@ -401,7 +401,8 @@ class Roles:
         if (text := options.fault) is not None:
             raise SubjectError(text)
         address, self._sent = address_of(tree, role), self._sent + 1
-        self._wake(timeout_s)
+        if not one_way:
+            self._wake(timeout_s)
         name = f"{self._word}-{self._sent}"
         about = (payload, header, options, iid, protocol)
         self.say(tree_apps.SendWanted(self.app, name, address, *about))

@@ -173,6 +173,13 @@ def test_who_sends_seldom_is_answered(mesh: InMemoryMesh, roles: Roles, idle_s: 
             assert next(one.kind for one in call.wait()) is ReplyKind.DATA
 
 
+def test_who_waits_for_no_reply_waits_for_nothing(mesh: InMemoryMesh, roles: Roles) -> None:
+    mesh.pass_time(60)
+    began_ms = roles._now_ms()
+    roles.send("t", "nobody", one_way=True)
+    assert roles._now_ms() == began_ms
+
+
 @pytest.mark.parametrize("most", [60_000, 1])
 def test_all_nodes_are_told_however_small_messages_are(
     most: int, monkeypatch: pytest.MonkeyPatch
