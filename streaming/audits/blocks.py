@@ -9,15 +9,22 @@ from typing import NamedTuple
 from mesh.model.frames import MessageClass
 from mesh.model.state import Ledger
 from streaming.audits.cases import Proven
-from streaming.audits.findings import EVIDENCE_MAX, Finding, FindingKind, message_range, records
+from streaming.audits.findings import Finding
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
 from streaming.audits.passing import Ticket
 from streaming.audits.queues import EVERYWHERE
+from streaming.audits.strangers import (
+    Stranger,
+    StrangerKey,
+    forged_finding,
+    mislabelled_finding,
+    never_published_finding,
+)
 from streaming.audits.times import Times
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
 from streaming.tables.filters import ALL
-from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
+from streaming.tables.rows import DeliveryRow, FrameRow, IngressRow, TopicPartition
 from streaming.tables.topics import GUARANTEED, INGRESS, is_place, place_of
 
 PARKED_S = 60.0
@@ -89,6 +96,36 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """Faults of one endpoint that were told, and what was there by then.
+
+    As long as what comes after that is equal, nothing needs to be read again to know that they
+    stand, and that there are no others.
+
+    Attributes:
+        owed: What had to come.
+        delivered: What came.
+        expected: How many had to come, or came and were allowed to.
+    """
+
+    owed: Digest
+    delivered: Digest
+    expected: int
+
+    def news(self, owed: Digest, delivered: Digest) -> Digest | None:
+        """Return what had to come since then, if that is what came."""
+        since = owed - self.owed
+        return since if delivered - self.delivered == since else None
+
+
+class Moments(NamedTuple):
+    """When the first and the last of some offsets were routed, as `Times` tell it."""
+
+    first_ms: int | None
+    last_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """That an endpoint got exactly what it had to, or that it did not. Spec: K29, lab.md 2.
 
@@ -142,12 +179,16 @@ class Block:
         changed_s: Time of the last change.
         judged_s: Time of the last judgement; of the first sight before that.
         judged: Stamp and version of interest that all is settled for.
-        tickets: The way of what is late, while it is followed, by the node where it is late.
+        tickets: The ways of what is late, while they are followed; of each node where something
+            is, those that endpoints wait for, the oldest first.
+        unequal: Endpoint -> highest offset that was published when it was seen to lack something,
+            if at every look since then it did.
         issued: Newest certificate per endpoint.
         proven: Per endpoint, the beginning that was read and found equal.
         looked: Per endpoint, the stamp and version that were read message by message.
         cleared: Of these, the ones that turned out to be equal.
         settled: Of these, the ones that were read when every hop had passed all of the block.
+        standing: Endpoint -> faults that were told of it.
     """
 
     subjects: dict[str, Tally] = field(default_factory=dict)
@@ -158,12 +199,14 @@ class Block:
     changed_s: float = 0.0
     judged_s: float = 0.0
     judged: tuple[int, int] = (-1, -1)
-    tickets: dict[str, Ticket] = field(default_factory=dict)
+    tickets: list[Ticket] = field(default_factory=list)
+    unequal: dict[EndpointKey, int] = field(default_factory=dict)
     issued: dict[EndpointKey, Certificate] = field(default_factory=dict)
     proven: dict[EndpointKey, Proven] = field(default_factory=dict)
     looked: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
     cleared: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
     settled: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
+    standing: dict[EndpointKey, Standing] = field(default_factory=dict)
 
     def publish(self, row: IngressRow) -> None:
         """Take messages of one subject."""
@@ -191,6 +234,12 @@ class Block:
             if endpoint is None or key in (endpoint, together):
                 del self.proven[key]
 
+    def ticket_of(self, endpoint: EndpointKey) -> Ticket | None:
+        """Return the first ticket that covers all that an endpoint was seen to lack."""
+        since = self.unequal.get(endpoint, self.last)
+        fit = (one for one in self.tickets if one.node == endpoint.node and one.bound >= since)
+        return next(fit, None)
+
     def touch(self, now_s: float) -> None:
         """Note that something has changed."""
         self.stamp += 1
@@ -210,21 +259,6 @@ class Block:
     def is_faultless(self) -> bool:
         """Whether every certificate says equal."""
         return all(certificate.equal for certificate in self.issued.values())
-
-
-class StrangerKey(NamedTuple):
-    """Deliveries to one endpoint topic whose source nobody has named."""
-
-    topic: str
-    source: SourceKey
-
-
-@dataclass(slots=True)
-class Stranger:
-    """These deliveries, and when the first of them was read, on the auditor's clock."""
-
-    since_s: float
-    rows: list[DeliveryRow] = field(default_factory=list)
 
 
 class LateKey(NamedTuple):
@@ -266,7 +300,7 @@ class Blocks:
         mislabelled: Deliveries that say another class than that of their ingress, or name a topic
             that is no ingress, to be told.
         times: When offsets of ingress partitions were routed.
-        timed: Partitions of which there is news of that.
+        timed: Partitions of which there is news of that -> the offset from which on.
     """
 
     prefix: str
@@ -277,14 +311,13 @@ class Blocks:
     late: dict[LateKey, Late] = field(default_factory=dict)
     mislabelled: list[Finding] = field(default_factory=list)
     times: dict[TopicPartition, Times] = field(default_factory=dict)
-    timed: dict[TopicPartition, None] = field(default_factory=dict)
+    timed: dict[TopicPartition, int] = field(default_factory=dict)
 
     def publish(self, rows: Sequence[IngressRow], now_s: float) -> None:
         """Take what was published in a batch; direct messages are not certified."""
         for row in rows:
-            if place_of(self.prefix, row.place.topic).letter != GUARANTEED:
-                continue
-            if row.block > self._done(row.place):
+            is_guaranteed = place_of(self.prefix, row.place.topic).letter == GUARANTEED
+            if is_guaranteed and row.block > self._done(row.place):
                 self._block(row.place, row.block, now_s).publish(row)
 
     def deliver(self, rows: Sequence[DeliveryRow], names: Names, now_s: float) -> None:
@@ -298,10 +331,10 @@ class Blocks:
                 self.parked.setdefault(key, Stranger(now_s)).rows.append(row)
                 continue
             if place_of(self.prefix, place.topic).kind != INGRESS:
-                self.mislabelled.append(_never_published(self.prefix, place, row))
+                self.mislabelled.append(never_published_finding(self.prefix, place, row))
                 continue
             if row.message_class != CLASSES.get(place_of(self.prefix, place.topic).letter):
-                self.mislabelled.append(_mislabelled(self.prefix, place, row))
+                self.mislabelled.append(mislabelled_finding(self.prefix, place, row))
             is_former = row.source.topic_id in names.former
             if place_of(self.prefix, place.topic).letter == GUARANTEED and not is_former:
                 self._deliver(place, row, now_s)
@@ -319,6 +352,15 @@ class Blocks:
             late.first, late.last = min(late.first, row.first), max(late.last, row.last)
             late.receipt.take(row)
 
+    def carry(self, frames: Sequence[FrameRow], names: Names) -> None:
+        """Take the frames of a batch: what is late may be in them, and has a further way then."""
+        for frame in frames:
+            place = names.place(frame.source)
+            blocks = {} if place is None else self.open.get(place, {})
+            for block in blocks.values():
+                for ticket in block.tickets:
+                    ticket.carry(frame)
+
     def take_mislabelled(self) -> Sequence[Finding]:
         """Return the deliveries that say what cannot be, once."""
         taken = list(self.mislabelled)
@@ -331,7 +373,7 @@ class Blocks:
         for key, stranger in list(self.parked.items()):
             stranger.since_s = min(stranger.since_s, now_s)
             if is_full or now_s - stranger.since_s >= PARKED_S:
-                yield _forged(self.prefix, key, self.parked.pop(key).rows)
+                yield forged_finding(self.prefix, key, self.parked.pop(key).rows)
 
     def ripe(self, now_s: float) -> Mapping[LateKey, Late]:
         """Return what came too late for its block, once who asks for it must have been read."""
@@ -418,9 +460,11 @@ class Blocks:
         if unread and place_of(self.prefix, place.topic).kind == INGRESS:
             self.skip(place, unread - 1)
         for _, _, block in self.walk():
-            for node, ticket in list(block.tickets.items()):
-                if any(step.reader.place == place for step in ticket.steps):
-                    del block.tickets[node]
+            block.tickets = [
+                ticket
+                for ticket in block.tickets
+                if not any(one.reader.place == place for one in (*ticket.steps, *ticket.ahead))
+            ]
 
     def walk(self) -> Iterator[tuple[TopicPartition, int, Block]]:
         """Yield all blocks in order."""
@@ -449,21 +493,28 @@ class Blocks:
             if topic.kind == INGRESS and topic.letter == GUARANTEED:
                 place = TopicPartition(source.topic, source.partition)
                 self.times.setdefault(place, Times()).note(source.first, at_ms)
-                self.timed[place] = None
+                self.timed[place] = min(source.first, self.timed.get(place, source.first))
 
-    def with_times(self, place: TopicPartition, certificate: Certificate) -> Certificate:
-        """Return a certificate of a partition with the times of what it speaks for."""
-        times = self.times.get(place, Times())
-        first_ms, last_ms = times.at(certificate.first), times.at(certificate.last)
-        return replace(certificate, first_ms=first_ms, last_ms=last_ms)
+    def times_of(self, place: TopicPartition, first: int, last: int) -> Moments:
+        """Return when the first and the last of some offsets of a partition were routed."""
+        times = self.times.get(place)
+        return Moments(None, None) if times is None else Moments(times.at(first), times.at(last))
 
     def retimed(self) -> Iterator[Certificate]:
         """Yield, once, the certificates whose times are told by ledgers that came after them."""
-        for place in self.timed:
-            for block in self.open.get(place, {}).values():
+        for place, begin in self.timed.items():
+            for number, block in self.open.get(place, {}).items():
+                if (number + 1) * BLOCK_OFFSETS <= begin:
+                    continue  # all that it has was told before
+                known: dict[tuple[int, int], Moments] = {}
                 for endpoint, certificate in block.issued.items():
-                    timed = self.with_times(place, certificate)
-                    if timed != certificate:
+                    bounds = certificate.first, certificate.last
+                    if (moments := known.get(bounds)) is None:
+                        moments = known[bounds] = self.times_of(place, *bounds)
+                    if moments != (certificate.first_ms, certificate.last_ms):
+                        timed = replace(
+                            certificate, first_ms=moments.first_ms, last_ms=moments.last_ms
+                        )
                         block.issued[endpoint] = timed
                         yield timed
         self.timed.clear()
@@ -494,50 +545,3 @@ class Blocks:
                 yield from block.issued.values()
                 if place in self.times:
                     self.times[place].forget((number + 1) * BLOCK_OFFSETS)
-
-
-def _mislabelled(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
-    text = f"got messages of {place} that say they are {row.message_class}"
-    return replace(_of_delivery(FindingKind.UNEXPECTED, text, prefix, place, row), anchor="class")
-
-
-def _never_published(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
-    text = f"got messages of {place}, to which no client publishes"
-    return _of_delivery(FindingKind.FORGED_ORIGIN, text, prefix, place, row)
-
-
-def _of_delivery(
-    kind: FindingKind, text: str, prefix: str, place: TopicPartition, row: DeliveryRow
-) -> Finding:
-    topic, source = place_of(prefix, row.place.topic), str(place)
-    return Finding(
-        kind=kind,
-        text=f"{topic.endpoint} {text}",
-        ids=(message_range(source, row.generation, row.first, row.last),),
-        endpoint=topic.endpoint,
-        source=source,
-        first=row.first,
-        last=row.last,
-        count=row.digest.count,
-        node=topic.node,
-        evidence=(records(row.place, row.record_first, row.record_last),),
-    )
-
-
-def _forged(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -> Finding:
-    endpoint, source = place_of(prefix, key.topic).endpoint, str(TopicPartition(*key.source))
-    first, last = min(row.first for row in rows), max(row.last for row in rows)
-    return Finding(
-        kind=FindingKind.FORGED_ORIGIN,
-        text=f"{endpoint} got messages of a topic that no Kafka cluster has: id {source}",
-        ids=(message_range(source, rows[0].generation, first, last),),
-        endpoint=endpoint,
-        source=source,
-        first=first,
-        last=last,
-        count=sum(row.digest.count for row in rows),
-        node=place_of(prefix, key.topic).node,
-        evidence=tuple(
-            records(row.place, row.record_first, row.record_last) for row in rows[:EVIDENCE_MAX]
-        ),
-    )

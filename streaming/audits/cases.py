@@ -60,6 +60,8 @@ class Case:
         generation: Of the offsets, as the reader of the source says. Spec: K9.
         is_own: Whether it only asks if what came to a member of a queue, and was not moved there,
             was that member's to get.
+        is_rest: Whether it is about what comes after another case, and may be on its way: it only
+            asks whether that is equal just now.
         is_sure: Whether no selector can have refused what did not come.
         may_move: Whether copies that say they were moved are believed: they take the others' place.
         turns: Generations that were told of: deliveries of others are no copies of anything.
@@ -80,6 +82,7 @@ class Case:
     is_passed: bool
     generation: int = 0
     is_own: bool = False
+    is_rest: bool = False
     is_sure: bool = True
     may_move: bool = False
     turns: tuple[Turn, ...] = (FIRST,)

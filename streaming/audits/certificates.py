@@ -6,42 +6,46 @@ Spec: K29, K30, K31.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
+from dataclasses import dataclass, field, replace
 
-from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Block, Blocks, Certificate
+from streaming.audits.blocks import Block, Blocks, Certificate, Standing
 from streaming.audits.cases import (
     Case,
     Outcome,
     Proven,
-    RecordRanges,
     case_findings,
     fault,
     trimmed,
 )
-from streaming.audits.chains import ChainHead, ChainKey
-from streaming.audits.eras import Eras
-from streaming.audits.findings import FindingKind, Register, records
+from streaming.audits.findings import FindingKind
 from streaming.audits.hours import Hours
-from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
-from streaming.audits.names import Names
+from streaming.audits.interest import Claim, EndpointKey
+from streaming.audits.judgements import (
+    QUIET_S,
+    Judgement,
+    Round,
+    World,
+    case_of,
+    claims_of,
+    doubted_of,
+    endpoints_of,
+    is_plain,
+    others_of,
+)
 from streaming.audits.offers import Offer
-from streaming.audits.passing import Ends, Passing, Sight, Ticket
-from streaming.audits.verdicts import Verdict, compare, is_proof, musts_of, wants_of
+from streaming.audits.verdicts import Verdict, compare, is_proof, owed
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
-from streaming.tables.topics import place_of
-
-QUIET_S = 2.0
-"""An open block without news for so long is certified for its range so far. Spec: K29."""
 
 RENEW_MS = 12 * 3_600_000
 """Certificates are kept for two days: those of blocks that stay open are written again so often."""
 
 PATIENCE_S = 4.0
-"""A busy block is certified for its range so far this often: a loss under a trickle shows as soon
-as one in a quiet block. Spec: K29."""
+"""A busy block is certified for its range so far this often. Spec: K29."""
+
+GLANCES_MAX = 20_000
+"""Subjects, or bundles of them, times endpoints of busy blocks that one judgement looks at before
+it is time to certify them: so a loss under a trickle shows as soon as one in a quiet block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,71 +62,6 @@ class Waiting:
     def key(self) -> str:
         """Return what it is that waits."""
         return f"{self.source} {self.block} {self.endpoint} {self.last}"
-
-
-@dataclass(slots=True)
-class World:
-    """What a judgement looks at besides the blocks; all of it belongs to other audits.
-
-    `read_s`: all that was written before this moment has been read, in every Kafka cluster.
-    """
-
-    names: Names
-    interest: Interest
-    passing: Passing
-    heads: Mapping[ChainKey, ChainHead]
-    carriers: Carriers
-    eras: Eras
-    read: Mapping[TopicPartition, int]
-    register: Register
-    ends: Ends
-    read_s: float = inf
-
-    def sight(self) -> Sight:
-        """Return what tickets are followed by."""
-        return Sight(self.heads, self.names, self.read, self.ends, self.eras.leads)
-
-
-@dataclass(slots=True)
-class Judgement:
-    """One block under judgement, until its cases are settled.
-
-    Attributes:
-        place: The ingress partition.
-        number: Of the block.
-        block: Its state.
-        late: Endpoints that are not certified.
-        offer: What the block holds.
-        passed: Endpoints of which every hop has passed what is not there.
-        others: Endpoints to which nothing is promised: there are no certificates of them, unless
-            one tells of a fault.
-        owners: Members of queues of which each message is looked at: it may not be theirs.
-        is_put_off: Whether a case of it could not be read just now.
-    """
-
-    place: TopicPartition
-    number: int
-    block: Block
-    late: dict[EndpointKey, None]
-    offer: Offer = field(default_factory=Offer)
-    passed: dict[EndpointKey, Ticket] = field(default_factory=dict)
-    others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
-    owners: dict[EndpointKey, None] = field(default_factory=dict)
-    is_put_off: bool = False
-
-
-@dataclass(slots=True)
-class Round:
-    """One judgement of all blocks: the cases to read, and the blocks that wait for them."""
-
-    cases: list[Case] = field(default_factory=list)
-    judgements: list[Judgement] = field(default_factory=list)
-
-    def judgement_of(self, case: Case) -> Judgement:
-        """Return the judgement that a case belongs to."""
-        return next(
-            one for one in self.judgements if one.place == case.place and one.number == case.block
-        )
 
 
 @dataclass(slots=True)
@@ -156,35 +95,40 @@ class Certifier:
         self.waiting = []
         for finding in self.blocks.take_mislabelled():
             world.register.add(finding)
-        round_ = Round()
+        round_, glances = Round(), 0
         claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]] = {}
+        promised = endpoints_of(world)
         for place, number, block in self.blocks.walk():
             if block.judged == (block.stamp, world.interest.version):
                 continue
-            for ticket in block.tickets.values():
+            for ticket in block.tickets:
                 world.passing.advance(ticket, world.sight())
-            if is_last or _is_due(block, now_s):
-                self._judge_block(round_, place, number, block, world, claims, now_s)
+            judgement = Judgement(place, number, block, {})
+            judgement.is_glance = not (is_last or _is_due(block, now_s))
+            if judgement.is_glance:
+                self._wait(judgement, "*", "news to settle")
+                glances += len(promised) * len(block.subjects)
+                if glances > GLANCES_MAX:
+                    continue
             else:
-                self._wait(Judgement(place, number, block, {}), "*", "news to settle")
+                block.judged_s = now_s
+            judgement.is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
+            round_.judgements.append(judgement)
+            self._judge_block(round_, judgement, promised, world, claims, now_s)
         return round_
 
     def _judge_block(
         self,
         round_: Round,
-        place: TopicPartition,
-        number: int,
-        block: Block,
+        judgement: Judgement,
+        promised: Mapping[EndpointKey, Sequence[EndpointKey]],
         world: World,
         claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]],
         now_s: float,
     ) -> None:
-        block.judged_s = now_s
-        judgement = Judgement(place, number, block, {}, Offer.of(block))
-        offer = judgement.offer
-        round_.judgements.append(judgement)
-        promised = _endpoints(world)
-        judgement.others = _others(block, promised)
+        place, number, block = judgement.place, judgement.number, judgement.block
+        offer = judgement.offer = Offer.of(block)
+        judgement.others = others_of(block, promised)
         for endpoint, members in sorted({**promised, **judgement.others}.items()):
             claim = claims.get((place, endpoint))
             if claim is None:
@@ -192,7 +136,9 @@ class Certifier:
                 claim = claims[place, endpoint] = found
             if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
                 continue
-            doubted = _doubted(judgement, members, claim, world)
+            doubted = doubted_of(judgement, members, claim, world)
+            if doubted and judgement.is_glance:
+                continue
             for member, own in doubted.items():
                 judgement.owners[member] = None
                 told = (member, (member,), own, Verdict.UNSURE)
@@ -202,14 +148,17 @@ class Certifier:
                 continue
             delivered = block.delivered(members)
             verdict, expected = compare(offer, delivered, claim)
-            if verdict is Verdict.EQUAL and not _is_plain(judgement, members, world):
+            if verdict is Verdict.EQUAL and not is_plain(judgement, members, world):
                 verdict = Verdict.UNSURE
-            if verdict is Verdict.EQUAL:
+            if verdict in (Verdict.EQUAL, Verdict.NOTHING):
+                block.unequal.pop(endpoint, None)
+            if verdict is Verdict.EQUAL and not judgement.is_glance:
+                block.standing.pop(endpoint, None)
                 sure = is_proof(offer, delivered, claim)
                 counts = (block.last, expected, expected)
                 self._issue(judgement, endpoint, *counts, world, members, is_sure=sure)
                 _take_back(judgement, endpoint, world)
-            elif verdict is not Verdict.NOTHING:
+            elif verdict not in (Verdict.EQUAL, Verdict.NOTHING):
                 self._look(round_, judgement, endpoint, members, claim, verdict, world, now_s)
 
     def _look(
@@ -227,21 +176,65 @@ class Certifier:
         block, stamp = judgement.block, (judgement.block.stamp, world.interest.version)
         if stamp in (block.cleared.get(endpoint), block.settled.get(endpoint)):
             return
+        if endpoint in block.standing and self._stands(judgement, endpoint, members, claims, world):
+            return
+        if judgement.is_glance and verdict is Verdict.UNSURE:
+            return  # only the messages tell, and these are not read for every batch
         judgement.late[endpoint] = None
-        ticket = block.tickets.get(endpoint.node)
+        if block.unequal.get(endpoint, -1) < 0:
+            block.unequal[endpoint] = block.last  # at first perhaps only deliveries were read
+        ticket = None if judgement.is_glance else block.ticket_of(endpoint)
         is_passed = ticket is not None and ticket.is_done
         if ticket is not None and is_passed:
             judgement.passed[endpoint] = ticket
         is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
         if is_passed or (is_telling and block.looked.get(endpoint) != stamp):
+            case = case_of(judgement, endpoint, members, claims, world, now_s)
+            if case.first > case.delivered_last:  # it differs by what has come ahead of its ingress
+                judgement.passed.pop(endpoint, None)
+                block.unequal[endpoint] = block.last
+                return
             block.looked[endpoint] = stamp
-            round_.cases.append(_case(judgement, endpoint, members, claims, world, now_s))
+            round_.cases.append(case)
+            judgement.owed[endpoint] = must = owed(judgement.offer, claims)
+            if must is not None and case.last < block.last:
+                last = block.last
+                rest = replace(case, first=case.last + 1, last=last, delivered_last=last)
+                round_.cases.append(replace(rest, before=None, is_rest=True))
+
+    def _stands(
+        self,
+        judgement: Judgement,
+        endpoint: EndpointKey,
+        members: Sequence[EndpointKey],
+        claims: Sequence[Claim],
+        world: World,
+    ) -> bool:
+        """Say whether an endpoint lacks, or has, what was told of it before, and nothing else."""
+        block, offer = judgement.block, judgement.offer
+        known, must = block.standing[endpoint], owed(offer, claims)
+        if must is None or not is_plain(judgement, members, world):
+            return False
+        delivered = block.delivered(members)
+        news = known.news(must, delivered)
+        if news is None:
+            return False
+        block.unequal.pop(endpoint, None)
+        if not judgement.is_glance:
+            sure = is_proof(offer, delivered, claims)
+            counts = (block.last, known.expected + news.count, delivered.count)
+            told = (judgement, endpoint, *counts, world, members)
+            self._issue(*told, is_equal=False, is_sure=sure)
+        return True
 
     def settle(self, round_: Round, case: Case, outcome: Outcome, world: World) -> None:
         """Take what reading a case gave."""
         judgement = round_.judgement_of(case)
         if case.is_own:
             self._settle_own(judgement, case, outcome, world)
+            return
+        if case.is_rest:
+            self._settle_rest(judgement, case, outcome, world)
             return
         is_all_there = bool(outcome.corrupt) and not outcome.missing
         if not (outcome.is_equal or case.is_passed or is_all_there):
@@ -266,6 +259,13 @@ class Certifier:
         if outcome.is_equal and outcome.begin <= case.first:
             proven = Proven(case.last, expected, delivered, case.musts)
             judgement.block.proven[case.endpoint] = proven
+        # What was lacking before is known now.
+        judgement.block.unequal[case.endpoint] = judgement.block.last
+        judgement.block.standing.pop(case.endpoint, None)
+        if not outcome.is_equal and outcome.begin <= case.first:
+            judgement.told[case.endpoint] = expected, delivered
+            if case.last >= judgement.block.last:
+                _stand(judgement, case, expected, delivered)
         findings = list(case_findings(case, outcome))
         for finding in findings:
             world.register.replace(finding)
@@ -275,6 +275,20 @@ class Certifier:
             judgement.late.pop(case.endpoint, None)
             stamp = (judgement.block.stamp, world.interest.version)
             judgement.block.cleared[case.endpoint] = stamp
+
+    def _settle_rest(
+        self, judgement: Judgement, case: Case, outcome: Outcome, world: World
+    ) -> None:
+        """Take whether what comes after faults that were told is equal: then these stand alone."""
+        endpoint = case.endpoint
+        if not outcome.is_equal or endpoint not in judgement.told:
+            return
+        expected, delivered = judgement.told[endpoint]
+        counts = expected + outcome.expected, delivered + outcome.delivered
+        if _stand(judgement, case, *counts):
+            told = (judgement, endpoint, case.last, *counts, world, tuple(case.records))
+            self._issue(*told, is_equal=False, is_sure=case.is_sure)
+            judgement.late.pop(endpoint, None)
 
     def _settle_own(self, judgement: Judgement, case: Case, outcome: Outcome, world: World) -> None:
         """Take whether a member of a queue got its own messages only; its queue is certified."""
@@ -304,22 +318,22 @@ class Certifier:
                 for endpoint in judgement.late:
                     self._wait(judgement, endpoint, "a Kafka cluster to answer")
                 continue
+            if judgement.is_glance:
+                self._follow(judgement, world)
+                continue
             for endpoint, ticket in judgement.passed.items():
-                block.tickets.pop(endpoint.node, None)
                 if endpoint in judgement.late and ticket.bound >= block.last:
                     block.settled[endpoint] = stamp
                     del judgement.late[endpoint]
+            block.unequal = {
+                one: last for one, last in block.unequal.items() if one in judgement.late
+            }
+            self._follow(judgement, world)
             if not judgement.late:
                 block.judged = stamp
-                block.tickets.clear()
-                continue
             for endpoint in judgement.late:
-                node = endpoint.node
-                if node not in block.tickets:
-                    block.tickets[node] = world.passing.open(judgement.place, block.last, node)
-                    world.passing.advance(block.tickets[node], world.sight())
-                reason = world.passing.where(block.tickets[node], world.read)
-                self._wait(judgement, endpoint, reason)
+                if (followed := block.ticket_of(endpoint)) is not None:
+                    self._wait(judgement, endpoint, world.passing.where(followed, world.read))
         for place in self.blocks.open:
             self.blocks.route(place, world.passing.position(place), now_s)
         self.unpublished.update({one.key: one for one in self.blocks.retimed()})
@@ -330,6 +344,20 @@ class Certifier:
             self.renewed_ms = now_ms
             for _, _, block in self.blocks.walk():
                 self.unpublished.update({one.key: one for one in block.issued.values()})
+
+    def _follow(self, judgement: Judgement, world: World) -> None:
+        """Follow the ways of what is late, to each node where something is, and no others."""
+        block, needed = judgement.block, []
+        for endpoint in judgement.late:
+            block.unequal.setdefault(endpoint, block.last)
+            if block.ticket_of(endpoint) is None:
+                ticket = world.passing.open(judgement.place, block.last, endpoint.node)
+                block.tickets.append(ticket)
+                world.passing.advance(ticket, world.sight())
+        for endpoint in block.unequal:
+            if (known := block.ticket_of(endpoint)) is not None and known not in needed:
+                needed.append(known)
+        block.tickets = sorted(needed, key=lambda one: one.bound)
 
     def _wait(self, judgement: Judgement, endpoint: EndpointKey | str, reason: str) -> None:
         block = judgement.block
@@ -356,13 +384,17 @@ class Certifier:
         is_equal &= not any(judgement.block.settled.get(one) == stamp for one in strays)
         if is_equal and endpoint in judgement.others and endpoint not in issued:
             return
-        is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
-        end = (number + 1) * BLOCK_OFFSETS - 1
+        is_closed = judgement.is_closed
+        first = max(first, number * BLOCK_OFFSETS)
+        if is_closed and last == judgement.block.last:
+            last = (number + 1) * BLOCK_OFFSETS - 1
+        if (moments := judgement.moments.get((first, last))) is None:
+            moments = judgement.moments[first, last] = self.blocks.times_of(place, first, last)
         certificate = Certificate(
-            source=str(place),
+            source=judgement.source,
             block=number,
-            first=max(first, number * BLOCK_OFFSETS),
-            last=end if is_closed and last == judgement.block.last else last,
+            first=first,
+            last=last,
             endpoint=str(endpoint),
             expected=expected,
             delivered=delivered,
@@ -370,145 +402,42 @@ class Certifier:
             partial=not is_closed,
             sure=is_sure,
             digest=judgement.block.delivered(members),
+            first_ms=moments.first_ms,
+            last_ms=moments.last_ms,
         )
-        certificate = self.blocks.with_times(place, certificate)
         if issued.get(endpoint) != certificate:
             issued[endpoint] = certificate
             self.unpublished[certificate.key] = certificate
 
 
-def _is_plain(judgement: Judgement, members: Sequence[EndpointKey], world: World) -> bool:
-    """Say whether all that came is of the one generation that digests can stand for."""
-    last = (judgement.number + 1) * BLOCK_OFFSETS - 1
-    source = world.names.key(judgement.place)
-    generations = judgement.block.generations(members)
-    return world.passing.turns.is_plain(source, generations, last)
+def _stand(judgement: Judgement, case: Case, expected: int, delivered: int) -> bool:
+    """Keep that faults were told of an endpoint, if what was read is all that it has."""
+    endpoint, block = case.endpoint, judgement.block
+    must, there = judgement.owed.get(endpoint), block.delivered(tuple(case.records))
+    if must is None or there.count != delivered:
+        return False
+    block.standing[endpoint] = Standing(must, there, expected)
+    return True
 
 
 def _is_due(block: Block, now_s: float) -> bool:
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
-    is_old = not 0 <= now_s - block.judged_s < PATIENCE_S
-    return is_quiet or is_old or any(one.is_done for one in block.tickets.values())
+    since_s = now_s - block.judged_s
+    is_old = not 0 <= since_s < PATIENCE_S
+    # What is read again is not read for every batch: in a busy block something is late always.
+    is_through = any(one.is_done for one in block.tickets) and not 0 <= since_s < QUIET_S
+    return is_quiet or is_old or is_through
 
 
 def _take_back(
     judgement: Judgement, endpoint: EndpointKey, world: World, keep: Sequence[str] = ()
 ) -> None:
     """Withdraw what was said before of the same messages, but for what still holds."""
+    if not world.register.groups:
+        return
     for kind in (FindingKind.MISSING, FindingKind.UNEXPECTED, FindingKind.CORRUPT):
         if not world.register.has(kind, str(endpoint), endpoint.node):
             continue
         finding = fault(kind, judgement.place, judgement.number, endpoint)
         if finding.id not in keep:
             world.register.withdraw(finding.id)
-
-
-def _endpoints(world: World) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
-    """Return the endpoints to which something is promised, each with its members.
-
-    Those are the endpoint itself, or all of a queue of which one gets a message.
-    """
-    alone = {endpoint: (endpoint,) for endpoint in world.interest.certified()}
-    return alone | dict(world.interest.shared())
-
-
-def _others(
-    block: Block, promised: Mapping[EndpointKey, Sequence[EndpointKey]]
-) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
-    """Return all other endpoints that got something: it must be what they asked for."""
-    judged = {member: None for members in promised.values() for member in members}
-    return {endpoint: (endpoint,) for endpoint in block.receipts if endpoint not in judged}
-
-
-def _doubted(
-    judgement: Judgement,
-    members: Sequence[EndpointKey],
-    claims: Sequence[Claim],
-    world: World,
-) -> Mapping[EndpointKey, Sequence[Claim]]:
-    """Return the members of a queue that got what may be another's, each with its own claims.
-
-    What was moved to a member may be anything of its queue's; digests of all members together do
-    not tell who got the rest. Where each claims all that any of them does, it is its own.
-    """
-    if len(members) == 1:
-        return {}
-    found: dict[EndpointKey, Sequence[Claim]] = {}
-    offer, receipts = judgement.offer, judgement.block.receipts
-    wanted = sum(1 for _ in offer.levels(claims))
-    for member in members:
-        if member in receipts and receipts[member].unmoved:
-            own = claims_of(judgement.place, member, world)
-            if offer.is_vague(claims) or sum(1 for _ in offer.levels(own)) < wanted:
-                found[member] = own
-    return found
-
-
-def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
-    """Return what an endpoint claims of an ingress partition."""
-    origin = place_of(world.passing.prefix, place.topic).node
-    return world.interest.claims(
-        endpoint,
-        world.names.uuids.get(endpoint.node),
-        place,
-        world.names.key(place),
-        is_local=origin == endpoint.node,
-        carriers=world.carriers,
-        stretches=world.eras.stretches(place, origin, endpoint.node),
-        origin=origin,
-    )
-
-
-def _case(
-    judgement: Judgement,
-    endpoint: EndpointKey,
-    members: Sequence[EndpointKey],
-    claims: Sequence[Claim],
-    world: World,
-    now_s: float,
-) -> Case:
-    block, number = judgement.block, judgement.number
-    end = (number + 1) * BLOCK_OFFSETS - 1
-    ticket = judgement.passed.get(endpoint)
-    is_whole = ticket is None or ticket.bound >= block.last
-    last = block.last if ticket is None else min(block.last, ticket.bound)
-    is_own = endpoint in judgement.owners
-    source = world.names.key(judgement.place)
-    turns = tuple(world.passing.turns.of(source))
-    before = None if is_own else block.proven.get(endpoint)
-    if before is not None and before.musts != musts_of(claims, before.last, turns):
-        before = None
-    first = number * BLOCK_OFFSETS if before is None else before.last + 1
-    wants = wants_of(claims, first, end)
-    ranges = {one: dict(block.receipts[one].records) for one in members if one in block.receipts}
-    is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
-    return Case(
-        place=judgement.place,
-        source=source,
-        block=number,
-        endpoint=endpoint,
-        first=first,
-        last=last,
-        delivered_last=end if is_quiet and is_whole else last,
-        wants=tuple(want for want in wants if not (is_own and want.is_must)),
-        records=ranges,
-        is_passed=ticket is not None,
-        generation=world.passing.generations.get(judgement.place, 0),
-        is_own=is_own,
-        is_sure=is_proof(judgement.offer, block.delivered(members), claims),
-        may_move=any(map(world.interest.may_move, members)),
-        turns=turns,
-        evidence=evidence_of(world.passing.prefix, ranges),
-        before=before,
-        musts=musts_of(claims, last, turns),
-    )
-
-
-def evidence_of(prefix: str, ranges: RecordRanges) -> Sequence[str]:
-    """Return where deliveries are, as findings spell it."""
-    names = TopicNames(prefix)
-    return tuple(
-        records(TopicPartition(names.endpoint(one.node, one.name), partition), *range_)
-        for one, of_partitions in ranges.items()
-        for partition, range_ in sorted(of_partitions.items())
-    )

@@ -13,8 +13,8 @@ from dataclasses import replace
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Late, LateKey
 from streaming.audits.cases import Case
-from streaming.audits.certificates import World, claims_of, evidence_of
 from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.judgements import World, claims_of, evidence_of
 from streaming.audits.verdicts import wants_of
 from streaming.tables.rows import TopicPartition
 

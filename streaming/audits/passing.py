@@ -5,13 +5,15 @@ reads the source to the frames that came of it, and on from there. A hop whose r
 keeps the ticket open for ever: time alone never makes a loss.
 
 A node has passed when it says so and the auditor has read all that the node had written by then:
-its positions and its copies become visible one after another, and are read in any order.
+its positions and its copies become visible one after another, and are read in any order. What the
+nodes further on have passed is looked at from the beginning, and not when their turn comes: so
+all of a way is through with the batch that tells that its first hop is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mesh.model.facts import Accepted, Fact, Held, SourceAt
@@ -19,7 +21,7 @@ from mesh.model.frames import SourcePartition
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.names import Names
 from streaming.audits.turns import Turns
-from streaming.tables.rows import SourceKey, TopicPartition
+from streaming.tables.rows import FrameRow, SourceKey, TopicPartition
 from streaming.tables.topics import place_of
 
 Ends = Callable[[str], Mapping[TopicPartition, int] | None]
@@ -47,7 +49,8 @@ class Step:
         target: Position it must reach.
         accepted: For an outbox: the last offset of the sender's source that it must accept.
         chain: For an outbox: that source.
-        awaits: Ends of what its node had written when it was seen to have passed; None before.
+        awaits: Ends of what its node had written when it was seen to have passed, and that nobody
+            has read yet; None before.
         trail: Nodes that have passed before, on this way.
     """
 
@@ -71,13 +74,28 @@ class Ticket:
         node: Whose endpoints are late, or `EVERYONE`.
         bound: Last source offset that is followed.
         steps: Hops that are still open.
+        ahead: Hops that come after these, by the frames that are known.
         is_done: Whether every hop that can lead there has passed.
     """
 
     node: str
     bound: int
     steps: list[Step] = field(default_factory=list)
+    ahead: list[Step] = field(default_factory=list)
     is_done: bool = False
+
+    def carry(self, row: FrameRow) -> None:
+        """Take frames of the source that come later: hops ahead must pass those of messages of old.
+
+        Others need not be passed, else a busy stream would never be judged.
+        """
+        if row.first > self.bound:
+            return
+        for step in self.ahead:
+            if step.reader.place == row.place:
+                step.target = max(step.target, row.tail.offset + 1)
+                step.accepted = max(step.accepted, row.tail.last)
+                step.awaits = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,25 +197,55 @@ class Passing:
         """Follow a ticket as far as the nodes have come."""
         remaining: list[Step] = []
         steps = list(ticket.steps)
+        known = {step.reader: step for step in ticket.ahead}
         followed = {step.reader: None for step in steps}  # a loop has an end here
         for step in steps:
             if not self._has_settled(step, sight):
                 remaining.append(step)
                 continue
-            onward = [
-                one
-                for one in self._next_steps(step, sight)
-                if one.reader not in followed and _concerns(ticket, one, sight)
-            ]
-            followed.update({one.reader: None for one in onward})
-            steps.extend(onward)
-        ticket.steps = remaining
-        ticket.is_done = not remaining
+            steps.extend(self._onward(ticket, step, known, followed, sight))
+        ticket.steps, ticket.is_done = remaining, not remaining
+        ticket.ahead = self._ahead(ticket, known, followed, sight)
+
+    def _ahead(
+        self,
+        ticket: Ticket,
+        known: Mapping[PositionKey, Step],
+        followed: dict[PositionKey, None],
+        sight: Sight,
+    ) -> list[Step]:
+        """Return the hops after those that are open; of each is looked whether it has passed."""
+        ahead: list[Step] = []
+        ways = list(ticket.steps)
+        for step in ways:
+            onward = list(self._onward(ticket, step, known, followed, sight))
+            ways.extend(onward)
+            ahead.extend(onward)
+        for step in ahead:
+            self._has_settled(step, sight)
+        return ahead
+
+    def _onward(
+        self,
+        ticket: Ticket,
+        step: Step,
+        known: Mapping[PositionKey, Step],
+        followed: dict[PositionKey, None],
+        sight: Sight,
+    ) -> Iterator[Step]:
+        """Yield the hops that come next and are not followed yet, as they were seen first."""
+        for found in self._next_steps(step, sight):
+            if found.reader in followed or not _concerns(ticket, found, sight):
+                continue
+            followed[found.reader] = None
+            seen = known.get(found.reader)
+            yield found if seen is None else replace(seen, trail=found.trail)
 
     def _has_settled(self, step: Step, sight: Sight) -> bool:
         if not self._has_passed(step):
             return False
         if step.awaits is not None and _is_read(step.awaits, sight.read):
+            step.awaits = {}
             return True
         ends = sight.ends(step.reader.node)
         if ends is None:
@@ -206,9 +254,11 @@ class Passing:
             step.awaits = dict(ends)
         # What was deleted since then, or made anew, is not waited for.
         step.awaits = {
-            place: min(end, ends[place]) for place, end in step.awaits.items() if place in ends
+            place: end
+            for place, known in step.awaits.items()
+            if sight.read.get(place, 0) < (end := min(known, ends.get(place, 0)))
         }
-        return _is_read(step.awaits, sight.read)
+        return not step.awaits
 
     def _has_passed(self, step: Step) -> bool:
         if self.positions.get(step.reader, 0) < step.target or self._holds(step.reader.node):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streaming.audits.blocks import Blocks
-from streaming.audits.certificates import World, claims_of
+from streaming.audits.judgements import World, claims_of
 from streaming.audits.offers import Offer
 from streaming.audits.splits import Splits
 from streaming.audits.stalls import Untaken

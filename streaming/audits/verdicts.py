@@ -48,6 +48,14 @@ def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> tuple[V
     return (Verdict.UNEQUAL if is_sure else Verdict.UNSURE), 0
 
 
+def owed(offer: Offer, claims: Sequence[Claim]) -> Digest | None:
+    """Return all that claims are about where all of it must come; None where some only may."""
+    levels = list(offer.levels(claims))
+    if offer.is_vague(claims) or any(level is not Level.MUST for level, _ in levels):
+        return None
+    return sum((tally.digest for _, tally in levels), NOTHING)
+
+
 def is_proof(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> bool:
     """Say whether all came that would have been owed without the selectors on the way.
 

@@ -17,17 +17,29 @@ def java_class(session: SparkSession, name: str) -> Any:
     return getattr(session._jvm, name)  # noqa: SLF001  # the only door to the JVM's own classes
 
 
-def compiled(session: SparkSession, parameters: Mapping[str, str], code: str) -> Any:
+def compiled(
+    session: SparkSession, parameters: Mapping[str, str], code: str, *, is_answering: bool = False
+) -> Any:
     """Return some lines of Java as an object with `evaluate(values)`.
 
     For loops whose every turn would be several calls from Python to the JVM. Spark's own compiler
-    of generated code makes them; the first time costs 0.3 seconds of the processor.
+    of generated code makes them, once; the first time costs 0.3 seconds of the processor.
 
     Args:
         session: Spark.
         parameters: Name -> full name of its class.
         code: The lines.
+        is_answering: Whether they return an object.
     """
+    known = vars(session._jvm)  # noqa: SLF001  # as classes are kept there
+    if code not in known:
+        known[code] = _compiled(session, parameters, code, is_answering=is_answering)
+    return known[code]
+
+
+def _compiled(
+    session: SparkSession, parameters: Mapping[str, str], code: str, *, is_answering: bool
+) -> Any:
     loader = java_class(session, "java.lang.Thread").currentThread().getContextClassLoader()
     kind = java_class(session, "java.lang.Class")
     evaluator = java_class(session, "org.codehaus.janino.ScriptEvaluator")()
@@ -40,6 +52,8 @@ def compiled(session: SparkSession, parameters: Mapping[str, str], code: str) ->
             *(kind.forName(name, True, loader) for name in parameters.values()),
         ),
     )
+    if is_answering:
+        evaluator.setReturnType(kind.forName("java.lang.Object"))
     evaluator.cook(code)
     return evaluator
 

@@ -12,7 +12,7 @@ from streaming.tables.rows import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
-_SCHEMA = """topic string, `partition` int, offset long, timestamp timestamp, key binary,
+SCHEMA = """topic string, `partition` int, offset long, timestamp timestamp, key binary,
 value binary, headers array<struct<key: string, value: binary>>"""
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
@@ -68,7 +68,7 @@ def live(
 
 def nothing(session: SparkSession) -> DataFrame:
     """Return no records."""
-    return session.createDataFrame([], _SCHEMA)
+    return session.createDataFrame([], SCHEMA)
 
 
 def again(session: SparkSession, kafka: Mapping[str, str], ranges: Ranges) -> DataFrame:

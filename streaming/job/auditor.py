@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache
 from secrets import token_hex
 
 from pyspark.sql import DataFrame
@@ -21,9 +20,9 @@ from mesh.errors import ConfigError, Problem, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from streaming.audits.cases import Case, Outcome, case_findings
-from streaming.audits.certificates import World
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.findings import FindingKind
+from streaming.audits.judgements import World
 from streaming.audits.late import copy_cases, late_cases, unreadable
 from streaming.audits.needless import asked_over
 from streaming.audits.queues import QueueRules
@@ -95,7 +94,7 @@ class Auditor:
     topology: Topology
     rereader: Rereader
     sources: Sources
-    snapshots: Snapshots[State]
+    snapshots: Snapshots
     write: Callable[[Sequence[Output]], None]
     positions: Callable[[str, int], Mapping[TopicPartition, int]]
     tasks: int
@@ -339,7 +338,7 @@ class Auditor:
         self._find_ends()
         state.eras.settle(now_s, is_lagging=self.is_behind)
         self.sources.needed = state.eras.kafkas()
-        world = state.world(cache(self.sources.ends_of), self.sources.read_s)
+        world = state.world(self.sources.ends(), self.sources.read_s)
         round_ = state.certifier.judge(world, now_s, is_last=is_last)
         for case, outcome in zip(round_.cases, self._outcomes(round_.cases), strict=True):
             if outcome is None:
@@ -381,7 +380,7 @@ class Auditor:
         """Tell of what has stood still for long, where all that was written has been read."""
         state = self.state
         blocks = state.certifier.blocks
-        tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets.values()]
+        tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets]
         stops = {
             hop: stop for ticket in tickets for hop, stop in state.passing.stops(ticket, state.read)
         }

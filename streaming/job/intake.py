@@ -68,6 +68,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         state.register.add(_stray_finding(place_of(prefix, stray.place.topic), stray))
     for finding in state.chains.absorb(batch.frames, state.names):
         state.register.add(finding)
+    state.certifier.blocks.carry(batch.frames, state.names)
     state.links.frames(batch.frames)
     state.accounts.frames(batch.frames, batch.strays)
     for finding in state.accounts.judge():
@@ -167,17 +168,31 @@ def _take_paths(
     for frame in frames:
         plans = eras.plans_of(_era_of(state, frame))
         _report(state, [plan.frame_fault(frame, state.names) for plan in plans])
+    sound: dict[tuple[object, ...], None] = {}
     for row in deliveries:
-        _report(state, [plan.delivery_fault(row, state.names) for plan in eras.plans])
+        # Of many endpoints the messages came the same way, and of many blocks.
+        way = (
+            row.path,
+            row.source.topic_id,
+            row.is_moved,
+            place_of(eras.prefix, row.place.topic).node,
+        )
+        if way in sound:
+            continue
+        if not _report(state, [plan.delivery_fault(row, state.names) for plan in eras.plans]):
+            sound[way] = None
 
 
 def _era_of(state: State, frame: FrameRow) -> int | None:
     return state.eras.era_of(state.names.place(frame.source), frame)
 
 
-def _report(state: State, faults: Sequence[Finding | None]) -> None:
-    if faults and faults[0] is not None and None not in faults:
-        state.register.add(state.eras.unjudged(faults[0]) or faults[0])
+def _report(state: State, faults: Sequence[Finding | None]) -> bool:
+    """Take what is wrong with a way by all topologies that may count; say whether something is."""
+    if not faults or faults[0] is None or None in faults:
+        return False
+    state.register.add(state.eras.unjudged(faults[0]) or faults[0])
+    return True
 
 
 def _judge_ways_again(state: State) -> None:

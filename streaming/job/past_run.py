@@ -130,8 +130,8 @@ class Account:
             yield json.dumps(entry, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class NoSnapshots(Snapshots[State]):
+@dataclass(slots=True)
+class NoSnapshots(Snapshots):
     """Keeps nothing: a past range is judged in one go."""
 
     def save(self, batch: int, state: State) -> None:
@@ -164,7 +164,7 @@ def past_of(
         topology=settings.topology,
         rereader=rereader,
         sources=sources,
-        snapshots=NoSnapshots(settings.checkpoint, State),
+        snapshots=NoSnapshots(settings.checkpoint),
         write=write,
         positions=lambda kafka, _: reached[kafka],
         tasks=settings.cores,

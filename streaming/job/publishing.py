@@ -42,7 +42,7 @@ class Publishing:
     """
 
     names: TopicNames
-    snapshots: Snapshots[State]
+    snapshots: Snapshots
     sources: Sources
     write: Callable[[Sequence[Output]], None]
     clock: Callable[[], float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -24,6 +24,7 @@ from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.connectors import source
+from streaming.connectors.few import Few, few_enough
 from streaming.job.sources import Sources
 from streaming.tables import exact
 from streaming.tables.columns import parsed
@@ -50,12 +51,14 @@ class Rereader:
         topology: The mesh as its file says.
         sources: What the brokers say.
         kafka: Options of Kafka's Java client by Kafka cluster.
+        few: Clients that read few records, by Kafka cluster, for one judgement at a time.
     """
 
     session: SparkSession
     topology: Topology
     sources: Sources
     kafka: Mapping[str, Mapping[str, str]]
+    few: dict[str, Few] = field(default_factory=dict)
 
     def _records(self, ranges: source.Ranges) -> DataFrame:
         """Return the records of ranges, wherever their topics are.
@@ -69,7 +72,7 @@ class Rereader:
         if not self.sources.can_read(ranges):
             raise TransportUnavailableError("a Kafka cluster does not say where its logs begin")
         parts = [
-            self._of(kafka, {place: ranges[place] for place in places}, begins)
+            self._of(kafka, {place: ranges[place] for place in places}, begins, is_few=True)
             for kafka, places in self.sources.by_home(begins).items()
         ]
         return reduce(DataFrame.union, parts) if parts else source.nothing(self.session)
@@ -85,7 +88,12 @@ class Rereader:
         return self._of(kafka, there, begins)
 
     def _of(
-        self, kafka: str, ranges: source.Ranges, begins: Mapping[TopicPartition, int]
+        self,
+        kafka: str,
+        ranges: source.Ranges,
+        begins: Mapping[TopicPartition, int],
+        *,
+        is_few: bool = False,
     ) -> DataFrame:
         wanted = {
             place: (max(first, begins[place]), end)
@@ -94,6 +102,10 @@ class Rereader:
         }
         if not wanted:
             return source.nothing(self.session)
+        if is_few and few_enough(wanted):
+            reader = self.few.setdefault(kafka, Few(self.session, self.kafka[kafka]))
+            if (found := reader.read(wanted)) is not None:
+                return found
         return source.again(self.session, self.kafka[kafka], wanted)
 
     def can_read(self, case: Case) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
@@ -33,7 +34,6 @@ from streaming.job.rereads import Rereader
 from streaming.job.sifting import reason_of
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
-from streaming.job.state import State
 from streaming.tables.rows import TopicPartition
 
 PULSE_S = 0.2
@@ -47,6 +47,10 @@ ASKED_MAX = 10
 
 JUDGE_S = 1.0
 """How often open ranges are judged while no batch comes, in seconds."""
+
+GARBAGE_EVERY = 100_000, 20, 20
+"""Python looks for garbage after so many new objects: a state is many that live long, and to look
+through them as often as by default took a seventh of all that the auditor's Python did."""
 
 LEFT_MAX = 20
 """Lines that tell what was left when nothing more was waited for."""
@@ -189,6 +193,7 @@ def run(settings: AuditSettings) -> bool:
         MeshError: The auditor cannot start, or cannot write what it finds.
     """
     kafka = options_of(settings, settings.kafka)
+    gc.set_threshold(*GARBAGE_EVERY)
     port = Port()
     if settings.listen is not None:
         port.start(settings.listen)
@@ -232,7 +237,7 @@ def _audit(
         topology=topology,
         rereader=Rereader(session, topology, sources, kafka),
         sources=sources,
-        snapshots=Snapshots(settings.checkpoint / "state", State),
+        snapshots=Snapshots(settings.checkpoint / "state"),
         write=write,
         positions=lambda name, batch: read_positions(checkpoint / name, batch),
         tasks=settings.cores,

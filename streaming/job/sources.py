@@ -141,22 +141,39 @@ class Sources:
                     self.silent[kafka] = self.clock()
         return found
 
-    def ends_of(self, node: str) -> Mapping[TopicPartition, int] | None:
-        """Return the ends of all that a node and its clients write; None: no answer."""
-        kafka = self.homes.get(node, "")
-        if not self.answers(kafka):
-            return None
+    def ends(self) -> Callable[[str], Mapping[TopicPartition, int] | None]:
+        """Return what tells the ends of all that a node and its clients write; None: no answer.
+
+        Each Kafka cluster is asked once, for all its nodes: it is for one judgement.
+        """
+        asked: dict[str, Mapping[str, Mapping[TopicPartition, int]] | None] = {}
+
+        def of(node: str) -> Mapping[TopicPartition, int] | None:
+            kafka = self.homes.get(node, "")
+            if kafka not in asked:
+                asked[kafka] = self._ends(kafka) if self.answers(kafka) else None
+            told = asked[kafka]
+            return None if told is None else told.get(node, {})
+
+        return of
+
+    def _ends(self, kafka: str) -> Mapping[str, Mapping[TopicPartition, int]] | None:
+        """Return the ends of all that the nodes of a Kafka cluster write, by node."""
 
         def is_written(topic: str) -> bool:
             place = place_of(self.prefix, topic)
-            return place.node == node and place.kind in _WRITTEN
+            return place.kind in _WRITTEN and self.homes.get(place.node) == kafka
 
         try:
             ends = self.brokers[kafka].ends(self.places(kafka, is_written))
-            return {place: self.until(place, end) for place, end in ends.items()}
         except TransportUnavailableError:
             self.silent[kafka] = self.clock()
             return None
+        found: dict[str, dict[TopicPartition, int]] = {}
+        for place, end in ends.items():
+            node = place_of(self.prefix, place.topic).node
+            found.setdefault(node, {})[place] = self.until(place, end)
+        return found
 
     def places(self, kafka: str, is_wanted: Callable[[str], bool]) -> Sequence[TopicPartition]:
         """Return the partitions of audited topics of one Kafka cluster, as it says itself.

@@ -8,12 +8,13 @@ from math import inf
 from mesh.model.topology import Topology
 from streaming.audits.accounts import Accounts
 from streaming.audits.blocks import Blocks
-from streaming.audits.certificates import Certifier, World
+from streaming.audits.certificates import Certifier
 from streaming.audits.chains import Chains
 from streaming.audits.colours import Colours
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
 from streaming.audits.interest import Interest
+from streaming.audits.judgements import World
 from streaming.audits.links import Links
 from streaming.audits.marks import Marks
 from streaming.audits.minutes import Minutes

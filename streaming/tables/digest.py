@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 BLOCK_BITS = 12
 
@@ -25,7 +26,10 @@ class Digest:
         low: Sum of the lower halves.
         content: Exclusive or of the hashes of identity and content together: of the same
             identities it tells whether each has its own content.
+        IS_SHARED: Equal ones are saved once.
     """
+
+    IS_SHARED: ClassVar[bool] = True
 
     count: int = 0
     xor: int = 0
@@ -35,11 +39,25 @@ class Digest:
 
     def __add__(self, other: Digest) -> Digest:
         """Return the digest of both sets together."""
+        if self is NOTHING:
+            return other
+        if other is NOTHING:
+            return self
         return Digest(
             self.count + other.count,
             self.xor ^ other.xor,
             self.high + other.high,
             self.low + other.low,
+            self.content ^ other.content,
+        )
+
+    def __sub__(self, other: Digest) -> Digest:
+        """Return the digest of what a set holds beyond a part of it."""
+        return Digest(
+            self.count - other.count,
+            self.xor ^ other.xor,
+            self.high - other.high,
+            self.low - other.low,
             self.content ^ other.content,
         )
 

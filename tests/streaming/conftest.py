@@ -21,7 +21,6 @@ from streaming.job.auditor import Auditor
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
-from streaming.job.state import State
 from streaming.tables.rows import TopicPartition
 from tests.streaming.planted import PARTITIONS, Plant, chain_topology, topic_id
 
@@ -189,7 +188,7 @@ class Bench:
             topology=self.topology,
             rereader=self.reader(sources),
             sources=sources,
-            snapshots=Snapshots(self.folder, State),
+            snapshots=Snapshots(self.folder),
             write=self.outputs.extend,
             positions=lambda name, _: {
                 TopicPartition(*place): end
@@ -230,12 +229,19 @@ class Bench:
                 number = self.auditor.state.batches.get(name, -1) + 1
                 self.auditor.take(frame, name, number)
         self.taken = dict(self.ends)
+        self._check_pieces()
+
+    def _check_pieces(self) -> None:
+        """See that what is saved of blocks, of some from before, is what they are."""
+        blocks = self.auditor.state.certifier.blocks
+        assert [*self.auditor.snapshots.packed(blocks)] == [*Snapshots(self.folder).packed(blocks)]
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and judge once a second as the supervisor does."""
         for _ in range(int(seconds)):
             self.clock_s += 1.0
             self.auditor.judge()
+            self._check_pieces()
 
     def crash_after_writing(self, topic: str) -> None:
         """Go on until a record of a topic was written, and die before anything else is done."""

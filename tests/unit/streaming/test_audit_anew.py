@@ -19,7 +19,6 @@ from streaming.audits.findings import FindingKind
 from streaming.job.auditor import Auditor
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
-from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
     Batch,
@@ -97,7 +96,7 @@ class Bench:
             topology=topology,
             rereader=Reader(topology, sources),  # type: ignore[arg-type]
             sources=sources,
-            snapshots=Snapshots(folder, State),
+            snapshots=Snapshots(folder),
             write=self.written.extend,
             positions=lambda *_: dict(self.read),
             tasks=1,

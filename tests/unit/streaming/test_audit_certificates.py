@@ -13,11 +13,12 @@ from mesh.model.frames import TopicPartition as Place
 from mesh.model.state import Cut
 from streaming.audits.blocks import CLASSES, RETAIN_S, Blocks
 from streaming.audits.cases import Outcome, Want
-from streaming.audits.certificates import RENEW_MS, Certifier, World
+from streaming.audits.certificates import RENEW_MS, Certifier
 from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register
 from streaming.audits.hours import HOUR_MS
 from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.judgements import World
 from streaming.audits.late import copy_cases, late_cases, unreadable
 from streaming.audits.names import Names
 from streaming.audits.passing import Passing
@@ -108,7 +109,7 @@ class Table:
             assert outcome is not None, f"unexpected {case}"
             self.certifier.settle(round_, case, outcome, self.world)
         self.certifier.finish(round_, self.world, self.at_s)
-        return round_.cases
+        return [case for case in round_.cases if not case.is_rest]
 
     def issued(self) -> list[tuple[int, int, bool, bool]]:
         found = [

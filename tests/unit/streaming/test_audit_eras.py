@@ -252,7 +252,7 @@ def test_the_way_of_messages_of_before_a_change_is_unproven_to_a_fresh_auditor(
     for batch in (old, ledger) if is_read_late else (ledger, old):
         take(state, batch, 1.0)
     assert kinds(state) == [FindingKind.UNPROVEN]
-    new = replace(delivery("a", "b", "c"), block=0, first=5, last=5)
+    new = delivery("a", "b", "c")._replace(block=0, first=5, last=5)
     take(state, Batch(deliveries=[new]), 2.0)
     assert kinds(state) == [FindingKind.UNPROVEN, FindingKind.UNPLANNED_PATH]
 
@@ -337,7 +337,7 @@ def test_a_frame_cannot_name_a_topology_that_its_source_has_left(state: State) -
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
     state.register.findings.clear()
     take(state, Batch(frames=[lying]), 500.0)
-    late = replace(delivery("a", "b", "c", "d"), source=source, first=5, last=5)
+    late = delivery("a", "b", "c", "d")._replace(source=source, first=5, last=5)
     take(state, Batch(deliveries=[late]), 501.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH] * 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from mesh.errors import ConfigError
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
-from streaming.audits.blocks import Block, Certificate
+from streaming.audits.blocks import Block, Certificate, Standing
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Finding, FindingKind, records
 from streaming.audits.interest import EndKey, EndpointKey
@@ -84,7 +85,7 @@ def state(topology: Topology) -> State:
     row = IngressRow(PLACE, 0, "x/y", Digest(2, 3, 4, 5, 6), 0, 1)
     made.certifier.blocks.publish([row], 5.0)
     block: Block = made.certifier.blocks.open[PLACE][0]
-    block.tickets["a"] = made.passing.open(PLACE, 1, "a")
+    block.tickets.append(made.passing.open(PLACE, 1, "a"))
     odd = UnwantedRow(TopicPartition("mesh.a.ep.s", 0), SourceKey("dd", 0), 1, 2, 3, 4, 5, ("x",))
     made.unwanted.absorb([odd], 5.0)
     made.marks.moved[EndpointKey("a", "s")] = (5.0, gap)
@@ -115,7 +116,7 @@ def test_a_state_comes_back_from_json_as_it_was(state):
 
 
 def test_snapshots_are_whole_newest_first_and_few(tmp_path: Path, state):
-    snapshots = Snapshots(tmp_path / "state", State)
+    snapshots = Snapshots(tmp_path / "state")
     assert snapshots.load() is None
     for batch in range(10):
         state.batch = batch
@@ -123,6 +124,39 @@ def test_snapshots_are_whole_newest_first_and_few(tmp_path: Path, state):
     (tmp_path / "state" / "99.draft").write_text("half")
     assert snapshots.load() == state
     assert len(list((tmp_path / "state").glob("*.json.gz"))) == KEPT
+
+
+def test_of_blocks_only_those_that_have_changed_are_packed_again(tmp_path: Path, state):
+    snapshots, blocks = Snapshots(tmp_path), state.certifier.blocks
+    blocks.open[PLACE][0].tickets.clear()
+    blocks.publish([IngressRow(PLACE, 1, "x/y", Digest(1, 2, 3, 4, 5), 4096, 4096)], 5.0)
+    first = [*snapshots.packed(blocks)]
+    blocks.publish([IngressRow(PLACE, 1, "x/y", Digest(1, 7, 7, 7, 7), 4097, 4097)], 6.0)
+    second = [*snapshots.packed(blocks)]
+    assert second[0] is first[0]
+    assert second[1] != first[1]
+    snapshots.save(1, state)
+    assert Snapshots(tmp_path).load() == state
+
+
+def test_whatever_changes_in_a_block_has_it_packed_again(tmp_path: Path, state):
+    snapshots, blocks = Snapshots(tmp_path), state.certifier.blocks
+    block, endpoint = blocks.open[PLACE][0], EndpointKey("a", "s")
+    block.tickets.clear()
+    changes = [
+        lambda: block.issued.update({endpoint: replace(block.issued[endpoint], last_ms=7)}),
+        lambda: block.touch(9.0),
+        lambda: setattr(block, "is_routed", True),
+        lambda: block.standing.update({endpoint: Standing(Digest(1), Digest(2), 3)}),
+        lambda: block.unequal.update({endpoint: 3}),
+        lambda: block.tickets.append(state.passing.open(PLACE, 1, "a")),
+        block.tickets.clear,
+    ]
+    for change in changes:
+        before = [*snapshots.packed(blocks)]
+        change()
+        assert [*snapshots.packed(blocks)] != before
+        assert [*snapshots.packed(blocks)] == [*Snapshots(tmp_path).packed(blocks)]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +167,7 @@ def test_snapshots_are_whole_newest_first_and_few(tmp_path: Path, state):
 def test_a_snapshot_of_something_else_is_refused_in_one_line(tmp_path: Path, held: bytes):
     (tmp_path / "3.json.gz").write_bytes(held)
     with pytest.raises(ConfigError, match="remove the checkpoint folder to begin anew"):
-        Snapshots(tmp_path, State).load()
+        Snapshots(tmp_path).load()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +221,7 @@ def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
         "k1": {"bootstrap.servers": "here:1"},
         "k2": {"bootstrap.servers": "elsewhere:9092"},
     }
-    assert settings.checkpoint == tmp_path / "c" / "v7"
+    assert settings.checkpoint == tmp_path / "c" / "v8"
     assert settings.cache == Path("/cache")
     assert settings.until_drained
 

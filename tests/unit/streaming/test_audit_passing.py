@@ -10,7 +10,7 @@ from mesh.model.frames import TopicPartition as Place
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.names import Names
 from streaming.audits.passing import EVERYONE, Passing, Sight, Ticket
-from streaming.tables.rows import SourceKey, TopicPartition
+from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
 
 INGRESS = TopicPartition("mesh.a.in.g", 0)
 FIRST = TopicPartition("mesh.a.to.b.g", 0)
@@ -193,4 +193,82 @@ def test_the_end_of_a_hold_that_is_read_late_ends_no_later_one(walk):
         walk.hold(SECOND, KEYS[FIRST], offset, number)
     assert not walk.go()
     walk.hold(SECOND, KEYS[FIRST], -1, 2)
+    assert walk.go()
+
+
+def frame(place: TopicPartition, offset: int, first: int, last: int) -> FrameRow:
+    """Return a frame of messages of the ingress, that is also where its sender had them from."""
+    stands = FramePlace(offset, first - 1, first, last)
+    return FrameRow(
+        place=place,
+        is_repair=False,
+        kind="data",
+        zone="Z",
+        path=("a",),
+        chain=KEYS[INGRESS],
+        source=KEYS[INGRESS],
+        generation=0,
+        frames=1,
+        messages=last - first + 1,
+        first=first,
+        last=last,
+        head=stands,
+        tail=stands,
+        broken=(),
+        late=0,
+    )
+
+
+def all_passed(walk: Walk) -> None:
+    """Have all nodes passed, and what they have written not been read yet."""
+    for node, place, offset in (("a", INGRESS, 10), ("b", FIRST, 3), ("c", SECOND, 8)):
+        walk.position(node, place, offset)
+        walk.ends[node] = {TopicPartition(f"mesh.{node}.ledger", 0): 5}
+    assert not walk.go()
+
+
+def read_up_to(walk: Walk, offset: int) -> None:
+    for node in "abc":
+        walk.read[TopicPartition(f"mesh.{node}.ledger", 0)] = offset
+
+
+def test_one_batch_takes_a_ticket_over_all_hops_that_had_passed(walk):
+    """What they wrote by then is waited for together, not hop by hop."""
+    all_passed(walk)
+    for node in "abc":  # the mesh lives
+        walk.ends[node] = {TopicPartition(f"mesh.{node}.ledger", 0): 9}
+    read_up_to(walk, 5)
+    assert walk.go()
+
+
+def test_a_hop_ahead_must_pass_frames_of_old_messages_that_come_later(walk):
+    all_passed(walk)
+    walk.ticket.carry(frame(FIRST, 4, first=9, last=12))
+    read_up_to(walk, 5)
+    assert not walk.go()
+    assert walk.where() == "b at mesh.a.to.b.g/0: read up to 3 of 5"
+    walk.position("b", FIRST, 5)
+    walk.accept(FIRST, KEYS[INGRESS], 11)
+    assert not walk.go()
+    walk.accept(FIRST, KEYS[INGRESS], 12)
+    assert walk.go()
+
+
+def test_a_hop_ahead_need_not_pass_frames_of_messages_that_were_published_later(walk):
+    """Else a busy stream would never be judged."""
+    all_passed(walk)
+    walk.ticket.carry(frame(FIRST, 4, first=10, last=12))
+    read_up_to(walk, 5)
+    assert walk.go()
+
+
+def test_what_a_hop_ahead_wrote_of_a_late_frame_is_waited_for_anew(walk):
+    all_passed(walk)
+    walk.ticket.carry(frame(FIRST, 4, first=9, last=9))
+    walk.position("b", FIRST, 5)
+    walk.ends["b"] = {TopicPartition("mesh.b.ledger", 0): 8}
+    read_up_to(walk, 5)
+    assert not walk.go()
+    assert walk.where() == "what b wrote to be read: mesh.b.ledger/0 up to 5 of 8"
+    read_up_to(walk, 8)
     assert walk.go()

@@ -30,7 +30,7 @@ class Written:
 
     def __post_init__(self) -> None:
         self.state = State.of(chain_topology())
-        self.snapshots = Snapshots(self.folder, State)
+        self.snapshots = Snapshots(self.folder)
         names, sources = TopicNames("mesh."), Sources("mesh.")
         told = (names, self.snapshots, sources, self.outputs.extend, lambda: self.clock_s)
         self.publishing = Publishing(*told)

@@ -55,7 +55,7 @@ def auditor(tmp_path: Path, sources: Sources) -> Auditor:
         topology=chain_topology(),
         rereader=reader,
         sources=sources,
-        snapshots=Snapshots(tmp_path, State),
+        snapshots=Snapshots(tmp_path),
         write=lambda _: None,
         positions=lambda *_: {},
         tasks=1,

@@ -70,7 +70,7 @@ def test_who_does_not_answer_is_left_alone_for_a_while_and_others_are_asked_on()
     world.k2.is_away = True
     assert world.sources.beginnings([A, B]) == {A: 5}
     assert (world.sources.can_read([A]), world.sources.can_read([A, B])) == (True, False)
-    assert world.sources.ends_of("b") is None
+    assert world.sources.ends()("b") is None
     assert world.sources.ids_of("k2", ["mesh.b.in.g"]) == {}
     assert world.k2.asked == 1
     world.now_s += RETRY_S
@@ -82,13 +82,13 @@ def test_who_does_not_answer_is_left_alone_for_a_while_and_others_are_asked_on()
 def test_what_is_not_read_is_not_asked() -> None:
     world = World()
     world.sources.unread["k2"] = "wrong password"
-    assert world.sources.ends_of("b") is None
+    assert world.sources.ends()("b") is None
     assert world.k2.asked == 0
 
 
 def test_the_ends_of_a_node_are_those_of_what_it_and_its_clients_write() -> None:
     """Heartbeats and progress say nothing that must be awaited; nor do other nodes' topics."""
-    ends = World().sources.ends_of("a")
+    ends = World().sources.ends()("a")
     assert ends is not None
     topics = {place.topic for place in ends}
     assert topics == {"mesh.a.in.g", "mesh.a.ep.s"}
@@ -117,3 +117,16 @@ def test_how_far_was_read_is_told_by_the_time_of_day():
     sources = Sources("mesh.", clock=lambda: 50.0, read={"k1": 47.5})
     assert sources.read_ms("k1", 1_700_000_000_000) == 1_699_999_997_500
     assert sources.read_ms("k2", 1_700_000_000_000) is None
+
+
+def test_a_kafka_cluster_is_asked_once_for_all_its_nodes() -> None:
+    world = World()
+    world.sources.homes["c"] = "k1"
+    world.k1.names = (*world.k1.names, "mesh.c.ledger", "mesh.b.ledger")
+    ends, before = world.sources.ends(), world.k1.asked
+    ends("a")
+    asked = world.k1.asked - before
+    assert ends("c") == {TopicPartition("mesh.c.ledger", at): 9 for at in range(2)}
+    assert world.k1.asked - before == asked
+    assert ends("b") is not None
+    assert not any(place.topic == "mesh.b.ledger" for place in ends("b") or ())

@@ -1,0 +1,235 @@
+"""One judgement: what it looks at, and what of a block is to be read message by message.
+
+Spec: K29, K31.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from mesh.model.topics import TopicNames
+from streaming.audits.blocks import Block, Moments
+from streaming.audits.cases import Case, RecordRanges
+from streaming.audits.chains import ChainHead, ChainKey
+from streaming.audits.eras import Eras
+from streaming.audits.findings import Register, records
+from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
+from streaming.audits.names import Names
+from streaming.audits.offers import Offer
+from streaming.audits.passing import Ends, Passing, Sight, Ticket
+from streaming.audits.verdicts import is_proof, musts_of, wants_of
+from streaming.tables.digest import BLOCK_OFFSETS, Digest
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import place_of
+
+QUIET_S = 2.0
+"""An open block without news for so long is certified for its range so far. Spec: K29."""
+
+
+@dataclass(slots=True)
+class World:
+    """What a judgement looks at besides the blocks; all of it belongs to other audits.
+
+    `read_s`: all that was written before this moment has been read, in every Kafka cluster.
+    """
+
+    names: Names
+    interest: Interest
+    passing: Passing
+    heads: Mapping[ChainKey, ChainHead]
+    carriers: Carriers
+    eras: Eras
+    read: Mapping[TopicPartition, int]
+    register: Register
+    ends: Ends
+    read_s: float = inf
+
+    def sight(self) -> Sight:
+        """Return what tickets are followed by."""
+        return Sight(self.heads, self.names, self.read, self.ends, self.eras.leads)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """One block under judgement, until its cases are settled.
+
+    Attributes:
+        place: The ingress partition.
+        number: Of the block.
+        block: Its state.
+        late: Endpoints that are not certified.
+        offer: What the block holds.
+        passed: Endpoints of which every hop has passed what is not there.
+        others: Endpoints to which nothing is promised: there are no certificates of them, unless
+            one tells of a fault.
+        owners: Members of queues of which each message is looked at: it may not be theirs.
+        is_closed: Whether nothing more can be published to the block.
+        is_put_off: Whether a case of it could not be read just now.
+        is_glance: Whether it only looks for what is late or has another content: it is not time
+            to certify the block.
+        owed: What had to come to the endpoints that are read, where all of it had to.
+        source: The ingress partition, as certificates spell it.
+        moments: Between which times offsets were routed, of those that certificates speak for.
+        plain: Generations that deliveries say, and whether digests can stand for them.
+        told: Of those with faults, how many messages had to come, and did, as far as was read.
+    """
+
+    place: TopicPartition
+    number: int
+    block: Block
+    late: dict[EndpointKey, None]
+    offer: Offer = field(default_factory=Offer)
+    passed: dict[EndpointKey, Ticket] = field(default_factory=dict)
+    others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
+    owners: dict[EndpointKey, None] = field(default_factory=dict)
+    is_closed: bool = False
+    is_put_off: bool = False
+    is_glance: bool = False
+    owed: dict[EndpointKey, Digest | None] = field(default_factory=dict)
+    told: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
+    source: str = field(init=False)
+    moments: dict[tuple[int, int], Moments] = field(default_factory=dict)
+    plain: dict[tuple[int, ...], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Spell the partition once."""
+        self.source = str(self.place)
+
+
+@dataclass(slots=True)
+class Round:
+    """One judgement of all blocks: the cases to read, and the blocks that wait for them."""
+
+    cases: list[Case] = field(default_factory=list)
+    judgements: list[Judgement] = field(default_factory=list)
+
+    def judgement_of(self, case: Case) -> Judgement:
+        """Return the judgement that a case belongs to."""
+        return next(
+            one for one in self.judgements if one.place == case.place and one.number == case.block
+        )
+
+
+def is_plain(judgement: Judgement, members: Sequence[EndpointKey], world: World) -> bool:
+    """Say whether all that came is of the one generation that digests can stand for."""
+    generations = tuple(judgement.block.generations(members))
+    if (found := judgement.plain.get(generations)) is None:
+        last = (judgement.number + 1) * BLOCK_OFFSETS - 1
+        source = world.names.key(judgement.place)
+        found = world.passing.turns.is_plain(source, generations, last)
+        judgement.plain[generations] = found
+    return found
+
+
+def endpoints_of(world: World) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
+    """Return the endpoints to which something is promised, each with its members.
+
+    Those are the endpoint itself, or all of a queue of which one gets a message.
+    """
+    alone = {endpoint: (endpoint,) for endpoint in world.interest.certified()}
+    return alone | dict(world.interest.shared())
+
+
+def others_of(
+    block: Block, promised: Mapping[EndpointKey, Sequence[EndpointKey]]
+) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
+    """Return all other endpoints that got something: it must be what they asked for."""
+    judged = {member: None for members in promised.values() for member in members}
+    return {endpoint: (endpoint,) for endpoint in block.receipts if endpoint not in judged}
+
+
+def doubted_of(
+    judgement: Judgement,
+    members: Sequence[EndpointKey],
+    claims: Sequence[Claim],
+    world: World,
+) -> Mapping[EndpointKey, Sequence[Claim]]:
+    """Return the members of a queue that got what may be another's, each with its own claims.
+
+    What was moved to a member may be anything of its queue's; digests of all members together do
+    not tell who got the rest. Where each claims all that any of them does, it is its own.
+    """
+    if len(members) == 1:
+        return {}
+    found: dict[EndpointKey, Sequence[Claim]] = {}
+    offer, receipts = judgement.offer, judgement.block.receipts
+    wanted = sum(1 for _ in offer.levels(claims))
+    for member in members:
+        if member in receipts and receipts[member].unmoved:
+            own = claims_of(judgement.place, member, world)
+            if offer.is_vague(claims) or sum(1 for _ in offer.levels(own)) < wanted:
+                found[member] = own
+    return found
+
+
+def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
+    """Return what an endpoint claims of an ingress partition."""
+    origin = place_of(world.passing.prefix, place.topic).node
+    return world.interest.claims(
+        endpoint,
+        world.names.uuids.get(endpoint.node),
+        place,
+        world.names.key(place),
+        is_local=origin == endpoint.node,
+        carriers=world.carriers,
+        stretches=world.eras.stretches(place, origin, endpoint.node),
+        origin=origin,
+    )
+
+
+def case_of(
+    judgement: Judgement,
+    endpoint: EndpointKey,
+    members: Sequence[EndpointKey],
+    claims: Sequence[Claim],
+    world: World,
+    now_s: float,
+) -> Case:
+    """Return what is to be read of an endpoint: up to where every hop has passed, if it has."""
+    block, number = judgement.block, judgement.number
+    end = (number + 1) * BLOCK_OFFSETS - 1
+    ticket = judgement.passed.get(endpoint)
+    is_whole = ticket is None or ticket.bound >= block.last
+    last = block.last if ticket is None else min(block.last, ticket.bound)
+    is_own = endpoint in judgement.owners
+    source = world.names.key(judgement.place)
+    turns = tuple(world.passing.turns.of(source))
+    before = None if is_own else block.proven.get(endpoint)
+    if before is not None and before.musts != musts_of(claims, before.last, turns):
+        before = None
+    first = number * BLOCK_OFFSETS if before is None else before.last + 1
+    wants = wants_of(claims, first, end)
+    ranges = {one: dict(block.receipts[one].records) for one in members if one in block.receipts}
+    is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
+    return Case(
+        place=judgement.place,
+        source=source,
+        block=number,
+        endpoint=endpoint,
+        first=first,
+        last=last,
+        delivered_last=end if is_quiet and is_whole else last,
+        wants=tuple(want for want in wants if not (is_own and want.is_must)),
+        records=ranges,
+        is_passed=ticket is not None,
+        generation=world.passing.generations.get(judgement.place, 0),
+        is_own=is_own,
+        is_sure=is_proof(judgement.offer, block.delivered(members), claims),
+        may_move=any(map(world.interest.may_move, members)),
+        turns=turns,
+        evidence=evidence_of(world.passing.prefix, ranges),
+        before=before,
+        musts=musts_of(claims, last, turns),
+    )
+
+
+def evidence_of(prefix: str, ranges: RecordRanges) -> Sequence[str]:
+    """Return where deliveries are, as findings spell it."""
+    names = TopicNames(prefix)
+    return tuple(
+        records(TopicPartition(names.endpoint(one.node, one.name), partition), *range_)
+        for one, of_partitions in ranges.items()
+        for partition, range_ in sorted(of_partitions.items())
+    )

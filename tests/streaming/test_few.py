@@ -1,0 +1,113 @@
+"""Few records that are read again by a client that stays are those that Spark reads. Spec: K29."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession
+
+from mesh.errors import TransportUnavailableError
+from streaming.connectors import few, source
+from streaming.connectors.few import Few, few_enough
+from streaming.tables.rows import TopicPartition
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+class Log:
+    """A topic of two partitions with records of all forms, some of them in transactions."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.topic = address, f"few-{secrets.token_hex(4)}"
+        admin = AdminClient({"bootstrap.servers": address})
+        for future in admin.create_topics([NewTopic(self.topic, 2, 1)]).values():
+            future.result(30)
+        self.producer = Producer(
+            {"bootstrap.servers": address, "transactional.id": self.topic, "linger.ms": 0}
+        )
+        self.producer.init_transactions(30)
+
+    def write(self, *values: bytes | None, partition: int = 0, is_kept: bool = True) -> None:
+        """Write records in a transaction, and commit or abort it."""
+        self.producer.begin_transaction()
+        for number, value in enumerate(values):
+            headers = [("h", None), ("h", b"\xff"), ("h", b"")][: number % 4]
+            key = None if number % 2 else b"k\x00"
+            self.producer.produce(
+                self.topic, value, key, partition, timestamp=1000 + number, headers=headers
+            )
+        if is_kept:
+            self.producer.commit_transaction(30)
+        else:
+            self.producer.flush(30)
+            self.producer.abort_transaction(30)
+
+    def at(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.topic, partition)
+
+
+@pytest.fixture
+def log(kafka_clusters) -> Log:
+    made = Log(kafka_clusters(1)[0])
+    made.write(b"a", None, b"", b"d", b"e")
+    made.write(b"given up", is_kept=False)
+    made.write(b"x", b"y", partition=1)
+    made.write(b"f")
+    return made
+
+
+@pytest.fixture
+def reader(spark: SparkSession, log: Log) -> Few:
+    return Few(spark, {"bootstrap.servers": log.address})
+
+
+def rows(frame: DataFrame | None) -> Sequence[object]:
+    assert frame is not None
+    return sorted(frame.collect(), key=lambda row: (row["partition"], row["offset"]))
+
+
+def by_spark(reader: Few, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Sequence[object]:
+    return rows(source.again(reader.session, reader.kafka, ranges))
+
+
+def test_they_are_the_records_that_spark_reads(reader: Few, log: Log) -> None:
+    whole = {log.at(0): (0, 10), log.at(1): (0, 3)}
+    found = rows(reader.read(whole))
+    assert found == by_spark(reader, whole)
+    assert [row["value"] for row in found] == [
+        *map(bytearray, (b"a",)),
+        None,
+        *map(bytearray, (b"", b"d", b"e", b"f", b"x", b"y")),
+    ]
+
+
+def test_each_time_it_begins_where_it_is_told(reader: Few, log: Log) -> None:
+    for first, end in ((3, 5), (0, 2), (5, 8), (8, 9), (0, 9)):
+        ranges = {log.at(0): (first, end)}
+        assert rows(reader.read(ranges)) == by_spark(reader, ranges)
+
+
+def test_what_is_not_committed_yet_is_not_waited_for(reader: Few, log: Log) -> None:
+    log.producer.begin_transaction()
+    log.producer.produce(log.topic, b"open", partition=1)
+    log.producer.flush(30)
+    assert len(rows(reader.read({log.at(1): (0, 99)}))) == 2
+    log.producer.abort_transaction(30)
+
+
+def test_large_records_are_left_to_spark(reader: Few, log: Log) -> None:
+    assert not few_enough({log.at(0): (0, few.OFFSETS_MAX + 1)})
+    large = bytes(900_000)
+    log.write(*[large] * 6, partition=1)
+    assert reader.read({log.at(1): (0, 9)}) is None
+    assert len(rows(reader.read({log.at(1): (0, 2)}))) == 2
+
+
+def test_what_is_not_there_is_told_and_the_next_time_tried_again(reader: Few, log: Log) -> None:
+    with pytest.raises(TransportUnavailableError):
+        reader.read({TopicPartition(f"{log.topic}-not", 0): (0, 1)})
+    assert len(rows(reader.read({log.at(1): (0, 2)}))) == 2
