@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from mesh.client.awaited import READ_S, AwaitedTopic
+from mesh.client.awaited import READ_S, AwaitedTopic, deadline_of
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition
@@ -44,7 +44,7 @@ class Deliveries(Sifter):
         pause: Callable[[float], None],
     ) -> None:
         super().__init__()
-        self._kafka = kafka
+        self._kafka, self._now_ms = kafka, now_ms
         self._topic = TopicNames(prefix).endpoint(node, endpoint)
         self._places = [TopicPartition(self._topic, number) for number in range(partitions)]
         self._starts = {} if from_beginning else dict(kafka.admin().ends(self._places))
@@ -58,6 +58,27 @@ class Deliveries(Sifter):
                 with the oldest that are still there.
         """
         return self._reading.read(timeout_s, self._take)
+
+    def read_to_end(self, timeout_s: float) -> Sequence[ReceivedMessage]:
+        """Return all that is there by now and was not read yet, or what came of it in time.
+
+        One `read` returns what has come first, which of several partitions may be a part.
+
+        Raises:
+            TransportError: As for `read`, or the Kafka cluster does not answer.
+        """
+        deadline = deadline_of(self._now_ms(), timeout_s)
+        ends = self._kafka.admin().stable_ends(self._places)
+        found: list[ReceivedMessage] = []
+        while self._is_before(ends) and self._now_ms() <= deadline:
+            found += self.read(READ_S)
+        return found
+
+    def _is_before(self, ends: Mapping[TopicPartition, int]) -> bool:
+        reader = self._reading.source
+        if reader is None:
+            return any(ends.values()) and not self.is_closed
+        return any(reader.position(place) < end for place, end in ends.items())
 
     def _take(self, reader: Reader, timeout_s: float) -> Sequence[ReceivedMessage]:
         if found := self.sifted(reader.read(timeout_s, LIMIT)):

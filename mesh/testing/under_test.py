@@ -193,6 +193,7 @@ class MeshUnderTest(ABC):
                 some = stream.read(min(1.0, left_s))
                 left_s = timeout_s if some else left_s - 1.0
                 found += some
+            found += stream.read_to_end(timeout_s)
         if len(found) < count:
             subjects = [message.subject for message in found]
             known = [name for name, _ in self._own_client(node).subscribed()]

@@ -207,6 +207,15 @@ def test_a_unit_test_loads_neither_docker_nor_java_nor_spark() -> None:
     assert not loaded & {"testcontainers", "docker", "pyspark", "mesh.local.jars", "pytest"}
 
 
+def test_all_that_is_there_comes_however_few_are_waited_for() -> None:
+    """Else `[order] = wait_delivered(..., 1)` would not see that it came twice."""
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        mesh.subscribe("pa1", "e", "acme/>")
+        mesh.publish("tk1", "acme/one", *[b""] * 2_500)
+        assert len(mesh.wait_delivered("pa1", "e", 2_500)) == 2_500
+        assert len(mesh.wait_delivered("pa1", "e", 1)) == 2_500
+
+
 def test_whoever_expects_nothing_is_told_what_came() -> None:
     """`assert mesh.wait_delivered(..., 0) == []` would prove nothing otherwise."""
     with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
