@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Protocol
 
@@ -18,6 +19,24 @@ class Clock(Protocol):
 
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """A machine that slept has not stood still for the others: where the system tells, sleep counts."""
+
+
+class BusyTime:
+    """How long a thread was not waiting: it ran, or was ready to and had no processor."""
+
+    def __init__(self) -> None:
+        """Begin for the calling thread, which alone asks."""
+        try:
+            self._file: int | None = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        except OSError:
+            self._file = None  # a system that does not tell
+
+    def ms(self) -> int:
+        """Return that in ms, since some fixed moment."""
+        if self._file is None:
+            return time.thread_time_ns() // 1_000_000
+        ran, queued, *_ = os.pread(self._file, 100, 0).split()
+        return (int(ran) + int(queued)) // 1_000_000
 
 
 class MonotonicClock:
