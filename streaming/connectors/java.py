@@ -52,6 +52,9 @@ def _compiled(
             *(kind.forName(name, True, loader) for name in parameters.values()),
         ),
     )
+    evaluator.setThrownExceptions(
+        java_array(session, "java.lang.Class", kind.forName("java.lang.Exception"))
+    )
     if is_answering:
         evaluator.setReturnType(kind.forName("java.lang.Object"))
     evaluator.cook(code)

@@ -13,10 +13,58 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mesh.errors import TransportUnavailableError
-from streaming.connectors.java import java_class
+from streaming.connectors.java import compiled, java_array, java_class
 from streaming.tables.rows import TopicPartition
 
 _COMMON, _ADMIN = "org.apache.kafka.common", "org.apache.kafka.clients.admin"
+
+TOGETHER_MIN = 40
+"""Of fewer partitions each is asked for alone: to compile what asks for many costs more."""
+
+_OFFSETS = f"""
+java.util.Map wanted = new java.util.LinkedHashMap();
+String[] parts = text.split(" ");
+for (int at = 0; at + 1 < parts.length; at += 2)
+    wanted.put(new {_COMMON}.TopicPartition(parts[at], Integer.parseInt(parts[at + 1])), spec);
+{_ADMIN}.ListOffsetsResult answer = admin.listOffsets(wanted, options);
+StringBuilder told = new StringBuilder();
+java.util.Iterator places = wanted.keySet().iterator();
+while (places.hasNext()) {{
+    {_COMMON}.TopicPartition place = ({_COMMON}.TopicPartition) places.next();
+    try {{
+        {_ADMIN}.ListOffsetsResult.ListOffsetsResultInfo info =
+            ({_ADMIN}.ListOffsetsResult.ListOffsetsResultInfo) answer.partitionResult(place).get();
+        told.append(info.offset()).append(' ');
+    }} catch (java.util.concurrent.ExecutionException error) {{
+        if (!({_COMMON}.errors.UnknownTopicOrPartitionException.class
+            .isInstance(error.getCause()))) throw error;
+        told.append("- ");
+    }}
+}}
+return told.toString();
+"""
+
+_DESCRIBED = f"""
+java.util.List wanted = java.util.Arrays.asList(text.split(" "));
+java.util.Map answers = admin.describeTopics(wanted).topicNameValues();
+StringBuilder told = new StringBuilder();
+java.util.Iterator topics = wanted.iterator();
+while (topics.hasNext()) {{
+    Object topic = topics.next();
+    try {{
+        {_ADMIN}.TopicDescription found = ({_ADMIN}.TopicDescription)
+            (({_COMMON}.KafkaFuture) answers.get(topic)).get();
+        {_COMMON}.Uuid id = found.topicId();
+        told.append(String.format("%s %016x%016x %d ", new Object[] {{topic,
+            Long.valueOf(id.getMostSignificantBits()), Long.valueOf(id.getLeastSignificantBits()),
+            Integer.valueOf(found.partitions().size())}}));
+    }} catch (java.util.concurrent.ExecutionException error) {{
+        if (!({_COMMON}.errors.UnknownTopicOrPartitionException.class
+            .isInstance(error.getCause()))) throw error;
+    }}
+}}
+return told.toString();
+"""
 
 PATIENCE_MS = 3000
 """How long a broker may take to answer, in milliseconds."""
@@ -106,6 +154,10 @@ class Logs:
         Raises:
             TransportUnavailableError: Kafka does not answer.
         """
+        if len(topics) >= TOGETHER_MIN:
+            words = self._asked(_DESCRIBED, " ".join(topics)).split()
+            told = zip(words[::3], words[1::3], words[2::3], strict=True)
+            return {topic: (id_, int(count)) for topic, id_, count in told}
         found: dict[str, tuple[str, int]] = {}
         try:
             wanted = self._java("java.util.ArrayList")()
@@ -129,6 +181,12 @@ class Logs:
     ) -> Mapping[TopicPartition, int]:
         partition_of, level = self._java(f"{_COMMON}.TopicPartition"), f"{_COMMON}.IsolationLevel"
         options = self._java(f"{_ADMIN}.ListOffsetsOptions")(self._java(level).valueOf(isolation))
+        places = list(places)
+        if len(places) >= TOGETHER_MIN:
+            text = " ".join(f"{place.topic} {place.partition}" for place in places)
+            answers = self._asked(_OFFSETS, text, spec=spec, options=options).split()
+            told = zip(places, answers, strict=True)
+            return {place: int(offset) for place, offset in told if offset != "-"}
         wanted = self._java("java.util.HashMap")()
         keys = {place: partition_of(*place) for place in places}
         for key in keys.values():
@@ -143,6 +201,21 @@ class Logs:
             if told is not None:
                 found[place] = int(told.offset())
         return found
+
+    def _asked(self, code: str, text: str, **more: Any) -> str:
+        """Return what lines of Java make of a text.
+
+        Raises:
+            TransportUnavailableError: Kafka does not answer.
+        """
+        kinds = {"admin": f"{_ADMIN}.Admin", "text": "java.lang.String"}
+        kinds |= {"spec": f"{_ADMIN}.OffsetSpec", "options": f"{_ADMIN}.ListOffsetsOptions"}
+        asking = compiled(self.session, kinds, code, is_answering=True)
+        try:
+            given = self._admin(), text, more.get("spec"), more.get("options")
+            return str(asking.evaluate(java_array(self.session, "java.lang.Object", *given)))
+        except Exception as error:
+            raise _unavailable(error) from error
 
     def close(self) -> None:
         """Give back the client."""

@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from mesh.errors import TransportUnavailableError
-from streaming.connectors import few, source
+from streaming.connectors import few, logs, source
 from streaming.connectors.few import Few, few_enough
+from streaming.connectors.logs import Logs
 from streaming.tables.rows import TopicPartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -111,3 +112,22 @@ def test_what_is_not_there_is_told_and_the_next_time_tried_again(reader: Few, lo
     with pytest.raises(TransportUnavailableError):
         reader.read({TopicPartition(f"{log.topic}-not", 0): (0, 1)})
     assert len(rows(reader.read({log.at(1): (0, 2)}))) == 2
+
+
+def test_what_brokers_say_of_many_partitions_is_what_they_say_of_each(
+    spark: SparkSession, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = Logs(spark, {"bootstrap.servers": log.address})
+    places = [log.at(0), log.at(1), TopicPartition(f"{log.topic}-not", 0)]
+    topics = [log.topic, f"{log.topic}-not"]
+    asks = (alone.ends, alone.beginnings, alone.stable_ends, lambda all_: alone.since(all_, 0))
+    told = [ask(places) for ask in asks]
+    described = alone.described(topics)
+    assert told[0] == {log.at(0): 10, log.at(1): 3}
+    monkeypatch.setattr(logs, "TOGETHER_MIN", 1)
+    assert [ask(places) for ask in asks] == told
+    assert alone.described(topics) == described != {}
+    alone.kafka = {"bootstrap.servers": "127.0.0.1:1"}
+    alone.close()
+    with pytest.raises(TransportUnavailableError):
+        alone.ends(places)
