@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import schemas
-from mesh.lab.verdicts import KINDS
 from mesh.model.topics import TopicNames
+from mesh.operate.auditing import KINDS
 from streaming.audits.canaries import Tally, Way
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.rules import RULES
