@@ -12,11 +12,11 @@ from mesh.config.queues import PolicyName
 from mesh.config.topology_models import KindName, WhenFullName
 from mesh.core.forwarding import RULES
 from mesh.lab.steps import ClassName
-from mesh.lab.verdicts import KINDS
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
 from mesh.model.reasons import SENTENCES, FilterCause, NoWay, Reason
 from mesh.model.topology import WhenFull, ZoneKind
+from mesh.operate.auditing import KINDS
 from streaming.audits.findings import FindingKind
 from streaming.audits.rules import RULES as FINDING_RULES
 
