@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+from operator import methodcaller
 from typing import Any, Final
 
 from mesh.transport.port import Headers, Record
@@ -18,11 +19,15 @@ UNREADABLE: Final[Headers] = []
 
 _NONE: Final[Headers] = ()
 
+_ask = methodcaller("headers")
+"""Asks by a call that looks at what came of it. Where a method is called often Python itself does
+without: an error stays unseen, and the broken objects end the process."""
+
 
 def headers_of(record: Record) -> Headers:
     """Return the headers of a record in order; `UNREADABLE` if a name is not UTF-8."""
     try:
-        headers = record.headers()
+        headers = _ask(record)
     except (SystemError, UnicodeError):
         return _mark(record)
     return _NONE if headers is None else headers
@@ -33,9 +38,8 @@ def all_headers(records: Sequence[Record]) -> list[Headers]:
     found: list[Headers] = []
     while len(found) < len(records):
         try:
-            for record in islice(records, len(found), None):
-                headers = record.headers()
-                found.append(_NONE if headers is None else headers)
+            told = map(_ask, islice(records, len(found), None))
+            found.extend(_NONE if headers is None else headers for headers in told)
         except (SystemError, UnicodeError):
             found.append(_mark(records[len(found)]))
     return found
