@@ -24,6 +24,7 @@ from mesh.model.control import (
     Identity,
     Interest,
     Lineage,
+    LinkNumbers,
     LinkState,
     LinkStatus,
     Mark,
@@ -179,15 +180,12 @@ def _endpoints_of(ext: Mapping[str, bytes]) -> Sequence[EndpointStatus]:
 def _lineage_fields(lineage: Lineage) -> Fields:
     return {
         "domain": lineage.domain,
-        "links": [
-            {"one": one, "other": other, "number": number} for one, other, number in lineage.links
-        ],
+        "links": [link._asdict() for link in lineage.links],
     }
 
 
 def _lineage(fields: Fields) -> Lineage:
-    links = tuple((link["one"], link["other"], link["number"]) for link in fields["links"])
-    return Lineage(fields["domain"], links)
+    return Lineage(fields["domain"], tuple(LinkNumbers(**link) for link in fields["links"]))
 
 
 _CHANGE = RecordCodec[Change](

@@ -8,9 +8,8 @@ what was sent to one member, or to all, would meet members that go by the other 
 
 A walk that only begins needs no hold, for nothing was ever sent along it, unless it leads to a node
 that sends over a link now and not afterwards: nodes switch one after the other, and what comes
-there in between would go on along a way that neither topology has. What waits on the first part of
-it is read before all the same: it may be so old that another walk, long ended, led to the same
-node, and brought it there. Spec: K28.
+there in between would go on along a way that neither topology has. Nor does it drain anything: what
+is older than the topology in force never crosses the new link (`Lane.barred`). Spec: K28.
 """
 
 from __future__ import annotations
@@ -38,10 +37,8 @@ class CutOver:
         holding: Sources that take nothing of their clients meanwhile.
         rounds: Directions of links that drain one after the other, each up to where it ends when
             its turn comes: first those that sources send over, then those behind them, as deep as
-            the longest walk that moves or ends, or leads to a node that a walk moves over, or that
-            one which begins leads over.
-        taking_part: Nodes without which the change cannot be made. Who reads what is drained for
-            walks that begin is none of them: if nothing waits there, it may be down.
+            the longest walk that moves or ends, or leads to a node that a walk moves over.
+        taking_part: Nodes without which the change cannot be made.
         arriving: Nodes that are new.
         leaving: Nodes that are no longer there afterwards.
         heard: Links over which both ends must hear each other before sources go on, so that
@@ -101,11 +98,8 @@ def cut_over(
         strays = any(node in ends for node in new if node not in old)
         if (moves or strays) and source not in given_up:
             holding.append(source)
-        moved = [*ended, *_on_the_way(new, ended)]
-        begun = [node for node in new if node not in old and node in before.nodes]
-        for _, direction in _directions(old, moved, given_up):
+        for depth, direction in _directions(old, [*ended, *_on_the_way(new, ended)], given_up):
             taking_part |= dict.fromkeys(direction)
-        for depth, direction in _directions(old, [*moved, *_on_the_way(new, begun)], given_up):
             rounds.extend({} for _ in range(depth + 1 - len(rounds)))
             rounds[depth][direction] = None
         rerouted |= dict.fromkeys(_rerouted(old, new))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from mesh.core.joins import rows_back
-from mesh.model.control import Lineage
+from mesh.model.control import Lineage, LinkNumbers
 from mesh.model.topology import Link, Topology
 
 Ends = tuple[str, str]
@@ -29,22 +29,26 @@ def first_lineage(topology: Topology) -> Lineage:
     return Lineage(bytes.fromhex(topology_digest(topology)))
 
 
-def lineage_after(lineage: Lineage, before: Topology, after: Topology, number: int) -> Lineage:
+def lineage_after(
+    lineage: Lineage, before: Topology, in_force: int, after: Topology, number: int
+) -> Lineage:
     """Return the lineage of the topology that a change brings.
 
     Args:
         lineage: Of the topology in force.
         before: That topology.
+        in_force: Its number.
         after: The target.
         number: Of the target: links that are not what they were get it.
     """
     former = links_made(before)
-    numbers = {
-        ends: lineage.number_of(*ends) if former.get(ends) == made else number
+    if in_force == 1 and first_lineage(before).domain == lineage.domain:
+        in_force = 0  # the record of a mesh that worked by its file, which says the same
+    links = [
+        lineage.of(*ends) if former.get(ends) == made else LinkNumbers(*ends, number, in_force)
         for ends, made in links_made(after).items()
-    }
-    links = sorted((*ends, made_by) for ends, made_by in numbers.items() if made_by > 0)
-    return Lineage(lineage.domain, tuple(links))
+    ]
+    return Lineage(lineage.domain, tuple(sorted(one for one in links if one.number > 0)))
 
 
 def topology_digest(topology: Topology) -> str:

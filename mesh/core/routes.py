@@ -25,12 +25,14 @@ class Arrival:
         neighbour: The node it was received from, or empty.
         crossed_external: Whether it has crossed an external link.
         row: Joins crossed in a row.
+        barred: Neighbours whose links are too new for it, sorted. Spec: K10.
     """
 
     zone: str = ""
     neighbour: str = ""
     crossed_external: bool = False
     row: JoinRow = NO_JOINS
+    barred: tuple[str, ...] = ()
 
 
 PUBLISHED_HERE = Arrival()

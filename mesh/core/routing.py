@@ -390,5 +390,7 @@ class Router:
             crossed_external=arrival.crossed_external,
         )
         if reason is None and link.kind is ZoneKind.JOIN:
-            return may_join(link.out, arrival.row)
+            reason = may_join(link.out, arrival.row)
+        if reason is None and link.neighbour in arrival.barred:
+            return Reason.EARLIER_TOPOLOGY
         return reason

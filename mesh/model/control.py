@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from mesh.model.demands import QueueDemand
 from mesh.model.frames import NONE_OFFSET, MessageClass
@@ -186,23 +187,39 @@ def change_version(number: int, stage: Stage) -> tuple[int, int]:
     return number, list(Stage).index(stage)
 
 
+class LinkNumbers(NamedTuple):
+    """A link that a change made. Spec: K10.
+
+    Attributes:
+        one, other: Its ends, sorted.
+        number: Of the topology that made it.
+        before: Of the topology in force until then: messages that were taken by an older one never
+            cross the link.
+    """
+
+    one: str
+    other: str
+    number: int
+    before: int
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Lineage:
     """What a topology has of those before it in a series of changes. Spec: K10.
 
     Attributes:
         domain: Digest of the first one, 8 bytes: nodes configured apart count apart.
-        links: (node, node, number) of each link that a change made, sorted: the number is that
-            of the topology which made it. The others have 0.
+        links: Each link that a change made, sorted; both numbers of the others are 0.
     """
 
     domain: bytes = bytes(8)
-    links: Sequence[tuple[str, str, int]] = ()
+    links: Sequence[LinkNumbers] = ()
 
-    def number_of(self, node: str, neighbour: str) -> int:
-        """Return the number of the topology that made a link."""
-        ends = sorted((node, neighbour))
-        return next((number for *both, number in self.links if both == ends), 0)
+    def of(self, node: str, neighbour: str) -> LinkNumbers:
+        """Return the numbers of a link."""
+        one, other = sorted((node, neighbour))
+        found = (link for link in self.links if (link.one, link.other) == (one, other))
+        return next(found, LinkNumbers(one, other, 0, 0))
 
 
 UNKNOWN_LINEAGE = Lineage()

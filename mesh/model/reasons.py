@@ -16,6 +16,7 @@ class Reason(StrEnum):
     ARRIVAL_ZONE = "arrival_zone"
     NO_TRANSIT = "no_transit"
     JOIN_HOPS = "join_hops"
+    EARLIER_TOPOLOGY = "earlier_topology"
     FILTER = "filter"
     LINK_DISABLED = "link_disabled"
     QUOTA = "quota"
@@ -56,6 +57,8 @@ SENTENCES: Mapping[Why, str] = {
     "not go on in it",
     Reason.NO_TRANSIT: "the message has crossed an external link, and it crosses only one",
     Reason.JOIN_HOPS: "the message has crossed as many joins in a row as it may",
+    Reason.EARLIER_TOPOLOGY: "the message was taken by an older topology than the one that was in "
+    "force when this link was made",
     Reason.FILTER: "the topology keeps the message off this link",
     Reason.LINK_DISABLED: "operators have disabled the link",
     Reason.QUOTA: "the link has reached its limit",

@@ -45,7 +45,7 @@ class InForce:
     def lineage_of(self, after: Topology, number: int) -> Lineage:
         """Return the lineage of a topology that follows this one under a number. Spec: K10."""
         lineage = self.lineage or first_lineage(self.topology)
-        return lineage_after(lineage, self.topology, after, number)
+        return lineage_after(lineage, self.topology, self.number, after, number)
 
     @property
     def hash(self) -> str:

@@ -14,17 +14,9 @@ from types import ModuleType
 
 import structlog
 
-from tests.known import (
-    lost_announcement,
-    moved_copies,
-    name_reuse,
-)
+from tests.known import lost_announcement, moved_copies
 
-_FILES: Sequence[ModuleType] = (
-    moved_copies,
-    lost_announcement,
-    name_reuse,
-)
+_FILES: Sequence[ModuleType] = (moved_copies, lost_announcement)
 KNOWN: Mapping[str, ModuleType] = {one.__name__.rpartition(".")[2]: one for one in _FILES}
 """In the order of `docs/guarantees.md`."""
 

@@ -46,6 +46,7 @@ class ChangedMesh:
     names: TopicNames = field(default_factory=TopicNames)
     number: int = 0
     lineage: Lineage = field(init=False)
+    in_force: int = 0
     published: dict[str, list[tuple[bytes, str, int, int]]] = field(default_factory=dict)
     seen_ms: dict[tuple[str, bytes], int] = field(default_factory=dict)
     watched: Sequence[str] = ()
@@ -126,7 +127,7 @@ class ChangedMesh:
 
     def say(self, stage: Stage, target: Topology, holding: Sequence[str] = ()) -> None:
         """Write a stage to every Kafka cluster."""
-        lineage = lineage_after(self.lineage, self.topology, target, self.number)
+        lineage = lineage_after(self.lineage, self.topology, self.in_force, target, self.number)
         change = Change(self.number, stage, published_text(target), tuple(holding), lineage)
         for cluster in self.world.kafka.values():
             if self.names.config() not in cluster.topics:
@@ -208,8 +209,8 @@ class ChangedMesh:
         self.await_done(Stage.SWITCH)
         before_run()
         self.say(Stage.RUN, target)
-        self.lineage = lineage_after(self.lineage, before, target, self.number)
-        self.topology = target
+        self.lineage = lineage_after(self.lineage, before, self.in_force, target, self.number)
+        self.topology, self.in_force = target, self.number
         self.await_done(Stage.RUN)
         self.changes.append((began, self.world.clock.ms, before))
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.run import run_scenario
+from mesh.lab.scenario import load_scenario
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.runtime.control.changing import Changing
@@ -17,6 +22,7 @@ from tests.sim.changing import ChangedMesh
 from tests.sim.test_changes import multi_hop, topology
 
 SEEDS = range(2)
+NAME_RETURNS = Path(__file__).parents[2] / "examples" / "scenarios" / "apply-name-returns.yaml"
 
 
 def nobody_holds(patches: Patches) -> None:
@@ -44,6 +50,10 @@ def interest_kept(patches: Patches) -> None:
     patches.put(Learner, "_forget_interest", lambda learner, gone: None)
 
 
+def nothing_barred(patches: Patches) -> None:
+    patches.put(Lane, "barred", lambda lane, eras: ())
+
+
 def move_walks() -> None:
     """With c hearing late of b: the new link is far from known when all else is done."""
     for seed in SEEDS:
@@ -61,10 +71,19 @@ def follow_topologies() -> None:
         who_followed.hypothesis.inner_test(seed=seed, joined=False)
 
 
+def return_a_name() -> None:
+    scenario = load_scenario(NAME_RETURNS)
+    result = run_scenario(
+        scenario, SimulatedBackend(scenario.topology, scenario.seed), backend_name="sim"
+    )
+    assert [step for step in result["steps"] if not step["ok"]] == []
+
+
 def test_without_a_planted_bug_the_same_passes() -> None:
     """What shows the bugs is the bugs."""
     move_walks()
     follow_topologies()
+    return_a_name()
 
 
 @pytest.mark.parametrize(
@@ -87,3 +106,10 @@ def test_interest_of_a_removed_link_that_is_kept_is_found() -> None:
     kept = Mutation("interest-kept", "interest outlives its link", interest_kept)
     with kept.planted(), pytest.raises((AssertionError, KeyError)):
         follow_topologies()
+
+
+def test_links_that_carry_what_is_too_old_for_them_are_found() -> None:
+    """Spec: K10, K28."""
+    barred = Mutation("nothing-barred", "links carry messages of any age", nothing_barred)
+    with barred.planted(), pytest.raises(AssertionError):
+        return_a_name()

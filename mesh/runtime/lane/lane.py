@@ -124,6 +124,8 @@ class Lane:
         traces: Told of each batch that was committed; None if nobody follows traces.
         link_numbers: Guaranteed outboxes, both ways, of links that a change made, and the change's
             number, as of the last time that `open` was called.
+        made_after: Neighbours whose links a change made, and the number of the topology that was
+            in force until then, likewise.
     """
 
     topology: Topology
@@ -160,6 +162,7 @@ class Lane:
     holds_begun: int = 0
     traces: Traces | None = None
     link_numbers: dict[str, int] = field(default_factory=dict)
+    made_after: dict[str, int] = field(default_factory=dict)
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _known: dict[MessageClass, Known] = field(default_factory=dict)
@@ -167,6 +170,7 @@ class Lane:
     _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _lineage: Lineage | None = None
+    _made_last: int = 0
     _has_cut: bool = False
     _is_ending: bool = False
 
@@ -368,6 +372,21 @@ class Lane:
                 return came
         return (*came, self.positions.era_of(source.at, offset) or self.learner.era)
 
+    def barred(self, eras: tuple[Era, ...]) -> tuple[str, ...]:
+        """Return the neighbours whose links messages of these eras do not cross, sorted.
+
+        A link was made when another topology than theirs, or one after it, was in force. Whatever
+        way led them here is none of a topology that has the link, so behind it they may have
+        been by another one. Spec: K10, K28.
+        """
+        if not self._made_last:
+            return ()
+        domain = self.learner.lineage.domain
+        number = next(era.number for era in eras if era.domain == domain)
+        if number >= self._made_last:
+            return ()
+        return tuple(sorted(name for name, after in self.made_after.items() if after > number))
+
     def position(self, at: TopicPartition) -> int:
         """Return the next offset of a source to be routed; the beginning if none was ever."""
         reading = self._reading(at)
@@ -459,11 +478,13 @@ class Lane:
 
     def _number_links(self) -> None:
         names, guaranteed = self.names, MessageClass.GUARANTEED
-        self._lineage, self.link_numbers = self.learner.lineage, {}
-        for one, other, number in self._lineage.links:
+        self._lineage, self.link_numbers, self.made_after = self.learner.lineage, {}, {}
+        for one, other, number, before in self._lineage.links:
             if self.node in (one, other):
                 self.link_numbers[names.outbox(one, other, guaranteed)] = number
                 self.link_numbers[names.outbox(other, one, guaranteed)] = number
+                self.made_after[other if one == self.node else one] = before
+        self._made_last = max(self.made_after.values(), default=0)
 
     def encoded(self, fact: Fact) -> bytes:
         """Return the bytes of a fact, with the number of the link that it speaks of. Spec: K12."""

@@ -28,6 +28,8 @@ from mesh.core.routing import LocalLink
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.model.facts import Accepted
 from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
+from mesh.model.joins import NO_JOINS
+from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.faults import (
@@ -116,10 +118,11 @@ def _leave_out(lane: Lane, batch: Batch, source: Source, offset: int) -> None:
 def _take_frame(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record, peeked: Peeked
 ) -> None:
-    plan = _plan(lane, source, link, peeked)
     offset, said = record.offset(), decode_eras(peeked.eras_bytes)
     eras = lane.eras(source, offset, said)
     hop = peeked.hop
+    arrival = _arrival(lane, link, hop, lane.barred(eras))
+    plan = _plan(lane, source, arrival, peeked)
     fault = _fault(lane, hop.path)
     if not hop.path or hop.path[-1] != link.neighbour:
         # The outbox is the neighbour's alone: who else writes there is no part of its chain.
@@ -132,6 +135,11 @@ def _take_frame(
     if fault is not None:
         # What went round has been taken all the same: its chain must not break over it.
         refuse(lane, batch, source, record, fault, f"path {'>'.join(hop.path)}")
+        lane.mark(batch, source, offset)
+        return
+    if link.neighbour in arrival.barred:
+        # It waited through a change that took the link away, and another that brought it back.
+        batch.dropped(Reason.EARLIER_TOPOLOGY.value, source.at, peeked.count)
         lane.mark(batch, source, offset)
         return
     came = Came(
@@ -148,7 +156,6 @@ def _take_frame(
         adds_era=eras is not said,
     )
     if peeked.kind is FrameKind.GAP:
-        arrival = _arrival(lane, link, hop)
         relay_gap(lane, batch, source, came, arrival, peeked, _tail(lane, came, peeked))
         return
     value = record.value() or b""
@@ -277,16 +284,15 @@ def _end_repair(lane: Lane, batch: Batch, source: Source, hop: Hop, offset: int)
         repair_failed(lane, batch, key)
 
 
-def _arrival(lane: Lane, link: LocalLink, hop: Hop) -> Arrival:
-    if not hop.join_hops:
-        return Arrival(link.zone, link.neighbour, hop.crossed_external)
-    row = row_of(lane.topology.joins, (*hop.path, lane.node), hop.join_hops)
-    return Arrival(link.zone, link.neighbour, hop.crossed_external, row)
+def _arrival(lane: Lane, link: LocalLink, hop: Hop, barred: tuple[str, ...]) -> Arrival:
+    row = NO_JOINS
+    if hop.join_hops:
+        row = row_of(lane.topology.joins, (*hop.path, lane.node), hop.join_hops)
+    return Arrival(link.zone, link.neighbour, hop.crossed_external, row, barred)
 
 
-def _plan(lane: Lane, source: Source, link: LocalLink, peeked: Peeked) -> Plan:
+def _plan(lane: Lane, source: Source, arrival: Arrival, peeked: Peeked) -> Plan:
     """Return the plan for a frame's subject table, remembered by the table's very bytes."""
-    arrival = _arrival(lane, link, peeked.hop)
     plans = lane.plans(arrival, source.message_class)
     table = peeked.table_bytes
     plan = plans.get(table)

@@ -15,7 +15,7 @@ from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.links import first_lineage
 from mesh.errors import ProtocolError, TransportUnavailableError
-from mesh.model.control import Lineage
+from mesh.model.control import Lineage, LinkNumbers
 from mesh.model.topology import Topology, with_addresses
 from mesh.operate.founding import OtherInForceError, publish
 from mesh.operate.in_force import InForce, read_in_force, read_records
@@ -114,7 +114,7 @@ def test_a_topology_that_follows_keeps_its_domain_and_says_which_links_are_new(m
     second = InForce(number=2, topology=fewer, lineage=found.lineage_of(fewer, 2))
     domain = first_lineage(mesh.topology).domain
     assert second.lineage == Lineage(domain)
-    assert second.lineage_of(mesh.topology, 3) == Lineage(domain, (("b", "c", 3),))
+    assert second.lineage_of(mesh.topology, 3) == Lineage(domain, (LinkNumbers("b", "c", 3, 2),))
 
 
 def test_the_highest_number_wins_and_what_lacks_it_is_given_it(mesh: Mesh) -> None:

@@ -26,7 +26,7 @@ def link_anew(mesh: SmallMesh) -> None:
 
 def change_to(mesh: SmallMesh, zones: dict[str, object]) -> None:
     before, after = mesh.world.topology, topology_from_mapping({**CHAIN, "zones": zones})
-    lineage = lineage_after(first_lineage(before), before, after, 3)
+    lineage = lineage_after(first_lineage(before), before, 0, after, 3)
     for stage in (Stage.HOLD, Stage.SWITCH, Stage.RUN):
         word = Change(3, stage, published_text(after), (), lineage)
         mesh.write(mesh.names.config(), encode_change(word), key=change_key())

@@ -134,7 +134,7 @@ class Eras:
             self._crossed.append((message, path, told))
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield ways that the topology of a message, and those after it, do not have."""
+        """Yield ways that the topology of a message, and the one after it, do not have."""
         crossed, self._crossed = self._crossed, []
         for message, path, told in crossed:
             ways = [one.ways[path] for one in self._since(message) if path in one.ways]
@@ -165,24 +165,20 @@ class Eras:
         return max(numbers, default=FIRST)
 
     def _since(self, message: Message) -> list[Oracle]:
-        """Return what may say where a message goes: walks that begin may begin on its way."""
+        """Return what may say where a message goes: walks that begin may begin on its way.
+
+        Those are of the next topology: links that came later carry nothing that is so old. K10.
+        """
         era = self.era(message)
-        return [one for number, one in self.numbers.items() if number >= era]
+        since = sorted(number for number in self.numbers if number >= era)
+        last = None if message.of is MessageClass.DIRECT else 2
+        return [self.numbers[number] for number in since[:last]]
 
     def leads(self, message: Message, node: str) -> bool:
         """Say whether a message gets to another node if that wants it."""
         if message.of is MessageClass.DIRECT:
             return all(one.leads(message, node) for one in self.numbers.values())
         return self.numbers[self.era(message)].leads(message, node)
-
-    def may_repeat(self, message: Message, node: str) -> bool:
-        """Say whether a message may come to a node again: its walk ended, and another began later.
-
-        What waits meanwhile on links that stay goes over the new walk too (docs/guarantees.md).
-        """
-        era, place = self.era(message), (message.node, node)
-        has_walk = [place in self.numbers[n].way_to for n in sorted(self.numbers) if n >= era]
-        return False in has_walk and True in has_walk[has_walk.index(False) :]
 
     def is_owed(self, message: Message, wish: Wish) -> bool:
         """Say whether a message that can get to a wish must: its source knew of it. Spec: K25.

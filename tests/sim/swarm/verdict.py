@@ -36,7 +36,7 @@ LOSSY = frozenset(
 PROMPT_MS = 6_000
 """So soon a message comes that nothing disturbs."""
 
-ACCOUNTS = frozenset({"node_down", "takeover", "stale_epoch", "not_writable"})
+ACCOUNTS = frozenset({"node_down", "takeover", "stale_epoch", "not_writable", "earlier_topology"})
 """Reasons under which discarded direct messages are counted."""
 
 

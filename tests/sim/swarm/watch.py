@@ -278,8 +278,6 @@ class Watch:
                 raise ViolationError("one name for two messages", both)
         seen = self.delivered[node, endpoint]
         if message.name in seen:
-            if self._may_repeat(message, node):
-                return
             at = next(
                 wish.of for wish in self.wishes if (wish.node, wish.endpoint) == (node, endpoint)
             )
@@ -296,11 +294,6 @@ class Watch:
         self._ordered(record.topic(), record.partition(), message, of, record)
         if all(wish.ended is not None and wish.ended <= in_force for wish in wanted):
             raise ViolationError("unwanted", f"{message} at {node}/{endpoint}, after its end")
-
-    def _may_repeat(self, message: Message, node: str) -> bool:
-        may = isinstance(self.oracle, Eras) and self.oracle.may_repeat(message, node)
-        self.reached["message came again by a walk that began anew"] += may
-        return may
 
     # -- accounts -----------------------------------------------------------------------------
 

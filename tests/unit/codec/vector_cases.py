@@ -20,6 +20,7 @@ from mesh.model.control import (
     Identity,
     Interest,
     Lineage,
+    LinkNumbers,
     LinkState,
     LinkStatus,
     Mark,
@@ -75,7 +76,7 @@ from tests.unit.codec.tree_bodies import BODIES, HAD, HOPS, SIDES
 INGRESS = bytes.fromhex("00112233445566778899aabbccddeeff")
 OUTBOX = bytes.fromhex("ffeeddccbbaa99887766554433221100")
 DOMAIN = bytes.fromhex("0123456789abcdef")
-LINEAGE = Lineage(DOMAIN, (("ny1", "tk1", 3), ("pa1", "tk1", 7)))
+LINEAGE = Lineage(DOMAIN, (LinkNumbers("ny1", "tk1", 3, 2), LinkNumbers("pa1", "tk1", 7, 5)))
 EXT = {"next.minor": b"\x00\xff", "other": b""}
 GUARANTEED, DIRECT = MessageClass.GUARANTEED, MessageClass.DIRECT
 
