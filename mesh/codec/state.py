@@ -7,6 +7,7 @@ Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from mesh.codec.records import Fields, RecordCodec
@@ -26,6 +27,8 @@ from mesh.model.facts import (
     RefusedFrame,
     Sent,
     SourceAt,
+    Truncation,
+    Truncations,
 )
 from mesh.model.frames import NONE_OFFSET, Era, MessageClass, SourcePartition, TopicPartition
 from mesh.model.state import (
@@ -95,6 +98,9 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
                 for one in fact.eras
             ]
             fields = {"offset": fact.told_at, "eras": eras}
+        case Truncations():
+            each = [asdict(one) for one in fact.each]
+            fields = {"offset": 0, "topic_id": fact.topic_id or None, "truncations": each}
         case Refused():
             frames = [{"offset": one.offset, "after": one.after} for one in fact.frames]
             fields = {"offset": fact.block, "topic_id": fact.topic_id or None, "refused": frames}
@@ -133,6 +139,9 @@ def _fact(fields: Fields) -> Fact:
                 EraBegan(one["first"], Era(one["domain"], one["number"])) for one in fields["eras"]
             )
             return ErasBegun(at, offset, eras)
+        case Truncations.word:
+            each = tuple(Truncation(**one) for one in fields["truncations"])
+            return Truncations(at, topic_id, each)
         case Refused.word:
             frames = tuple(RefusedFrame(**one) for one in fields["refused"])
             return Refused(at, topic_id, offset, frames)

@@ -15,7 +15,7 @@ class Verdict(StrEnum):
 
     Attributes:
         ACCEPT: All of it is taken.
-        PARTIAL: What is behind the last accepted offset is; the rest are repeats.
+        PARTIAL: What is behind the last accepted position is; the rest are repeats.
         DUPLICATE: Nothing, all are repeats.
         GAP: Nothing: something before it is missing, and a repair is to be asked for.
         WAITING: Nothing: it comes after a gap that is known, and again with the repair.
@@ -34,22 +34,19 @@ def judge(
     *,
     is_broken: bool = False,
     is_excused: bool = False,
-    is_gap: bool = False,
 ) -> Verdict:
     """Say what becomes of a frame.
 
     Args:
         chain: What it says.
-        last: Last offset of its source that was accepted, -1 if none was.
+        last: Last position of its source that was accepted, -1 if none was.
         is_broken: A gap of the source is known.
         is_excused: What is missing before it is asked for by nobody.
-        is_gap: It announces a loss, after which offsets may come again.
 
     Spec: K11.
     """
-    is_announced = is_gap and chain.previous == last
-    if last >= chain.last and not is_announced:
+    if last >= chain.last:
         return Verdict.DUPLICATE
     if chain.previous > last and not is_excused:
         return Verdict.WAITING if is_broken else Verdict.GAP
-    return Verdict.ACCEPT if chain.first > last or is_announced else Verdict.PARTIAL
+    return Verdict.ACCEPT if chain.first > last else Verdict.PARTIAL

@@ -150,6 +150,34 @@ class ErasBegun(_OfPartition):
 
 
 @dataclass(frozen=True, slots=True)
+class Truncation:
+    """A log lost its end, and that was accepted: what came afterwards has the same offsets. R6.
+
+    Attributes:
+        generation: Of the offsets from then on.
+        first: The first of them.
+        next: What was read up to here had them before, and is lost.
+    """
+
+    generation: int
+    first: int
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Truncations(_OfPartition):
+    """All truncations of a source that were accepted, in order. Spec: K11, R6.
+
+    Who has missed an announcement of one is told again by the repair that it asks for.
+    """
+
+    word: ClassVar[str] = "truncated"
+
+    topic_id: bytes
+    each: Sequence[Truncation]
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedFrame:
     """A frame that was not taken whole: only messages after an origin offset, or none (-1). K20."""
 
@@ -202,8 +230,8 @@ class Sent(OfChain):
     """How far a source was sent to an outbox. Spec: K11.
 
     Attributes:
-        last: Its last offset that was sent.
-        since: Its first offset that the link carries, 0 if that is all; `UNLINKED` without one.
+        last: Position of what was sent last of it.
+        since: Position from which on the link carries it, 0 if that is all; `UNLINKED` without one.
         link: Number of the topology that made the link, 0 for one of the files. Spec: K12.
     """
 
@@ -221,7 +249,7 @@ class Sent(OfChain):
 
 @dataclass(frozen=True, slots=True)
 class Accepted(OfChain):
-    """Up to which offset a sender's source was accepted of an outbox. Spec: K11."""
+    """Up to which position a sender's source was accepted of an outbox. Spec: K11."""
 
     word: ClassVar[str] = "accepted"
 
@@ -233,7 +261,7 @@ class Gap(OfChain):
     """A chain is broken, or whole again. Spec: K11.
 
     Attributes:
-        last: The last offset that was accepted before the gap.
+        last: Position of what was accepted last before the gap.
         attempts: How often a repair was asked for before.
         is_open: Whether it is broken.
     """
@@ -273,6 +301,7 @@ Fact = (
     | SourceAt
     | Halted
     | ErasBegun
+    | Truncations
     | Refused
     | Sent
     | Accepted

@@ -60,14 +60,32 @@ class SourcePartition:
     partition: int
 
 
+_GENERATION = 1 << 48
+"""Offsets that a generation has room for."""
+
+
+def position_in_chain(generation: int, offset: int) -> int:
+    """Return what stands in a chain for an offset of a source: it never comes again. Spec: K11.
+
+    Offsets do, where a log has lost its end; they are of the next generation then. So long as none
+    has, positions are offsets.
+    """
+    return generation * _GENERATION + offset
+
+
+def generation_and_offset(position: int) -> tuple[int, int]:
+    """Return what a position in a chain stands for; none of -1, before the first one."""
+    return divmod(position, _GENERATION)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
     """Where a frame stands in its sender's own source. Spec: K11.
 
     Attributes:
         source: Partition of the sender's source (its ingress, or the outbox it read).
-        previous: Last offset of it sent before on the same outbox partition, or -1.
-        first: First offset that this frame speaks for.
+        previous: Position in it of what was sent before on the same outbox partition, or -1.
+        first: First position that this frame speaks for.
         last: Last one.
     """
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesh.model.frames import generation_and_offset
 from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.names import Names
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
@@ -29,7 +30,7 @@ class ChainHead:
     """How far a chain goes.
 
     Attributes:
-        last: Last source offset sent.
+        last: Position in the source of what was sent last.
         offset: Offset of the last frame in the outbox.
     """
 
@@ -82,12 +83,8 @@ class Chains:
             for broken in row.broken:
                 if broken.frame.previous > broken.expected:
                     yield self._gap(key, broken.expected, broken.frame, names)
-        lost = [row.tail for row in rows if row.kind == "gap"]
-        begin = max(lost, key=lambda frame: frame.offset, default=None)
-        tails = [row.tail for row in rows if begin is None or row.tail.offset >= begin.offset]
-        # What came before an announced loss is furthest no more: offsets may come again after it.
-        known = expected if begin is None else NO_OFFSET
-        self.heads[key] = ChainHead(max(known, *(one.last for one in tails)), tail.offset)
+        furthest = max(expected, *(row.tail.last for row in rows))
+        self.heads[key] = ChainHead(furthest, tail.offset)
 
     def _expected(self, key: ChainKey, head: FramePlace) -> int:
         known = self.heads.get(key)
@@ -98,12 +95,15 @@ class Chains:
     def _gap(self, key: ChainKey, expected: int, frame: FramePlace, names: Names) -> Finding:
         link = place_of(self.prefix, key.outbox.topic).link
         source = names.text(key.source)
-        first, last = expected + 1, frame.previous
+        began, first = generation_and_offset(expected + 1)
+        generation, last = generation_and_offset(frame.previous)
+        if began < generation:
+            first = 0  # nobody who reads the outbox alone knows where the generation begins
         return Finding(
             kind=FindingKind.GAP,
             text=f"{key.outbox} lacks what was sent of {source} from {first} to {last},"
             f" before its offset {frame.offset}",
-            ids=(message_range(source, 0, first, last),),
+            ids=(message_range(source, generation, first, last),),
             link=link,
             source=source,
             first=first,

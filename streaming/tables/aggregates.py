@@ -342,35 +342,31 @@ def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
     """Chains, origins and counts of frames: interval arithmetic on headers. Spec: K11.
 
     Of a chain the next frame goes on where the furthest one before it ended: what was sent twice
-    ends before that. After an announced loss offsets may come again, so no earlier frame counts.
+    ends before that.
     """
     found = frame_columns(records)
     shared = found if is_alone else found.repartition("topic", "partition")
-    counted, expected, is_broken = _chained()
-    frames = shared.withColumns(counted).withColumns(expected).withColumns(is_broken)
+    before, is_broken = _chained()
+    frames = shared.withColumns(before).withColumns(is_broken)
     keys, told = _frame()
     return _rows(frames.groupBy(*keys).agg(*told), "frame", "source_id", "chain_id")
 
 
 @once
-def _chained() -> tuple[dict[str, Column], dict[str, Column], dict[str, Column]]:
-    """Return how frames stand to those before them, in steps of which each needs the last."""
+def _chained() -> tuple[dict[str, Column], dict[str, Column]]:
+    """Return how frames stand to those before them, and what follows from that."""
     outbox = ("topic", "partition", "is_repair")
     before = (Window.unboundedPreceding, -1)
     chain = Window.partitionBy(*outbox, "chain_id", "chain_partition").orderBy("offset")
-    losses = F.count_if(F.col("kind") == "gap").over(
-        chain.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
     origin = (
         Window.partitionBy(*outbox, "source_id", "source_partition", "generation", "is_moved")
         .orderBy("offset")
         .rowsBetween(*before)
     )
-    furthest = F.max(F.struct("losses", "chain_last")).over(chain.rowsBetween(*before))
+    expected = F.max("chain_last").over(chain.rowsBetween(*before))
     is_late = F.col("origin_first") <= F.max("origin_last").over(origin)
     is_broken = F.col("expected") != F.col("chain_previous")
-    counted = {"losses": losses, "is_late": is_late}
-    return counted, {"expected": furthest["chain_last"]}, {"is_broken": is_broken}
+    return {"expected": expected, "is_late": is_late}, {"is_broken": is_broken}
 
 
 @once

@@ -17,7 +17,7 @@ from mesh.codec.keys import fact_key
 from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Heartbeat, Identity, LinkState, TopicIdentity
 from mesh.model.facts import Accepted, Fact, Sent, SourceAt
-from mesh.model.frames import SourcePartition, TopicPartition
+from mesh.model.frames import SourcePartition, TopicPartition, position_in_chain
 from mesh.model.state import Cut, Dropped, Ledger, SourceRange
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
 from schemas import parsed
@@ -222,6 +222,7 @@ class Plant:
         partition: int = 0,
         span: tuple[int, int] | None = None,
         previous: int | None = None,
+        generation: int = 0,
         origin: str = "a.in.g",
         zone: str = "Z",
         flags: int = 0,
@@ -237,7 +238,9 @@ class Plant:
         """
         sender, receiver = link.split("->")
         topic = f"{sender}.to.{receiver}.{letter}"
-        first, last = span or (offsets[0], offsets[-1])
+        first, last = (
+            position_in_chain(generation, one) for one in span or (offsets[0], offsets[-1])
+        )
         told = subjects or [subject] * len(offsets)
         table = {one: number for number, one in enumerate(dict.fromkeys(told))}
         chain = (topic, partition, source, partition)
@@ -266,7 +269,7 @@ class Plant:
                 "node": origin.partition(".")[0],
                 "topic": self.id_of(self.prefix + origin),
                 "partition": partition,
-                "generation": 0,
+                "generation": 0 if is_gap else generation,
                 "first": offsets[0],
                 "last": offsets[-1],
                 "count": 0 if is_gap else len(offsets),

@@ -9,7 +9,7 @@ import pytest
 from mesh.codec.control import encode_stop
 from mesh.codec.keys import repair_key, stop_key
 from mesh.model.control import Heartbeat, Stop
-from mesh.model.frames import MessageClass
+from mesh.model.frames import MessageClass, position_in_chain
 from streaming.tables.rows import TopicPartition
 from tests.streaming.conftest import Bench, kafka_frame
 from tests.streaming.planted import Plant, topic_id
@@ -129,11 +129,12 @@ def test_a_gap_after_an_announced_loss_is_told_although_offsets_came_again(bench
     told = {"path": ["a"], "source": "a.in.g"}
     plant.publish("a", "acme/x", 40)
     plant.frame("a->b", range(30), **told)
-    plant.frame("a->b", (10, 29), **told, span=(9, 9), is_gap=True)
-    plant.frame("a->b", range(10, 15), **told)
-    plant.frame("a->b", range(18, 20), **told, previous=17)
+    again = {**told, "generation": 1}
+    plant.frame("a->b", (10, 29), **again, span=(9, 9), is_gap=True)
+    plant.frame("a->b", range(10, 15), **again)
+    plant.frame("a->b", range(18, 20), **again, previous=position_in_chain(1, 17))
     assert ("gap", "a->b", "", 15, 17) in found(bench)
-    plant.frame("a->b", range(22, 24), **told, previous=21)
+    plant.frame("a->b", range(22, 24), **again, previous=position_in_chain(1, 21))
     assert [one for one in found(bench) if one[0] == "gap"] == [
         ("gap", "a->b", "", 15, 17),
         ("gap", "a->b", "", 20, 21),

@@ -17,6 +17,7 @@ from mesh.codec.keys import fact_key
 from mesh.core.routing import LocalLink
 from mesh.errors import PoisonError, TransportError, TransportRecordError
 from mesh.model.facts import ENDED, Fact, Held
+from mesh.model.frames import position_in_chain
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import (
     CHUNK,
@@ -485,7 +486,8 @@ class Holds:
             for lost in again.lost:
                 if (lost.topic, lost.partition) == (source.at.topic, source.at.partition):
                     came = came_before(shadow, source)
-                    announce(shadow, batch, source, lost, came, lost.next)
+                    goes_on = position_in_chain(source.generation, lost.next)
+                    announce(shadow, batch, source, lost, came, goes_on)
             records = again.records.get(source.at, [])
             route_again(shadow, source, records, self.lanes.poison, now_ms)
             if records:

@@ -8,19 +8,31 @@ the source does not have any more is announced as lost before the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import structlog
 
 from mesh.codec.frames import key_tail, relay_key
 from mesh.core.routing import LocalLink
+from mesh.core.truncations import begin_after, generation_at, parts
 from mesh.errors import PoisonError, TransportError
 from mesh.model.control import Stop, StopReason
 from mesh.model.effects import Relinked
-from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, Origin
+from mesh.model.facts import Truncation
+from mesh.model.frames import (
+    NONE_OFFSET,
+    Chain,
+    FrameFlags,
+    MessageClass,
+    Origin,
+    generation_and_offset,
+    position_in_chain,
+)
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import Begins, CatchUp, account, route_again, shadow_of
+from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.faults import Asked
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
@@ -28,7 +40,7 @@ from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.gaps import EMPTY, announce, came_before
 from mesh.runtime.messages.outgoing import hop_over
 from mesh.runtime.process.errands import Errand, Steps
-from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 
 RETRY_MS = 1_000
 """How long a repair rests that failed; others have their turn first."""
@@ -47,6 +59,8 @@ class _Repair:
         again: Reads it.
         writer: Writes the repair.
         known: What is known of the target.
+        truncations: Losses at the end of the source that were accepted.
+        generation: Of the offsets that it has come to: what was lost before is announced.
     """
 
     asked: Asked
@@ -55,6 +69,8 @@ class _Repair:
     again: CatchUp
     writer: Writer
     known: Positions
+    truncations: Sequence[Truncation]
+    generation: int
 
     def close(self) -> None:
         self.again.close()
@@ -91,7 +107,7 @@ class _Opening:
         asked: What for.
         source: What is to be read again.
         again: Is to read it.
-        first: From this offset on.
+        first: From this position on.
         errand: Opens what it needs.
     """
 
@@ -218,7 +234,8 @@ class Repairs:
         key = (lane.outbox(lane.link(asked.neighbour), source), source.identity)
         first = max(asked.request.last + 1, lane.positions.since.get(key, 0))
         again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
-        begins = again.opening(self.kafka, {source.at: first}, "repair")
+        begin = begin_after(lane.truncations(source), first)
+        begins = again.opening(self.kafka, {source.at: begin}, "repair")
         id_ = lane.names.held_transactions(lane.node, lane.number)
         steps = _opening(begins, self.kafka[self.home], f"held-{lane.number}", id_)
         return _Opening(asked, source, again, first, self.lanes.errands.begin(steps))
@@ -235,13 +252,19 @@ class Repairs:
         link = lane.link(asked.neighbour)
         key = (lane.outbox(link, source), source.identity)
         again.begin(opened.begins)
+        generation, first = generation_and_offset(opening.first)
         if not source.at.topic:
-            sent, first = lane.positions.sent.get(key, NONE_OFFSET), opening.first
+            newest, end = generation_and_offset(lane.positions.sent.get(key, NONE_OFFSET) + 1)
             reason, topic_id = StopReason.RECREATED, source.topic_id
-            if sent >= first:
-                again.lost.append(Stop("", source.at.partition, topic_id, reason, first, sent + 1))
+            if newest > generation:
+                source, first, generation = replace(source, generation=newest), 0, newest
+            if end > first:
+                again.lost.append(Stop("", source.at.partition, topic_id, reason, first, end))
         known = lane.positions.of_target({key: asked.request.last})
-        self._active = _Repair(asked, link, source, again, opened.writer, known)
+        truncations = lane.truncations(source)
+        self._active = _Repair(
+            asked, link, source, again, opened.writer, known, truncations, generation
+        )
         log.warning(
             "repair.begun",
             neighbour=asked.neighbour,
@@ -262,17 +285,36 @@ class Repairs:
             shadow = shadow_of(again.lane, repair.writer, repair.known, link=repair.link)
             shadow.flags = FrameFlags.REPAIR
             batch = shadow.open(now_ms)
-            for lost in again.lost:
-                came = came_before(shadow, repair.source)
-                announce(shadow, batch, repair.source, lost, came, lost.next, is_local=False)
-            again.lost.clear()
-            route_again(shadow, repair.source, records, self.lanes.poison, now_ms)
-            if again.is_met:
-                self._write_end(repair, shadow)
+            self._send(repair, shadow, batch, records, now_ms)
             account(shadow, batch, repair=True)
             repair.writer.commit()
         if again.is_met:
             self._finish(repair)
+
+    def _send(
+        self,
+        repair: _Repair,
+        shadow: Lane,
+        batch: Batch,
+        records: Sequence[Record],
+        now_ms: int,
+    ) -> None:
+        """Write what was read and what was not there any more, in order of their positions."""
+        again, truncations = repair.again, repair.truncations
+        for lost in again.lost:
+            for generation, first, end in parts(truncations, lost.first, lost.next):
+                source = _come_to(repair, shadow, batch, generation)
+                part = replace(lost, first=first, next=end, generation=source.generation)
+                _announce(shadow, batch, source, part, source.generation, end)
+        again.lost.clear()
+        generations = groupby(records, lambda one: generation_at(truncations, one.offset()))
+        for generation, some in generations:
+            source = _come_to(repair, shadow, batch, generation)
+            route_again(shadow, source, list(some), self.lanes.poison, now_ms)
+        if again.is_met:
+            newest = max((one.generation for one in truncations), default=0)
+            _come_to(repair, shadow, batch, newest)
+            self._write_end(repair, shadow)
 
     def _write_end(self, repair: _Repair, shadow: Lane) -> None:
         """Write that the repair is complete up to the last frame of the lane. Spec: K20."""
@@ -302,3 +344,24 @@ class Repairs:
                 self._done[key] = asked.offset
         log.warning("repair.done", neighbour=asked.neighbour, outbox=asked.request.outbox)
         self._leave()
+
+
+def _come_to(repair: _Repair, shadow: Lane, batch: Batch, generation: int) -> Source:
+    """Announce what was lost before a generation of the source; return that as it is read then."""
+    for one in repair.truncations:
+        if repair.generation < one.generation <= generation:
+            source, at = replace(repair.source, generation=one.generation - 1), repair.source.at
+            reason, topic_id = StopReason.TRUNCATED, source.topic_id
+            before = one.generation - 1
+            lost = Stop(at.topic, at.partition, topic_id, reason, one.first, one.next, before)
+            _announce(shadow, batch, source, lost, one.generation, one.first)
+    repair.generation = max(repair.generation, generation)
+    return replace(repair.source, generation=repair.generation)
+
+
+def _announce(
+    shadow: Lane, batch: Batch, source: Source, lost: Stop, generation: int, offset: int
+) -> None:
+    goes_on = position_in_chain(generation, offset)
+    came = came_before(shadow, source)
+    announce(shadow, batch, source, lost, came, goes_on, is_local=False)

@@ -24,6 +24,8 @@ from mesh.model.facts import (
     InterestInForce,
     Sent,
     SourceAt,
+    Truncation,
+    Truncations,
     refused_key,
 )
 from mesh.model.frames import NONE_OFFSET, Chain, Era, FrameFlags, MessageClass, SourcePartition
@@ -66,7 +68,7 @@ class Source:
         topic_id: The broker's id of the topic.
         message_class: Class of everything in it.
         link: The link it came over; None for the own ingress.
-        generation: Of its offsets, if it is the own ingress. Spec: K9.
+        generation: Of its offsets: it rises with each loss at its end. Spec: K9.
     """
 
     at: TopicPartition
@@ -433,13 +435,23 @@ class Lane:
         for block in [*frames.forget(topic_id, start)]:
             self.open(now_ms).forget(refused_key(at, block))
 
+    def keep_truncation(self, batch: Batch, source: Source, truncation: Truncation) -> None:
+        """Have the next commit keep that a source lost its end, and that this was accepted."""
+        before = self.truncations(source)
+        self.note(batch, Truncations(source.at, source.topic_id, (*before, truncation)))
+
+    def truncations(self, source: Source) -> Sequence[Truncation]:
+        """Return the losses at the end of a source that were accepted, in order."""
+        kept = self.positions.truncations.get(source.at)
+        return kept.each if kept is not None and kept.topic_id == source.topic_id else ()
+
     def cut_marks_off(self, batch: Batch, at: TopicPartition, end: int) -> None:
         """Have the next commit forget the marks of frames whose offsets are given out again."""
         for marks in [*self.positions.refused.get(at, RefusedFrames()).cut_off(at, end)]:
             self.note(batch, marks)
 
     def next_chain(self, link: LocalLink, source: Source, first: int, last: int) -> Chain:
-        """Return the chain of what is sent next of a source on a link. Spec: K11."""
+        """Return the chain of what is sent next, between two positions, on a link. Spec: K11."""
         of = source.identity
         previous = self.positions.sent.get((self.outbox(link, source), of), NONE_OFFSET)
         return Chain(source=of, previous=previous, first=first, last=last)

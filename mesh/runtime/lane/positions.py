@@ -19,6 +19,7 @@ from mesh.model.facts import (
     Refused,
     Sent,
     SourceAt,
+    Truncations,
 )
 from mesh.model.frames import NONE_OFFSET, Era
 from mesh.runtime.lane.holds import ChainKey, Holds
@@ -40,18 +41,19 @@ class Positions:
         leader_epochs: Of the record before a position, where that is known: a log that lost its
             end and has grown beyond the position again shows by it. Spec: R6.
         stopped: Sources that are read no further, and why. Spec: R6.
-        sent: Last source offset sent, per outbox partition and source. Spec: K11.
-        accepted: Last offset accepted, per outbox partition read and sender's source. Spec: K11.
-        gaps: Chains that are broken: the last offset accepted, and how often a repair was asked
+        sent: Position sent last, per outbox partition and source. Spec: K11.
+        accepted: Position accepted last, per outbox partition read and sender's source. Spec: K11.
+        gaps: Chains that are broken: the position accepted last, and how often a repair was asked
             for before. Spec: K11.
         in_force: Versions of interest in force.
         holds: Targets that are left out for a while. Spec: K20.
-        since: Offset of a source from which on a link carries it; 0 if that is all. Repairs send
+        since: Position in a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
         links: Number of the link over which a chain was sent last. Spec: K12.
         left: Outboxes whose links were removed; what is there when they come back may be new.
         eras: By which topologies each source worked, ascending. Spec: K10.
         refused: Frames that were not taken whole, by outbox partition. Spec: K20.
+        truncations: Losses at the end of a source that were accepted.
     """
 
     epoch: int = 0
@@ -71,6 +73,7 @@ class Positions:
     left: dict[TopicPartition, None] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
     refused: dict[TopicPartition, RefusedFrames] = field(default_factory=dict)
+    truncations: dict[TopicPartition, Truncations] = field(default_factory=dict)
 
     def of_target(self, sent: Mapping[ChainKey, int]) -> Positions:
         """Return what a second reading knows: how far one target has got, and what was taken."""
@@ -121,6 +124,8 @@ class Positions:
                 self.refused.setdefault(at, RefusedFrames()).apply(fact)
             case ErasBegun():
                 self.eras[at] = fact.eras
+            case Truncations():
+                self.truncations[at] = fact
             case InterestInForce():
                 self.in_force = versions(fact)
             case Halted():

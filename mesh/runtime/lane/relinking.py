@@ -15,7 +15,7 @@ import structlog
 from mesh.core.routing import LocalLink
 from mesh.model.effects import Relinked
 from mesh.model.facts import UNLINKED, SourceAt
-from mesh.model.frames import NONE_OFFSET, MessageClass
+from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
@@ -95,7 +95,7 @@ def begin_links(
     *,
     are_new: bool = False,
 ) -> None:
-    """Have the next commit keep from which offset on links carry a source. Spec: K20.
+    """Have the next commit keep from which position on links carry a source. Spec: K20.
 
     Args:
         lane: Which reads it.
@@ -111,7 +111,8 @@ def begin_links(
     stop = positions.stopped.get(source.at)
     for link in [one for one in lane.learner.links if one.neighbour in neighbours and one.sends]:
         key = (lane.outbox(link, source), source.identity)
-        since = max(0, lane.position(source.at) if stop is None else stop.first)
+        offset = max(0, lane.position(source.at) if stop is None else stop.first)
+        since = position_in_chain(lane.generation(source.at), offset)
         is_other = positions.links.get(key, 0) != lane.link_numbers.get(key[0].topic, 0)
         if are_new or is_other or positions.since.get(key, UNLINKED) == UNLINKED:
             sent = positions.sent.get(key, NONE_OFFSET)
@@ -127,14 +128,6 @@ def _resting_sources(lane: Lane) -> list[Source]:
         for at, topic_id in ids.items()
         if at not in lane.sources and at.topic.endswith(f".{letter}")
     ]
-
-
-def turn_back(lane: Lane, source: Source, position: int, now_ms: int) -> None:
-    """Have the next commit keep that links carry a source whose offsets come again from here on."""
-    for (outbox, of), since in list(lane.positions.since.items()):
-        if of == source.identity and since > position:
-            sent = lane.positions.sent.get((outbox, of), NONE_OFFSET)
-            lane.note(lane.open(now_ms), lane.sent((outbox, of), sent, position))
 
 
 def _mark_unlinked(lane: Lane, batch: Batch) -> None:

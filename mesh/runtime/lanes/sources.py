@@ -11,14 +11,15 @@ import structlog
 from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
 from mesh.model.control import Stop, StopReason
-from mesh.model.frames import MessageClass
+from mesh.model.facts import Truncation
+from mesh.model.frames import MessageClass, position_in_chain
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.runtime.lane.faults import keep_stop, lift_stop
 from mesh.runtime.lane.held import hold_source
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.relinking import SourceTopic, begin_links, source_topics, turn_back
+from mesh.runtime.lane.relinking import SourceTopic, begin_links, source_topics
 from mesh.runtime.lane.stops import begin_of, stop_of
 from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.messages.gaps import announce, came_before
@@ -254,18 +255,19 @@ class Sources:
             StopReason.VERSION: stop.next,
         }[StopReason(stop.reason)]
         batch = lane.open(now_ms)
-        goes_on = stop.first + 1 if stop.reason == StopReason.RECREATED else position
+        if stop.reason == StopReason.TRUNCATED:
+            generation += 1
+        offset = stop.first + 1 if stop.reason == StopReason.RECREATED else position
+        goes_on = position_in_chain(generation, offset)
         announce(lane, batch, source, stop, came_before(lane, source), goes_on)
         if stop.reason == StopReason.VERSION:
             lane.mark(batch, source, stop.first)
             lane.forgiven.add(at)
         if stop.reason == StopReason.TRUNCATED:
-            turn_back(lane, source, position, now_ms)
+            lane.keep_truncation(batch, source, Truncation(generation, position, stop.next))
             lane.cut_marks_off(batch, at, position)
         if stop.reason == StopReason.RECREATED:
             generation = 0
-        elif stop.reason == StopReason.TRUNCATED and topic.link is None:
-            generation += 1
         batch.read(at, info.topic_id, generation, position, position - 1, 0, records=0)
         batch.dropped("gap_accepted", at, max(1, stop.next - stop.first))
         lift_stop(lane, stop, now_ms)
@@ -418,7 +420,8 @@ class Sources:
         link = self._topics[at.topic].link
         source = Source(at, topic_id, MessageClass.DIRECT, link, generation)
         stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
-        announce(lane, batch, source, stop, came_before(lane, source), end)
+        goes_on = position_in_chain(generation + 1, end)
+        announce(lane, batch, source, stop, came_before(lane, source), goes_on)
         lane.inherited.pop(at, None)
         batch.read(at, topic_id, generation + 1, end, end - 1, 0, records=0)
 

@@ -24,6 +24,8 @@ from mesh.model.frames import (
     MessageClass,
     Origin,
     SourcePartition,
+    generation_and_offset,
+    position_in_chain,
 )
 from mesh.model.headers import GAP_HEADER
 from mesh.model.state import LossReason
@@ -64,7 +66,7 @@ def announce(
     source: Source,
     stop: Stop,
     came: Came,
-    position: int,
+    goes_on: int,
     *,
     of: SourcePartition | None = None,
     is_local: bool = True,
@@ -77,7 +79,7 @@ def announce(
         source: What it reads, by the identity that it had.
         stop: What is lost.
         came: See `came_before`.
-        position: Offset at which the lane goes on: the chain goes on there too.
+        goes_on: Position at which the chain goes on.
         of: Of which partition the range is, if not of the one that is read.
         is_local: Whether the endpoints of this node are told too.
     """
@@ -103,8 +105,8 @@ def announce(
         link = lane.link(neighbour)
         if lane.is_held(link, source):
             continue  # its catch-up finds the same loss; what an operator accepts waits for that
-        last = position - 1
-        chain = lane.next_chain(link, source, min(stop.first, last), last)
+        first = position_in_chain(source.generation, stop.first)
+        chain = lane.next_chain(link, source, min(first, goes_on - 1), goes_on - 1)
         key = relay_key(hop_over(lane, link, came, chain), tail, FrameKind.GAP)
         lane.send(batch, link, source, chain, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:
@@ -121,7 +123,7 @@ def announce_unreadable(
         batch: The open transaction.
         source: The outbox that is read.
         hop: Of the first frame behind the hole.
-        last: Offset of the sender's source up to which all is known.
+        last: Position in the sender's source up to which all is known.
         offset: Of that frame in the outbox.
     """
     sender, of = hop.path[-1], hop.chain.source
@@ -131,9 +133,12 @@ def announce_unreadable(
         if len(hop.path) == 1
         else names.outbox(hop.path[-2], sender, message_class)
     )
-    first, after = last + 1, hop.chain.previous + 1
+    began, first = generation_and_offset(last + 1)
+    generation, after = generation_and_offset(hop.chain.previous + 1)
+    first = first if began == generation else 0
     stop = Stop(topic, of.partition, of.topic_id, LossReason.UNREADABLE, first, after)
-    announce(lane, batch, source, stop, came_before(lane, source), offset, of=of)
+    goes_on = position_in_chain(source.generation, offset)
+    announce(lane, batch, source, stop, came_before(lane, source), goes_on, of=of)
     log.error("frames.unreadable", lane=lane.number, range=stop.range)
 
 

@@ -13,7 +13,7 @@ from mesh.codec.frames import assemble_columns, key_tail, relay_key
 from mesh.core.forwarding import crosses_external, next_hop_count
 from mesh.core.routes import Route
 from mesh.core.routing import LocalLink
-from mesh.model.frames import Chain, Era, Hop, Origin, SourcePartition
+from mesh.model.frames import Chain, Era, Hop, Origin, SourcePartition, position_in_chain
 from mesh.model.reasons import Reason
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
@@ -205,6 +205,7 @@ def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int
     """
     if came.frame is not None:
         first = last = came.frame
+    first, last = (position_in_chain(source.generation, one) for one in (first, last))
     chain = lane.next_chain(link, source, first, last)
     return hop_over(lane, link, came, chain)
 

@@ -27,7 +27,15 @@ from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.model.facts import Accepted
-from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
+from mesh.model.frames import (
+    NONE_OFFSET,
+    FrameFlags,
+    FrameKind,
+    Hop,
+    MessageClass,
+    Origin,
+    generation_and_offset,
+)
 from mesh.model.joins import NO_JOINS
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
@@ -235,7 +243,7 @@ def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
         if hop.lane_epoch < lane.direct_epoch(source.at, hop.lane_epoch):
             batch.dropped("stale_epoch", source.at, peeked.count)
             return None
-        if last >= chain.last and not is_gap:
+        if last >= chain.last:
             batch.dropped("duplicate", source.at, peeked.count)
             return None
         # Accepted whatever is missing before it. Spec: DESIGN 6.
@@ -246,7 +254,7 @@ def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
         return None
     is_given_up, is_broken = key in lane.given_up, key in positions.gaps
     is_excused = is_given_up or (source.at in lane.forgiven and not is_broken)
-    verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused, is_gap=is_gap)
+    verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused)
     match verdict:
         case Verdict.ACCEPT | Verdict.PARTIAL:
             if chain.previous > last and is_given_up:
@@ -257,7 +265,8 @@ def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
             lane.note(batch, Accepted(*key, chain.last))
             if not is_repair:
                 end_repair(lane, batch, key)
-            return last if verdict is Verdict.PARTIAL else NONE_OFFSET
+            # Only what its origin sends has several positions, and those are of its messages.
+            return generation_and_offset(last)[1] if verdict is Verdict.PARTIAL else NONE_OFFSET
         case Verdict.GAP:
             ask_repair(lane, batch, key)
         case Verdict.WAITING:

@@ -79,6 +79,7 @@ def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[o
         "generation": {at: one for at, one in positions.generations.items() if one},
         "left": positions.left,
         "stopped": positions.stopped,
+        "truncations": positions.truncations,
         "eras": {at: tuple(eras) for at, eras in positions.eras.items()},
         "sent": {key: last for key, last in positions.sent.items() if key not in moved},
         "since": {key: since for key, since in positions.since.items() if since},

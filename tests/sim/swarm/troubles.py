@@ -93,8 +93,10 @@ def draw_losses(rng: random.Random, made: Oracle, length: int) -> Iterator[Step]
     outboxes = [name for name, (_, _, of) in made.outboxes.items() if of is MessageClass.GUARANTEED]
     ingresses = [one for one, (_, of) in made.ingresses.items() if of is MessageClass.GUARANTEED]
     nodes = sorted(made.topology.nodes)
-    # What an announcement is lost with can be told of no more: one kind of log loses records.
-    damaged = sorted(ingresses) if rng.random() < 0.5 else [rng.choice(sorted(outboxes))]
+    share = rng.random()
+    damaged = sorted(ingresses) if share < 0.5 else [rng.choice(sorted(outboxes))]
+    if meet := share < 0.1:  # announcements of a loss may be lost themselves
+        damaged = [*damaged, rng.choice(sorted(outboxes))]
     for _ in range(rng.choice([1, 2, 3, 5, 8])):
         at, word = rng.randrange(300, length), rng.choice(kinds)
         log = rng.choice(damaged)
@@ -106,6 +108,8 @@ def draw_losses(rng: random.Random, made: Oracle, length: int) -> Iterator[Step]
             case "overtake":
                 share = rng.choice([0.5, 1.0, 1.0])
                 yield Step(at, word, log, {"partition": rng.randrange(6), "share": share})
+            case "remake" if meet and log in ingresses:
+                pass  # what an announcement of that is lost with can be told of no more
             case "remake":
                 yield Step(at, word, log, {"again": rng.random() < 0.7})
             case "rest":

@@ -58,6 +58,7 @@ from mesh.model.facts import (
     Refused,
     Sent,
     SourceAt,
+    Truncations,
 )
 from mesh.model.frames import MessageClass, SourcePartition, TopicPartition
 from mesh.model.joins import JoinRow
@@ -182,6 +183,7 @@ def test_keys_of_facts_are_one_per_position() -> None:
     for at in places:
         stop = Stop(at.topic, at.partition, TOPIC, "truncated", 1)
         facts += [SourceAt(at, TOPIC, 1), Halted(stop), ErasBegun(at, 1, ())]
+        facts += [Truncations(at, TOPIC, ())]
         facts += [Refused(at, TOPIC, block, ()) for block in (0, 1)]
         for of in sources:
             facts += [Sent(at, of, 1), Accepted(at, of, 1)]

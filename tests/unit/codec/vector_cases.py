@@ -41,6 +41,8 @@ from mesh.model.facts import (
     RefusedFrame,
     Sent,
     SourceAt,
+    Truncation,
+    Truncations,
 )
 from mesh.model.frames import (
     Chain,
@@ -295,6 +297,18 @@ STATE = [
         state.decode_fact,
         "by which topologies a source worked",
         "progress_era",
+    ),
+    plain(
+        "progress",
+        Truncations(
+            TopicPartition("mesh.tk1.in.g", 3),
+            INGRESS,
+            (Truncation(1, 1500, 1700), Truncation(2, 1200, 1900)),
+        ),
+        state.encode_fact,
+        state.decode_fact,
+        "losses at the end of a source that were accepted",
+        "progress_truncated",
     ),
     plain(
         "progress",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.core.chain import Verdict, judge
-from mesh.model.frames import NONE_OFFSET, Chain, SourcePartition
+from mesh.model.frames import NONE_OFFSET, Chain, SourcePartition, position_in_chain
 
 SOURCE = SourcePartition(b"t" * 16, 0)
 LAST = 9
@@ -61,8 +61,11 @@ def test_a_hole_that_nobody_asks_for_is_passed_and_repeats_are_not(is_broken: bo
     assert found == [Verdict.ACCEPT, Verdict.PARTIAL, Verdict.DUPLICATE]
 
 
-def test_after_a_loss_that_is_announced_offsets_may_come_again() -> None:
-    """Only in its place: played again it is a repeat. Spec: K10, K11."""
-    assert judge(link(9, 4, 4), LAST, is_gap=True) is Verdict.ACCEPT
-    assert judge(link(4, 4, 4), LAST, is_gap=True) is Verdict.DUPLICATE
-    assert judge(link(9, 4, 4), LAST) is Verdict.DUPLICATE
+def test_after_a_loss_at_the_end_offsets_come_again_as_other_positions() -> None:
+    """Whoever has not heard of the loss misses what came before, and asks. Spec: K10, K11."""
+    announced = position_in_chain(1, 5) - 1
+    assert judge(link(9, announced, announced), LAST) is Verdict.ACCEPT
+    again = position_in_chain(1, 5)
+    assert judge(link(announced, again, again), announced) is Verdict.ACCEPT
+    assert judge(link(announced, again, again), LAST) is Verdict.GAP
+    assert judge(link(9, announced, announced), again) is Verdict.DUPLICATE

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from mesh.model.frames import position_in_chain
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
 from streaming.audits.chains import Chains
 from streaming.audits.names import Names
@@ -94,12 +96,23 @@ def test_direct_frames_and_repairs_have_no_gaps_and_an_announced_one_is_told(cha
 
 
 def test_a_chain_goes_on_at_an_announced_loss_although_offsets_come_again(chains):
-    """What was sent before it is furthest no more, within its batch and after it. Spec: K9, K11."""
-    lost = frames(1, 99, 9, 9, kind="gap")
-    assert gaps(chains, frames(0, -1, 0, 99), lost, frames(2, 9, 10, 14)) == [(9, 9)]
-    assert gaps(chains, frames(3, 17, 18, 20)) == [(15, 17)]
-    assert gaps(chains, frames(4, 20, 5, 5, kind="gap")) == [(5, 5)]
-    assert gaps(chains, frames(5, 7, 8, 8)) == [(6, 7)]
+    """They are other positions; a gap before them is of their generation. Spec: K9, K11."""
+    again = partial(position_in_chain, 1)
+    begin = again(10) - 1
+    lost = replace(frames(1, 99, begin, begin, kind="gap"), first=10, last=99)
+    assert gaps(chains, frames(0, -1, 0, 99), lost, frames(2, begin, again(10), again(14))) == [
+        (10, 99)
+    ]
+    (gap,) = chains.absorb([frames(3, again(17), again(18), again(20))], NAMES)
+    assert (gap.first, gap.last) == (15, 17)
+    assert gap.ids[0].endswith("/1/15-17")
+
+
+def test_a_gap_over_an_announced_loss_is_told_as_far_as_it_is_known(chains):
+    """Where the generation begins stands in the announcement that vanished. Spec: K9, K11."""
+    again = partial(position_in_chain, 1)
+    assert gaps(chains, frames(0, -1, 0, 99)) == []
+    assert gaps(chains, frames(1, again(17), again(18), again(20))) == [(0, 17)]
 
 
 def test_intervals_that_go_back_are_suspected(origins):
