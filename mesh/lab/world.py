@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.runtime.lanes.commits import Commits, CommitsAtOnce
 from mesh.runtime.process.drills import SlowIntake, SlowLink
 from mesh.runtime.process.errands import Errands, SteppedErrands
 from mesh.runtime.process.intake import PolledIntake
@@ -72,6 +73,7 @@ class World:
         trees: Settings of the tree layer; None for workers without, so that what does not need it
             does not pay for it.
         errands: Makes what does a worker's errands.
+        commits: Makes what waits for commits of its lanes.
     """
 
     topology: Topology
@@ -84,6 +86,7 @@ class World:
     troubles: int = 0
     trees: TreeSettings | None = None
     errands: Callable[[], Errands] = SteppedErrands
+    commits: Callable[[], Commits] = CommitsAtOnce
     _cut: dict[str, Sequence[str]] = field(default_factory=dict)
     _slow: dict[str, Sequence[SlowLink]] = field(default_factory=dict)
     _intakes: dict[str, SlowIntake] = field(default_factory=dict)
@@ -134,6 +137,7 @@ class World:
                 lambda: f"{self._random.getrandbits(64):016x}",
                 connect=lambda topology, kafka: self._connect(topology, kafka, node),
                 trees=self.trees,
+                commits=self.commits(),
             )
         except TransportUnavailableError:
             self.troubles += 1

@@ -25,6 +25,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster as Declared
 from mesh.model.topology import Topology
 from mesh.runtime.lane.traces import Traces
+from mesh.runtime.lanes.commits import ThreadedCommits
 from mesh.runtime.port.server import Port
 from mesh.runtime.process.clock import BusyTime, Clock, MonotonicClock
 from mesh.runtime.process.credentials import Clients, Renewal, turn_ms
@@ -247,6 +248,7 @@ class Serving:
                 trees=TreeSettings(trees_max=TREES_MAX),
                 name=f"{socket.gethostname()}-{os.getpid()}",
                 traces=self.traces,
+                commits=ThreadedCommits(),
             )
             opened.pop_all()
         return worker

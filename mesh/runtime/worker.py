@@ -52,6 +52,7 @@ from mesh.runtime.control.unread import Unread
 from mesh.runtime.lane.direct import LEAVE_S, DirectCopies
 from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lanes.admission import Admission
+from mesh.runtime.lanes.commits import Commits, CommitsAtOnce
 from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
@@ -99,6 +100,7 @@ class Worker:
         name: Tells it from the node's other workers, for people; without one it does not tell what
             it has heard while it stands by.
         traces: Told of each batch that its lanes commit; None if nobody follows traces.
+        commits: Waits for commits of lanes.
     """
 
     topology: Topology
@@ -114,6 +116,7 @@ class Worker:
     trees: TreeSettings | None = None
     name: str = ""
     traces: Traces | None = None
+    commits: Commits = field(default_factory=CommitsAtOnce)
     _changing: Changing = field(init=False)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
@@ -415,6 +418,7 @@ class Worker:
             DirectCopies(self._direct, self.clock),
             self.clock,
             self.errands,
+            self.commits,
             traces=self.traces,
         )
         self._looks = Looks(self._lanes)
@@ -536,6 +540,7 @@ class Worker:
         if self._lanes is not None:
             for number in list(self._lanes.owned):
                 self._lanes.drop(number)
+        self.commits.close()
         self._leadership.close()
         self._direct.flush(LEAVE_S)
         self._direct.close()

@@ -29,41 +29,48 @@ def _written(batch: Batch) -> Iterator[tuple[bytes, bytes]]:
 
 
 def position_before_copies(patches: Patches) -> None:
-    def wrapper(commit):
-        def wrong(lane, now_ms):
+    def wrapper(begin_commit):
+        def wrong(lane, now_ms, begin):
             if lane.batch is not None:
                 early = MemoryWriter(lane.writer._broker, "early", None)
                 for key, value in _written(lane.batch):
                     early.produce(lane.names.progress(lane.node), value, key, lane.number)
-            return commit(lane, now_ms)
+            begin_commit(lane, now_ms, begin)
 
         return wrong
 
-    patches.wrap(Lane, "commit", wrapper)
+    patches.wrap(Lane, "begin_commit", wrapper)
 
 
 def position_after_copies(patches: Patches) -> None:
-    def wrapper(commit):
-        def wrong(lane, now_ms):
+    def wrapper(begin_commit):
+        def wrong(lane, now_ms, begin):
             batch = lane.batch
             if batch is None or not batch.readings:
-                return commit(lane, now_ms)
+                begin_commit(lane, now_ms, begin)
+                return
             late = list(_written(batch))
+
+            def in_two(commit):
+                def both():
+                    commit()
+                    lane.writer.begin()
+                    for key, value in late:
+                        lane.writer.produce(lane.names.progress(lane.node), value, key, lane.number)
+                    commit()
+
+                return begin(both)
+
             finish = Batch.finish
             Batch.finish = _without_positions
             try:
-                told = commit(lane, now_ms)
+                begin_commit(lane, now_ms, in_two)
             finally:
                 Batch.finish = finish
-            lane.writer.begin()
-            for key, value in late:
-                lane.writer.produce(lane.names.progress(lane.node), value, key, lane.number)
-            lane.writer.commit()
-            return told
 
         return wrong
 
-    patches.wrap(Lane, "commit", wrapper)
+    patches.wrap(Lane, "begin_commit", wrapper)
 
 
 def _without_positions(batch: Batch, writer, partition, *_: object):

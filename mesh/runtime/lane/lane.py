@@ -6,7 +6,8 @@ every message. It is handed records and writers and never waits. Spec: K2, K3, K
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import structlog
@@ -31,6 +32,7 @@ from mesh.model.facts import (
 from mesh.model.frames import NONE_OFFSET, Chain, Era, FrameFlags, MessageClass, SourcePartition
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.inputs import Input
+from mesh.model.state import Ledger
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
@@ -45,6 +47,9 @@ from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
 from mesh.runtime.lane.traces import Traces
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
+
+Begin = Callable[[Callable[[], None]], "Future[None]"]
+"""Begins a commit."""
 
 Known = dict[tuple[str, bytes | None], tuple[str, Route]]
 """Header as clients wrote it -> subject and route, since the routing last changed."""
@@ -83,6 +88,23 @@ class Source:
         return SourcePartition(self.topic_id, self.at.partition)
 
 
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A batch whose transaction is being committed.
+
+    Attributes:
+        batch: The batch.
+        account: What the ledger says of it.
+        began_ms: When the commit was begun.
+        outcome: Of the commit.
+    """
+
+    batch: Batch
+    account: Ledger
+    began_ms: int
+    outcome: Future[None]
+
+
 @dataclass(slots=True)
 class Lane:
     """What one lane is and holds while this worker owns it.
@@ -96,6 +118,8 @@ class Lane:
         positions: Where it stands.
         sources: What it reads.
         batch: The open transaction, or None.
+        closing: The one that is being committed, or None; who opens another waits for that.
+        committed: Facts of batches that were committed, and of which the node knows nothing yet.
         ready: Direct copies that may be written.
         handed_on: Direct sources: next offset after the last that became `ready`.
         ahead: Direct sources: this lane has reserved the offsets below this one, so their copies
@@ -138,6 +162,8 @@ class Lane:
     positions: Positions
     sources: dict[TopicPartition, Source] = field(default_factory=dict)
     batch: Batch | None = None
+    closing: Closing | None = None
+    committed: list[Fact] = field(default_factory=list)
     ready: list[DirectRows] = field(default_factory=list)
     handed_on: dict[TopicPartition, int] = field(default_factory=dict)
     ahead: dict[TopicPartition, int] = field(default_factory=dict)
@@ -196,6 +222,12 @@ class Lane:
         Raises:
             TransportError: None can be begun, and `spent` says so from now on.
         """
+        if self.closing is not None:
+            try:
+                self.end_commit()
+            except TransportError as error:
+                self.spent = error
+                raise
         if self._lineage is not self.learner.lineage:
             self._number_links()
         if self.batch is None:
@@ -207,18 +239,16 @@ class Lane:
             self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
         return self.batch
 
-    def commit(self, now_ms: int) -> Sequence[Fact]:
-        """Commit the open batch, so that the direct copies in it may go; return the facts kept.
+    def begin_commit(self, now_ms: int, begin: Begin) -> None:
+        """Begin to commit the open batch, if there is one.
 
         Args:
-            now_ms: The moment at which this was begun.
-
-        Raises:
-            TransportError: Nothing was committed; the lane must be taken anew.
+            now_ms: The present moment.
+            begin: Begins a commit.
         """
         batch, self.batch = self.batch, None
         if batch is None:
-            return ()
+            return
         positions = self.positions
         for at, reading in batch.readings.items():
             ahead = reading.ahead if self._is_direct(at) and not self._is_ending else 0
@@ -226,17 +256,34 @@ class Lane:
             is_left, leader_epoch = at in positions.left, reading.leader_epoch
             self.note(batch, SourceAt(*reached, is_left, leader_epoch))
         account = batch.finish(self.writer, self.number, self.link_numbers)
-        self.writer.commit()
-        self.accounts.add(account, batch.needless)
+        self.closing = Closing(batch, account, now_ms, begin(self.writer.commit))
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether a commit is under way of which the outcome is known by now."""
+        return self.closing is not None and self.closing.outcome.done()
+
+    def end_commit(self) -> None:
+        """Wait for the commit that is under way, if one is; then direct copies in it may go.
+
+        Raises:
+            TransportError: Nothing was committed; the lane must be taken anew.
+        """
+        closing, self.closing = self.closing, None
+        if closing is None:
+            return
+        closing.outcome.result()
+        batch, positions = closing.batch, self.positions
+        self.accounts.add(closing.account, batch.needless)
         if self.traces is not None:
-            open_ms = now_ms - batch.opened_ms
-            self.traces.committed(self.number, open_ms, account, batch.parents)
+            open_ms = closing.began_ms - batch.opened_ms
+            self.traces.committed(self.number, open_ms, closing.account, batch.parents)
         for at in batch.readings:
             if (reserved := positions.reserved.get(at)) is not None:
                 self.ahead[at], self.handed_on[at] = reserved, positions.next[at]
-        self.committed_ms = now_ms
+        self.committed_ms = closing.began_ms
         self.ready += batch.direct
-        return [fact for fact in batch.facts.values() if fact is not None]
+        self.committed += [fact for fact in batch.facts.values() if fact is not None]
 
     def _is_direct(self, at: TopicPartition) -> bool:
         source = self.sources.get(at)

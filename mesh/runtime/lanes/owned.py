@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -29,6 +31,7 @@ from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lane.relinking import end_removed, relink_lane
 from mesh.runtime.lane.stops import reached
 from mesh.runtime.lane.traces import Traces
+from mesh.runtime.lanes.commits import Commits
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
@@ -80,6 +83,7 @@ class Lanes:
         sources: Finds and assigns what the lanes read.
         direct: Writes direct copies.
         errands: Takes lanes beside the loop.
+        commits: Waits for commits beside it.
         owned: The lanes taken, by number.
         refusing: Topics that refused records of lanes: perhaps somebody deleted them.
         full: Lanes and targets: held until less waits there. Spec: R14.
@@ -102,6 +106,7 @@ class Lanes:
     direct: DirectCopies
     clock: Clock
     errands: Errands
+    commits: Commits
     owned: dict[int, Lane] = field(default_factory=dict)
     refusing: dict[str, None] = field(default_factory=dict)
     full: frozenset[tuple[int, str]] = frozenset()
@@ -126,6 +131,7 @@ class Lanes:
     _accepted: dict[tuple[str, int], Stop] = field(default_factory=dict)
     _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
     _gap_ms: int = COMMIT_GAP_MS
+    _uncut: dict[int, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look up what stays the same."""
@@ -262,7 +268,8 @@ class Lanes:
             lane = self.owned[number]
             try:
                 lane.give_back(self.clock.now_ms())
-                lane.commit(self.clock.now_ms())
+                lane.begin_commit(self.clock.now_ms(), self.commits.begin)
+                lane.end_commit()
             except TransportError as error:
                 log.info("lane.not_committed", lane=number, fault=str(error))
             self.drop(number)
@@ -272,6 +279,9 @@ class Lanes:
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened."""
         lane = self.owned.pop(number)
+        self._uncut.pop(number, None)
+        with suppress(TransportError):
+            lane.end_commit()  # its writer is in use until then
         self._former[number] = (lane.positions.epoch, lane.handed_on)
         self.direct.write([lane])
         self.sources.stop(lane)
@@ -314,6 +324,9 @@ class Lanes:
     def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
         """Have every lane commit from which positions on the new routing holds. Spec: K25."""
         for lane in list(self.owned.values()):
+            if lane.closing is not None:
+                self._uncut[lane.number] = None  # it reads nothing before
+                continue
             try:
                 lane.cut(in_force, cuts, self.clock.now_ms())
             except TransportError as error:
@@ -336,6 +349,8 @@ class Lanes:
         """Hand records to the lanes they belong to, in order; commit each batch that is full."""
         for lane in list(self.owned.values()):
             lane.hold_direct(self.clock.now_ms())
+            if lane.closing is not None:
+                continue
             try:
                 ask_due(lane, now)
             except TransportError as error:
@@ -400,7 +415,7 @@ class Lanes:
                 soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
                 moments.append(soon if batch.is_awaited else late)
             moments.extend(lane.ask_again_ms.values())
-        if self._takings:
+        if self._takings or any(lane.closing is not None for lane in self.owned.values()):
             timeout_s = min(timeout_s, LOOK_S)
         moments.extend(self.sources.still.resting.values())
         if any(lane.ready for lane in self.owned.values()):
@@ -416,31 +431,65 @@ class Lanes:
         """
         now = self.clock.now_ms()
         is_time = now - self._committed_ms >= self._gap_ms
+        begun: list[Future[None]] = []
         for lane in list(self.owned.values()):
-            batch = lane.batch
-            if batch is None:
+            if lane.closing is None and lane.committed:
+                yield from self._tell_committed(lane)  # somebody has waited for that
+            if (batch := lane.batch) is None:
                 continue
             is_full = batch.records >= BATCH_RECORDS or now - batch.opened_ms >= BATCH_MS
             if is_full or (is_idle and is_time and batch.is_awaited):
-                yield from self.commit(lane)
+                lane.begin_commit(now, self.commits.begin)
+                if lane.has_committed:
+                    yield from self._end_commit(lane)
+                elif lane.closing is not None:
+                    begun.append(lane.closing.outcome)
+        self.commits.wait(begun)
+        for lane in list(self.owned.values()):
+            if lane.has_committed:
+                yield from self._end_commit(lane)
+        self._rest_late(now)
+
+    def _rest_late(self, now: int) -> None:
+        """Have lanes read nothing whose commit takes long: all else goes on. Spec: K17."""
+        late = frozenset(lane.number for lane in self.owned.values() if lane.closing is not None)
+        if late != self.sources.still.committing:
+            self.sources.still.committing = late
+            self.sources.settle(self.owned, now)
 
     def commit(self, lane: Lane) -> Iterator[Input]:
-        """Commit one lane."""
-        began = self.clock.now_ms()
+        """Commit one lane, and wait for that."""
+        lane.begin_commit(self.clock.now_ms(), self.commits.begin)
+        yield from self._end_commit(lane)
+
+    def _end_commit(self, lane: Lane) -> Iterator[Input]:
+        began = self.clock.now_ms() if lane.closing is None else lane.closing.began_ms
         try:
-            facts = lane.commit(began)
+            lane.end_commit()
         except TransportError as error:
             self._give_up(lane, error)
-        else:
-            self._committed_ms = self.clock.now_ms()
-            self._failures.pop(lane.number, None)
-            self.direct.commit_ms = self._committed_ms - began
-            rest = REST_PER_COMMIT * self.direct.commit_ms
-            self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
-            notices, lane.notices = lane.notices, []
-            yield from notices
-            yield from inputs_of(facts, self.sources.neighbours)
-            yield LaneApplied(lane.number, lane.positions.in_force)
+            return
+        self._committed_ms = self.clock.now_ms()
+        self.direct.commit_ms = self._committed_ms - began
+        rest = REST_PER_COMMIT * self.direct.commit_ms
+        self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
+        yield from self._tell_committed(lane)
+
+    def _tell_committed(self, lane: Lane) -> Iterator[Input]:
+        """Tell the node what a lane has committed; have it cut if it could not before."""
+        self._failures.pop(lane.number, None)
+        notices, lane.notices = lane.notices, []
+        facts, lane.committed = lane.committed, []
+        yield from notices
+        yield from inputs_of(facts, self.sources.neighbours)
+        yield LaneApplied(lane.number, lane.positions.in_force)
+        if lane.number in self._uncut:
+            del self._uncut[lane.number]
+            try:
+                now = self.clock.now_ms()
+                lane.cut(self.machine.in_force, self.machine.learner.all_cuts(), now)
+            except TransportError as error:
+                self._give_up(lane, error)
 
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
         """Drop a lane whose transaction failed; it is taken anew from what is committed.

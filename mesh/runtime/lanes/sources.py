@@ -441,8 +441,10 @@ class Sources:
     # -- standing still -------------------------------------------------------------------
 
     def _holds(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> bool:
+        lane = at.partition % self.topology.nodes[self.node].lanes
+        if lane in self.still.committing:
+            return True
         if link is None:
-            lane = at.partition % self.topology.nodes[self.node].lanes
             is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED
             is_refusing = is_guaranteed and lane in self.still.refusing
             return is_refusing or self.still.holding or at in self.still.waiting

@@ -23,6 +23,7 @@ class Stillness:
         resting: Until when a source rests, in ms, because its link has a rate.
         filters: Subjects of which operators want nothing to be taken of clients.
         waiting: Parts of the own ingress whose next message has such a subject.
+        committing: Lanes whose commit takes long.
     """
 
     holding: bool = False
@@ -33,6 +34,7 @@ class Stillness:
     resting: dict[TopicPartition, int] = field(default_factory=dict)
     filters: frozenset[str] = frozenset()
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
+    committing: frozenset[int] = frozenset()
 
     def holds(self, node: str, neighbour: str, at: TopicPartition, now_ms: int) -> bool:
         """Say whether a node is to read nothing of a neighbour's outbox just now."""

@@ -12,6 +12,7 @@ from mesh.lab.world import World
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.runtime.lanes.commits import Commits, CommitsAtOnce
 from mesh.runtime.process.errands import Errands, SteppedErrands
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, Headers, Record, TopicPartition
@@ -33,8 +34,10 @@ class SmallMesh:
         spec: Mapping[str, object] = CHAIN,
         errands: Callable[[], Errands] = SteppedErrands,
         trees: Settings | None = None,
+        commits: Callable[[], Commits] = CommitsAtOnce,
     ) -> None:
-        self.world = World(topology_from_mapping(spec), seed=1, errands=errands, trees=trees)
+        topology = topology_from_mapping(spec)
+        self.world = World(topology, seed=1, errands=errands, trees=trees, commits=commits)
         self.names = TopicNames()
         for node in "abc":
             self.world.start(node)

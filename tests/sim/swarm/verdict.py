@@ -49,7 +49,9 @@ def unfinished(world: SwarmWorld) -> str:
         if worker._lanes is not None:
             node = name.partition("/")[0]
             ready[node] = ready.get(node, 0) + len(worker._lanes.owned)
-            if any(lane.batch or lane.ready for lane in worker._lanes.owned.values()):
+            if any(
+                lane.batch or lane.closing or lane.ready for lane in worker._lanes.owned.values()
+            ):
                 return f"{name} has a batch open"
             for lane in worker._lanes.owned.values():
                 if lane.left_out or lane.positions.gaps:

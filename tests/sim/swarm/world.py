@@ -27,6 +27,7 @@ from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import CrashNow
 from mesh.transport.port import Writer
+from tests.sim.late_commits import LateCommits
 from tests.sim.swarm.damage import Damage
 from tests.sim.swarm.eras import Eras, Everything
 from tests.sim.swarm.faults import Beside, SwarmFaults
@@ -111,6 +112,7 @@ class SwarmWorld:
         self.plan = plan
         self._random = random.Random(f"turns {plan.seed}")
         self._slow_random = random.Random(f"slow {plan.seed}")
+        self._commit_random = random.Random(f"commits {plan.seed}")
         if isinstance(self.oracle, Eras):
             self.oracle.widen(plan.targets or ())
         for name in self.topology.kafka:
@@ -185,6 +187,17 @@ class SwarmWorld:
         """Draw how many looks late a step of a taking comes."""
         return self._slow_random.randint(0, self.plan.slow) if self.plan.slow else 0
 
+    def _late_commit(self) -> int:
+        """Draw how many looks late the outcome of a commit shows: in one schedule of four."""
+        is_late = self.plan.seed.number % 4 == 3 and not self.mending
+        return self._commit_random.randint(0, self.plan.slow) if is_late else 0
+
+    def _is_early(self) -> bool:
+        return self._commit_random.random() < 0.5
+
+    def _commit_awaited(self) -> None:
+        self.reached["a commit was waited for"] += 1
+
     def _follow(self) -> None:
         """Judge what was committed, and wake those who wait for it."""
         self.watch.drain()
@@ -255,6 +268,7 @@ class SwarmWorld:
                     self.kafka[kafka],
                     self.kafka[kafka].reader(f"mesh-{name}"),
                 ),
+                commits=LateCommits(self._late_commit, self._is_early, self._commit_awaited),
             )
             self.workers[name].cut(self._cut_of(node))
 

@@ -1,0 +1,152 @@
+"""Commits of lanes go side by side, and the loop waits for none that takes long.
+
+Spec: K17, DESIGN 4.2.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import pytest
+
+from mesh.errors import TransportError
+from mesh.runtime.lanes import commits as commits_of
+from mesh.runtime.lanes.commits import ThreadedCommits
+from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
+from tests.sim.late_commits import LateCommits
+
+TWO = {**CHAIN, "nodes": {node: {"lanes": 2, "partitions": 4} for node in "abc"}}
+LONG = 1 << 30
+
+
+class Slow:
+    """Commits of which those of one lane of a take as long as somebody says."""
+
+    def __init__(self) -> None:
+        self.looks = {0: 0, 1: 0}
+        self.fails = False
+        self.under_way: list[Future[None]] = []
+        self.most = self.waited = 0
+
+    def begin(self, commit: Callable[[], None]) -> Future[None]:
+        name = commit.__self__.transactional_id or ""  # type: ignore[attr-defined]
+        looks = self.looks[int(name[-1])] if "mesh-a-" in name or ".a." in name else 0
+        late = LateCommits(lambda: looks, lambda: False, self._awaited)
+        if looks and self.fails:
+            self.fails = False
+            commit = _refuse
+        self.under_way = [one for one in self.under_way if not Future.done(one)]
+        begun = late.begin(commit)
+        self.under_way.append(begun)
+        self.most = max(self.most, len(self.under_way))
+        return begun
+
+    def _awaited(self) -> None:
+        self.waited += 1
+
+    def wait(self, begun: object) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _refuse() -> None:
+    raise TransportError("the commit failed")
+
+
+@pytest.fixture
+def slow() -> Slow:
+    return Slow()
+
+
+@pytest.fixture
+def mesh(slow: Slow) -> SmallMesh:
+    return SmallMesh(TWO, commits=lambda: slow)
+
+
+def publish(mesh: SmallMesh, *numbers: int) -> None:
+    """Publish each number in the partition of its parity: lane 0 has the even ones."""
+    for number in numbers:
+        mesh.publish(b"%d" % number, [subject("x")], partition=number % 2)
+
+
+def came(mesh: SmallMesh, parity: int) -> list[int]:
+    numbers = [int(record.value() or b"") for record in mesh.delivered()]
+    return [number for number in numbers if number % 2 == parity]
+
+
+def test_commits_of_two_lanes_are_under_way_together(mesh: SmallMesh, slow: Slow) -> None:
+    slow.looks = {0: 3, 1: 3}
+    publish(mesh, *range(10))
+    mesh.run()
+    assert slow.most == 2
+    assert (came(mesh, 0), came(mesh, 1)) == ([0, 2, 4, 6, 8], [1, 3, 5, 7, 9])
+    assert slow.waited == 0
+
+
+def test_a_commit_that_takes_long_keeps_nobody_else_waiting(mesh: SmallMesh, slow: Slow) -> None:
+    """Its lane reads nothing meanwhile, and goes on where it stood."""
+    slow.looks[1] = LONG
+    for number in range(10):
+        publish(mesh, number)
+        mesh.run(1_000)
+    assert (came(mesh, 0), came(mesh, 1)) == ([0, 2, 4, 6, 8], [])
+    assert slow.waited == 0
+    slow.looks[1] = 0
+    for late in slow.under_way:
+        late._looks = 0
+    mesh.run()
+    assert came(mesh, 1) == [1, 3, 5, 7, 9]
+
+
+def test_one_that_fails_late_has_its_lane_taken_anew(mesh: SmallMesh, slow: Slow) -> None:
+    """What was read meanwhile was read by nobody. Spec: K12."""
+    slow.looks[1], slow.fails = 20, True
+    publish(mesh, *range(10))
+    mesh.run()
+    publish(mesh, *range(10, 14))
+    mesh.run()
+    assert (came(mesh, 0), came(mesh, 1)) == ([*range(0, 14, 2)], [*range(1, 14, 2)])
+    assert not slow.fails
+
+
+def test_interest_that_changes_meanwhile_is_cut_behind_it(mesh: SmallMesh, slow: Slow) -> None:
+    """The lane reads nothing before, so nothing goes by the new routing uncut. Spec: K25."""
+    slow.looks[1] = 100
+    publish(mesh, 1)
+    mesh.run(200)
+    mesh.subscribe("c", "late", ">")
+    mesh.run(500)
+    publish(mesh, 3)
+    mesh.run(10_000)
+    assert came(mesh, 1) == [1, 3]
+    late = [record.value() for record in mesh.read(mesh.names.endpoint("c", "late"))]
+    assert late in ([b"1", b"3"], [b"3"])  # where c had the endpoint before it got the first
+    assert slow.waited == 0
+
+
+def test_who_dies_meanwhile_has_committed_nothing(mesh: SmallMesh, slow: Slow) -> None:
+    slow.looks[1] = LONG
+    publish(mesh, *range(6))
+    mesh.run(1_000)
+    mesh.world.kill("a")
+    slow.looks[1] = 0
+    mesh.world.start("a")
+    mesh.run()
+    assert (came(mesh, 0), came(mesh, 1)) == ([0, 2, 4], [1, 3, 5])
+
+
+def test_threads_wait_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits_of, "WAIT_S", 0.01)
+    threads, gates = ThreadedCommits(), [threading.Event(), threading.Event()]
+    begun = [threads.begin(lambda gate=gate: gate.wait(20) and None) for gate in gates]
+    gates[1].set()
+    begun[1].result(20)
+    threads.wait(begun)
+    assert not begun[0].done()
+    gates[0].set()
+    assert begun[0].result(20) is None
+    threads.close()
