@@ -34,6 +34,7 @@ def judge(
     *,
     is_broken: bool = False,
     is_excused: bool = False,
+    is_gap: bool = False,
 ) -> Verdict:
     """Say what becomes of a frame.
 
@@ -42,11 +43,13 @@ def judge(
         last: Last position of its source that was accepted, -1 if none was.
         is_broken: A gap of the source is known.
         is_excused: What is missing before it is asked for by nobody.
+        is_gap: It announces a loss, which may stand between two positions that follow each other.
 
     Spec: K11.
     """
-    if last >= chain.last:
+    is_between = is_gap and chain.previous == chain.last == last
+    if last >= chain.last and not is_between:
         return Verdict.DUPLICATE
     if chain.previous > last and not is_excused:
         return Verdict.WAITING if is_broken else Verdict.GAP
-    return Verdict.ACCEPT if chain.first > last else Verdict.PARTIAL
+    return Verdict.ACCEPT if chain.first > last or is_between else Verdict.PARTIAL

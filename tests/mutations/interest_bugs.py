@@ -129,9 +129,9 @@ def routes_not_forgotten(patches: Patches) -> None:
 def subjects_not_forgotten(patches: Patches) -> None:
     def wrapper(cut):
         def wrong(lane, in_force, cuts, now_ms):
-            known = {of: dict(memo) for of, memo in lane._known.items()}
+            known = {of: dict(memo) for of, memo in lane.memos._known.items()}
             cut(lane, in_force, cuts, now_ms)
-            lane._known.update(known)
+            lane.memos._known.update(known)
 
         return wrong
 
@@ -141,9 +141,9 @@ def subjects_not_forgotten(patches: Patches) -> None:
 def plans_not_forgotten(patches: Patches) -> None:
     def wrapper(cut):
         def wrong(lane, in_force, cuts, now_ms):
-            plans = dict(lane._plans)
+            plans = dict(lane.memos._plans)
             cut(lane, in_force, cuts, now_ms)
-            lane._plans.update(plans)
+            lane.memos._plans.update(plans)
 
         return wrong
 

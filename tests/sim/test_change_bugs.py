@@ -36,10 +36,10 @@ def linked_at_once(patches: Patches) -> None:
 def no_cut(patches: Patches) -> None:
     def wrapper(cut):
         def wrong(lane, in_force, cuts, now_ms):
-            known, plans = dict(lane._known), dict(lane._plans)
+            known, plans = dict(lane.memos._known), dict(lane.memos._plans)
             cut(lane, in_force, cuts, now_ms)
-            lane._known.update(known)
-            lane._plans.update(plans)
+            lane.memos._known.update(known)
+            lane.memos._plans.update(plans)
 
         return wrong
 

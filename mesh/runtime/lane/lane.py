@@ -7,13 +7,11 @@ every message. It is handed records and writers and never waits. Spec: K2, K3, K
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import structlog
 
 from mesh.codec.state import encode_fact
-from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink, Router
 from mesh.errors import TransportError
 from mesh.model.control import Lineage
@@ -30,7 +28,6 @@ from mesh.model.facts import (
     refused_key,
 )
 from mesh.model.frames import NONE_OFFSET, Chain, Era, FrameFlags, MessageClass, SourcePartition
-from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.inputs import Input
 from mesh.model.state import Ledger
 from mesh.model.topics import TopicNames
@@ -41,25 +38,16 @@ from mesh.node.rounds import CLIENTS
 from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows, Reading
 from mesh.runtime.lane.closed import OPEN, Closed
+from mesh.runtime.lane.commits import Outcome
 from mesh.runtime.lane.holds import ChainKey
-from mesh.runtime.lane.plan import Plan
+from mesh.runtime.lane.memos import Memos
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
 from mesh.runtime.lane.traces import Traces
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
 
-Begin = Callable[[Callable[[], None]], "Future[None]"]
-"""Begins a commit."""
-
-Known = dict[tuple[str, bytes | None], tuple[str, Route]]
-"""Header as clients wrote it -> subject and route, since the routing last changed."""
-
 NOT_WRITABLE = "not_writable"
 """Why direct copies are discarded whose target takes no records now."""
-
-MEMO_MAX = 32_768
-PLANS_MAX = 256
-"""Subject tables remembered per arrival: each may have thousands of bytes and routes."""
 
 log = structlog.get_logger()
 
@@ -96,13 +84,13 @@ class Closing:
         batch: The batch.
         account: What the ledger says of it.
         began_ms: When the commit was begun.
-        outcome: Of the commit.
+        outcome: Of the commit; None if it is through, and well.
     """
 
     batch: Batch
     account: Ledger
     began_ms: int
-    outcome: Future[None]
+    outcome: Outcome | None
 
 
 @dataclass(slots=True)
@@ -152,6 +140,7 @@ class Lane:
             number, as of the last time that `open` was called.
         made_after: Neighbours whose links a change made, and the number of the topology that was
             in force until then, likewise.
+        memos: What it remembers while the routing stays the same.
     """
 
     topology: Topology
@@ -191,11 +180,9 @@ class Lane:
     traces: Traces | None = None
     link_numbers: dict[str, int] = field(default_factory=dict)
     made_after: dict[str, int] = field(default_factory=dict)
+    memos: Memos = field(default_factory=Memos)
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
-    _known: dict[MessageClass, Known] = field(default_factory=dict)
-    _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
-    _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _lineage: Lineage | None = None
     _made_last: int = 0
@@ -239,8 +226,10 @@ class Lane:
             self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
         return self.batch
 
-    def begin_commit(self, now_ms: int, begin: Begin) -> None:
-        """Begin to commit the open batch, if there is one.
+    def begin_commit(
+        self, now_ms: int, begin: Callable[[Callable[[], None]], Outcome | None]
+    ) -> Outcome | None:
+        """Begin to commit the open batch, if there is one; return what to wait for.
 
         Args:
             now_ms: The present moment.
@@ -248,7 +237,7 @@ class Lane:
         """
         batch, self.batch = self.batch, None
         if batch is None:
-            return
+            return None
         positions = self.positions
         for at, reading in batch.readings.items():
             ahead = reading.ahead if self._is_direct(at) and not self._is_ending else 0
@@ -256,12 +245,9 @@ class Lane:
             is_left, leader_epoch = at in positions.left, reading.leader_epoch
             self.note(batch, SourceAt(*reached, is_left, leader_epoch))
         account = batch.finish(self.writer, self.number, self.link_numbers)
-        self.closing = Closing(batch, account, now_ms, begin(self.writer.commit))
-
-    @property
-    def has_committed(self) -> bool:
-        """Whether a commit is under way of which the outcome is known by now."""
-        return self.closing is not None and self.closing.outcome.done()
+        outcome = begin(self.writer.commit)
+        self.closing = Closing(batch, account, now_ms, outcome)
+        return outcome
 
     def end_commit(self) -> None:
         """Wait for the commit that is under way, if one is; then direct copies in it may go.
@@ -272,7 +258,8 @@ class Lane:
         closing, self.closing = self.closing, None
         if closing is None:
             return
-        closing.outcome.result()
+        if closing.outcome is not None:
+            closing.outcome.result()
         batch, positions = closing.batch, self.positions
         self.accounts.add(closing.account, batch.needless)
         if self.traces is not None:
@@ -338,6 +325,8 @@ class Lane:
 
     def give_back(self, now_ms: int) -> None:
         """Have the next commit, the lane's last here, reserve nothing: positions become exact."""
+        if self.closing is not None:
+            self.open(now_ms)  # what it has reserved is known then
         self._is_ending = True
         for at in self.ahead:
             self.tell_position(at, self.positions.next[at], now_ms)
@@ -364,8 +353,7 @@ class Lane:
         told = {one: v for one, v in self.awaited.items() if v > in_force.get(one, UNCHANGED)}
         told |= {} if self.followed == UNCHANGED else {CHANGE: self.followed}
         in_force = {**in_force, **told}
-        self._known.clear()
-        self._plans.clear()
+        self.memos.forget_routes()
         self.tell_cuts(self.sources.values(), cuts, now_ms)
         clients = in_force.get(CLIENTS, (0, NONE_OFFSET))[1]
         versions = [InForce(name, *version) for name, version in in_force.items()]
@@ -428,8 +416,6 @@ class Lane:
         way led them here is none of a topology that has the link, so behind it they may have
         been by another one. Spec: K10, K28.
         """
-        if not self._made_last:
-            return ()
         domain = self.learner.lineage.domain
         number = next(era.number for era in eras if era.domain == domain)
         if number >= self._made_last:
@@ -499,9 +485,12 @@ class Lane:
 
     def next_chain(self, link: LocalLink, source: Source, first: int, last: int) -> Chain:
         """Return the chain of what is sent next, between two positions, on a link. Spec: K11."""
-        of = source.identity
-        previous = self.positions.sent.get((self.outbox(link, source), of), NONE_OFFSET)
-        return Chain(source=of, previous=previous, first=first, last=last)
+        previous = self.sent_to(link, source)
+        return Chain(source=source.identity, previous=previous, first=first, last=last)
+
+    def sent_to(self, link: LocalLink, source: Source) -> int:
+        """Return the position of what was sent last of a source on a link; -1 for none."""
+        return self.positions.sent.get((self.outbox(link, source), source.identity), NONE_OFFSET)
 
     def send(
         self,
@@ -553,42 +542,10 @@ class Lane:
         """Say whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""
         return self.learner.classes[endpoint] is MessageClass.GUARANTEED
 
-    # -- what is remembered while the routing stays the same ---------------------------------
-
-    def known_subjects(self, message_class: MessageClass) -> Known:
-        """Return the subjects published here that are known to be valid, with their routes."""
-        return self._known.setdefault(message_class, {})
-
     def pause(self, filters: frozenset[str]) -> None:
         """Take nothing of exactly these subjects: none of them is remembered as known."""
         self.paused = filters
-        self._known.clear()
-
-    def remember_subject(
-        self, message_class: MessageClass, raw: bytes, found: tuple[str, Route]
-    ) -> tuple[str, Route]:
-        """Remember a valid subject and its route."""
-        known = self._known[message_class]
-        if len(known) >= MEMO_MAX:
-            known.clear()
-        known[SUBJECT_HEADER, raw] = found
-        return found
-
-    def plans(self, arrival: Arrival, message_class: MessageClass) -> dict[bytes, Plan]:
-        """Return the plans for frames that came one way, by subject table."""
-        plans = self._plans.setdefault((arrival, message_class), {})
-        if len(plans) >= PLANS_MAX:
-            plans.clear()
-        return plans
-
-    def address(self, subject: str) -> tuple[str, bytes]:
-        """Return the header that repeats a subject to those it is delivered to. Spec: K8."""
-        header = self._addresses.get(subject)
-        if header is None:
-            if len(self._addresses) >= MEMO_MAX:
-                self._addresses.clear()
-            header = self._addresses[subject] = (SUBJECT_HEADER, subject.encode())
-        return header
+        self.memos.forget_subjects()
 
     def direct_epoch(self, at: TopicPartition, epoch: int) -> int:
         """Return the highest lane epoch seen on a direct outbox partition, this one included."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -23,6 +22,7 @@ from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.closed import OPEN, Closed
+from mesh.runtime.lane.commits import Commits, Outcome
 from mesh.runtime.lane.direct import DirectCopies
 from mesh.runtime.lane.faults import ask_due, inputs_of, recovered
 from mesh.runtime.lane.held import endpoint_of, held_offsets, hold, link_of, tell_ended
@@ -31,7 +31,6 @@ from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lane.relinking import end_removed, relink_lane
 from mesh.runtime.lane.stops import reached
 from mesh.runtime.lane.traces import Traces
-from mesh.runtime.lanes.commits import Commits
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
@@ -415,7 +414,7 @@ class Lanes:
                 soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
                 moments.append(soon if batch.is_awaited else late)
             moments.extend(lane.ask_again_ms.values())
-        if self._takings or any(lane.closing is not None for lane in self.owned.values()):
+        if self._takings or self.sources.still.committing:
             timeout_s = min(timeout_s, LOOK_S)
         moments.extend(self.sources.still.resting.values())
         if any(lane.ready for lane in self.owned.values()):
@@ -431,58 +430,58 @@ class Lanes:
         """
         now = self.clock.now_ms()
         is_time = now - self._committed_ms >= self._gap_ms
-        begun: list[Future[None]] = []
+        begun: list[Outcome] = []
         for lane in list(self.owned.values()):
             if lane.closing is None and lane.committed:
-                yield from self._tell_committed(lane)  # somebody has waited for that
+                yield from self._committed(lane)  # somebody has waited for that
             if (batch := lane.batch) is None:
                 continue
             is_full = batch.records >= BATCH_RECORDS or now - batch.opened_ms >= BATCH_MS
             if is_full or (is_idle and is_time and batch.is_awaited):
-                lane.begin_commit(now, self.commits.begin)
-                if lane.has_committed:
+                outcome = lane.begin_commit(now, self.commits.begin)
+                if outcome is None or outcome.done():
                     yield from self._end_commit(lane)
-                elif lane.closing is not None:
-                    begun.append(lane.closing.outcome)
-        self.commits.wait(begun)
-        for lane in list(self.owned.values()):
-            if lane.has_committed:
-                yield from self._end_commit(lane)
-        self._rest_late(now)
+                else:
+                    begun.append(outcome)
+        if begun or self.sources.still.committing:
+            self.commits.wait(begun)
+            yield from self._end_commits(now)
 
-    def _rest_late(self, now: int) -> None:
-        """Have lanes read nothing whose commit takes long: all else goes on. Spec: K17."""
+    def _end_commits(self, now: int) -> Iterator[Input]:
+        """End what is through; lanes whose commit takes longer read nothing until it is. K17."""
+        for lane in list(self.owned.values()):
+            closing = lane.closing
+            if closing is not None and (closing.outcome is None or closing.outcome.done()):
+                yield from self._end_commit(lane)
         late = frozenset(lane.number for lane in self.owned.values() if lane.closing is not None)
         if late != self.sources.still.committing:
             self.sources.still.committing = late
             self.sources.settle(self.owned, now)
 
-    def commit(self, lane: Lane) -> Iterator[Input]:
-        """Commit one lane, and wait for that."""
+    def commit(self, lane: Lane) -> Sequence[Input]:
+        """Commit one lane, and wait for that; return what its node is to know."""
         lane.begin_commit(self.clock.now_ms(), self.commits.begin)
-        yield from self._end_commit(lane)
+        return self._end_commit(lane)
 
-    def _end_commit(self, lane: Lane) -> Iterator[Input]:
+    def _end_commit(self, lane: Lane) -> Sequence[Input]:
         began = self.clock.now_ms() if lane.closing is None else lane.closing.began_ms
         try:
             lane.end_commit()
         except TransportError as error:
             self._give_up(lane, error)
-            return
+            return ()
         self._committed_ms = self.clock.now_ms()
         self.direct.commit_ms = self._committed_ms - began
         rest = REST_PER_COMMIT * self.direct.commit_ms
         self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
-        yield from self._tell_committed(lane)
+        return self._committed(lane)
 
-    def _tell_committed(self, lane: Lane) -> Iterator[Input]:
-        """Tell the node what a lane has committed; have it cut if it could not before."""
+    def _committed(self, lane: Lane) -> Sequence[Input]:
+        """Return what a lane has committed; have it cut if it could not be before."""
         self._failures.pop(lane.number, None)
         notices, lane.notices = lane.notices, []
         facts, lane.committed = lane.committed, []
-        yield from notices
-        yield from inputs_of(facts, self.sources.neighbours)
-        yield LaneApplied(lane.number, lane.positions.in_force)
+        applied = LaneApplied(lane.number, lane.positions.in_force)
         if lane.number in self._uncut:
             del self._uncut[lane.number]
             try:
@@ -490,6 +489,7 @@ class Lanes:
                 lane.cut(self.machine.in_force, self.machine.learner.all_cuts(), now)
             except TransportError as error:
                 self._give_up(lane, error)
+        return [*notices, *inputs_of(facts, self.sources.neighbours), applied]
 
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
         """Drop a lane whose transaction failed; it is taken anew from what is committed.

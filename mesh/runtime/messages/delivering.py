@@ -90,7 +90,7 @@ def _rows(
             delivery_header(prefix, message[0], ext)
             for message, ext in zip(messages, exts, strict=True)
         ]
-    addresses = list(map(lane.address, subjects))
+    addresses = list(map(lane.memos.address, subjects))
     return [
         (payload, key, stamp, [*headers, addresses[index], (MESH_HEADER, identity)])
         for (_, index, stamp, key, headers, payload, _), identity in zip(

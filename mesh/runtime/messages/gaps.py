@@ -105,8 +105,10 @@ def announce(
         link = lane.link(neighbour)
         if lane.is_held(link, source):
             continue  # its catch-up finds the same loss; what an operator accepts waits for that
-        first = position_in_chain(source.generation, stop.first)
-        chain = lane.next_chain(link, source, min(first, goes_on - 1), goes_on - 1)
+        # A log may have been cut off and made again at once: what was sent is beyond its end then.
+        last = max(goes_on - 1, lane.sent_to(link, source))
+        first = min(position_in_chain(source.generation, stop.first), last)
+        chain = lane.next_chain(link, source, first, last)
         key = relay_key(hop_over(lane, link, came, chain), tail, FrameKind.GAP)
         lane.send(batch, link, source, chain, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:

@@ -110,7 +110,7 @@ def _gather_usual(lane: Lane, source: Source, records: Sequence[Record]) -> _Gat
     Raises:
         LookupError, TypeError, ValueError: One of them has another shape.
     """
-    known = lane.known_subjects(source.message_class)
+    known = lane.memos.subjects(source.message_class)
     headers = all_headers(records)
     found = [known[header] for (header,) in headers]
     tails = encode_bare_tails((record.key(), record.value()) for record in records)
@@ -121,7 +121,7 @@ def _gather_usual(lane: Lane, source: Source, records: Sequence[Record]) -> _Gat
 
 
 def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record]) -> _Gathered:
-    known = lane.known_subjects(source.message_class)
+    known = lane.memos.subjects(source.message_class)
     limit = lane.topology.max_message_bytes
     taken: list[Record] = []
     kepts: list[Headers] = []
@@ -204,7 +204,7 @@ def _learn(
         refuse(lane, batch, source, record, "INVALID_SUBJECT", fault)
         return None
     route = lane.router.route(subject, PUBLISHED_HERE, source.message_class)
-    return lane.remember_subject(source.message_class, raw, (subject, route))
+    return lane.memos.remember_subject(source.message_class, raw, (subject, route))
 
 
 def _deliver(

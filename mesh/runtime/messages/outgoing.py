@@ -205,7 +205,9 @@ def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int
     """
     if came.frame is not None:
         first = last = came.frame
-    first, last = (position_in_chain(source.generation, one) for one in (first, last))
+    if source.generation:
+        first = position_in_chain(source.generation, first)
+        last = position_in_chain(source.generation, last)
     chain = lane.next_chain(link, source, first, last)
     return hop_over(lane, link, came, chain)
 

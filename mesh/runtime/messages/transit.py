@@ -129,7 +129,7 @@ def _take_frame(
     offset, said = record.offset(), decode_eras(peeked.eras_bytes)
     eras = lane.eras(source, offset, said)
     hop = peeked.hop
-    arrival = _arrival(lane, link, hop, lane.barred(eras))
+    arrival = _arrival(lane, link, hop, lane.barred(eras) if lane.made_after else ())
     plan = _plan(lane, source, arrival, peeked)
     fault = _fault(lane, hop.path)
     if not hop.path or hop.path[-1] != link.neighbour:
@@ -254,7 +254,7 @@ def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
         return None
     is_given_up, is_broken = key in lane.given_up, key in positions.gaps
     is_excused = is_given_up or (source.at in lane.forgiven and not is_broken)
-    verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused)
+    verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused, is_gap=is_gap)
     match verdict:
         case Verdict.ACCEPT | Verdict.PARTIAL:
             if chain.previous > last and is_given_up:
@@ -302,7 +302,7 @@ def _arrival(lane: Lane, link: LocalLink, hop: Hop, barred: tuple[str, ...]) -> 
 
 def _plan(lane: Lane, source: Source, arrival: Arrival, peeked: Peeked) -> Plan:
     """Return the plan for a frame's subject table, remembered by the table's very bytes."""
-    plans = lane.plans(arrival, source.message_class)
+    plans = lane.memos.plans(arrival, source.message_class)
     table = peeked.table_bytes
     plan = plans.get(table)
     if plan is None:

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 import pytest
 
 from mesh.errors import TransportError
-from mesh.runtime.lanes import commits as commits_of
-from mesh.runtime.lanes.commits import ThreadedCommits
+from mesh.runtime.lane import commits as commits_of
+from mesh.runtime.lane.commits import ThreadedCommits
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 from tests.sim.late_commits import LateCommits
 

@@ -23,7 +23,7 @@ from tests.sim.swarm.shrink import ddmin, shrink
 ROOT = Path(__file__).parents[3]
 PLAIN = seeds(Family.PLAIN, (*range(200), 224))
 JOINED = seeds(Family.JOINS, range(60))
-LOSSY = seeds(Family.LOSSES, (*range(40), 67, 69))
+LOSSY = seeds(Family.LOSSES, (*range(40), 69, 165))
 CHANGED = seeds(Family.CHANGES, range(30))
 STRANGE = seeds(Family.STRANGERS, range(40))
 OUT = seeds(Family.OUTAGES, range(24))

@@ -95,7 +95,7 @@ def draw_losses(rng: random.Random, made: Oracle, length: int) -> Iterator[Step]
     nodes = sorted(made.topology.nodes)
     share = rng.random()
     damaged = sorted(ingresses) if share < 0.5 else [rng.choice(sorted(outboxes))]
-    if meet := share < 0.1:  # announcements of a loss may be lost themselves
+    if meet := 0.24 < share < 0.35:  # announcements of a loss may be lost themselves
         damaged = [*damaged, rng.choice(sorted(outboxes))]
     for _ in range(rng.choice([1, 2, 3, 5, 8])):
         at, word = rng.randrange(300, length), rng.choice(kinds)

@@ -89,7 +89,9 @@ class Watch:
         update = self._hash.update
         places = list(self.dirty)
         self.dirty.clear()
-        found = [(self._handler(topic), topic, partition) for topic, partition in places]
+        # A topic may go between a record that is handed over and the commit.
+        there = [at for at in places if at[0] in self._handlers or self._is_there(at[0])]
+        found = [(self._handler(topic), topic, partition) for topic, partition in there]
         found.sort(key=lambda item: (item[0][1], item[1], item[2]))
         for (kafka, _, handle), topic, partition in found:
             self.touched[topic] = None
@@ -165,6 +167,9 @@ class Watch:
         if rest == "dlq":
             return kafka, 1, self._dead_letter
         return kafka, 1, None
+
+    def _is_there(self, topic: str) -> bool:
+        return any(topic in one.topics for one in self.kafka.values())
 
     def kafka_of(self, topic: str) -> MemoryKafka:
         """Return the Kafka cluster that has a topic."""

@@ -69,3 +69,11 @@ def test_after_a_loss_at_the_end_offsets_come_again_as_other_positions() -> None
     assert judge(link(announced, again, again), announced) is Verdict.ACCEPT
     assert judge(link(announced, again, again), LAST) is Verdict.GAP
     assert judge(link(9, announced, announced), again) is Verdict.DUPLICATE
+
+
+def test_a_loss_may_be_announced_between_two_positions() -> None:
+    """It takes the place of none. Spec: K10, K11."""
+    assert judge(link(9, 9, 9), LAST, is_gap=True) is Verdict.ACCEPT
+    assert judge(link(8, 8, 8), LAST, is_gap=True) is Verdict.DUPLICATE
+    assert judge(link(9, 9, 9), LAST) is Verdict.DUPLICATE
+    assert judge(link(9, 10, 10), LAST) is Verdict.ACCEPT

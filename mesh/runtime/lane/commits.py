@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Protocol
 
 THREADS_MAX = 16
@@ -14,34 +15,58 @@ WAIT_S = 0.2
 and lanes need not be left and taken up again."""
 
 
+class Outcome(Protocol):
+    """What comes of a commit."""
+
+    def done(self) -> bool:
+        """Say whether it is known."""
+
+    def result(self) -> None:
+        """Wait for it.
+
+        Raises:
+            TransportError: Nothing was committed, or nobody knows.
+        """
+
+
 class Commits(Protocol):
     """Has transactions committed."""
 
-    def begin(self, commit: Callable[[], None]) -> Future[None]:
-        """Begin a commit; what comes of it is in the future."""
+    def begin(self, commit: Callable[[], None]) -> Outcome | None:
+        """Begin a commit; return what comes of it, or None if it is through, and well."""
 
-    def wait(self, begun: Sequence[Future[None]]) -> None:
+    def wait(self, begun: Sequence[Outcome]) -> None:
         """Wait a moment for what was begun."""
 
     def close(self) -> None:
         """Begin no more; who waits for one that is under way has to do so."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """What has come of a commit."""
+
+    error: Exception
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> None:
+        raise self.error
+
+
 class CommitsAtOnce:
     """Waits for each commit right away: for the simulator, where none takes time."""
 
-    def begin(self, commit: Callable[[], None]) -> Future[None]:
+    def begin(self, commit: Callable[[], None]) -> Outcome | None:
         """Commit."""
-        done: Future[None] = Future()
         try:
             commit()
         except Exception as error:  # noqa: BLE001 - raised where the outcome is asked for
-            done.set_exception(error)
-        else:
-            done.set_result(None)
-        return done
+            return _Failed(error)
+        return None
 
-    def wait(self, begun: Sequence[Future[None]]) -> None:
+    def wait(self, begun: Sequence[Outcome]) -> None:
         """Do nothing: all are through."""
 
     def close(self) -> None:
@@ -58,9 +83,9 @@ class ThreadedCommits:
         """Begin a commit in a thread of its own."""
         return self._threads.submit(commit)
 
-    def wait(self, begun: Sequence[Future[None]]) -> None:
+    def wait(self, begun: Sequence[Outcome]) -> None:
         """Wait a moment for what was begun."""
-        wait(begun, WAIT_S)
+        wait([one for one in begun if isinstance(one, Future)], WAIT_S)
 
     def close(self) -> None:
         """Let the threads end."""

@@ -1,0 +1,65 @@
+"""What a lane remembers while the routing stays the same; it could ask for all of it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mesh.core.routes import Arrival, Route
+from mesh.model.frames import MessageClass
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.runtime.lane.plan import Plan
+
+Known = dict[tuple[str, bytes | None], tuple[str, Route]]
+"""Header as clients wrote it -> subject and route, since the routing last changed."""
+
+MEMO_MAX = 32_768
+PLANS_MAX = 256
+"""Subject tables remembered per arrival: each may have thousands of bytes and routes."""
+
+
+@dataclass(slots=True)
+class Memos:
+    """Subjects published here, plans for frames, and headers for those it delivers to."""
+
+    _known: dict[MessageClass, Known] = field(default_factory=dict)
+    _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
+    _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+
+    def forget_routes(self) -> None:
+        """Forget all that depends on the routing."""
+        self._known.clear()
+        self._plans.clear()
+
+    def forget_subjects(self) -> None:
+        """Forget which subjects published here are known."""
+        self._known.clear()
+
+    def subjects(self, message_class: MessageClass) -> Known:
+        """Return the subjects published here that are known to be valid, with their routes."""
+        return self._known.setdefault(message_class, {})
+
+    def remember_subject(
+        self, message_class: MessageClass, raw: bytes, found: tuple[str, Route]
+    ) -> tuple[str, Route]:
+        """Remember a valid subject and its route."""
+        known = self._known[message_class]
+        if len(known) >= MEMO_MAX:
+            known.clear()
+        known[SUBJECT_HEADER, raw] = found
+        return found
+
+    def plans(self, arrival: Arrival, message_class: MessageClass) -> dict[bytes, Plan]:
+        """Return the plans for frames that came one way, by subject table."""
+        plans = self._plans.setdefault((arrival, message_class), {})
+        if len(plans) >= PLANS_MAX:
+            plans.clear()
+        return plans
+
+    def address(self, subject: str) -> tuple[str, bytes]:
+        """Return the header that repeats a subject to those it is delivered to. Spec: K8."""
+        header = self._addresses.get(subject)
+        if header is None:
+            if len(self._addresses) >= MEMO_MAX:
+                self._addresses.clear()
+            header = self._addresses[subject] = (SUBJECT_HEADER, subject.encode())
+        return header
