@@ -54,7 +54,7 @@ class Turn:
     Attributes:
         idle: Share of a core that it uses when nothing is published.
         cpu_s: Processor time per million guaranteed messages that it hands on, half of them
-            published at the hub itself.
+            published at the hub itself, beyond what it uses in that time for nothing.
         direct_ms: The median delay of direct messages over two links.
     """
 
@@ -133,8 +133,8 @@ def start_hub(stage: Stage, how: str) -> None:
     wait_for(fleet, fleet.ready_file(HUB).exists, "ready")
 
 
-def carried(stage: Stage, messages: int) -> float:
-    """Have the hub hand on guaranteed messages, its own and a neighbour's; return CPU-s a million.
+def carried(stage: Stage, messages: int) -> tuple[float, float]:
+    """Have the hub hand on guaranteed messages, its own and a neighbour's; return CPU-s and s.
 
     Those of a neighbour alone come in frames of hundreds and cost the hub next to nothing.
     """
@@ -142,7 +142,7 @@ def carried(stage: Stage, messages: int) -> float:
     topic = stage.names.endpoint(TO, target.name)
     before = sum(stage.ends_at_rest(topic).values())
     hub = stage.worker(HUB).pid
-    cpu_s = meter.cpu_s(hub)
+    cpu_s, began_s = meter.cpu_s(hub), time.monotonic()
     writer = stage.kafka.writer("load")
     for number in range(messages):
         subject = [(SUBJECT_HEADER, b"kept/%d" % (number % 5))]
@@ -157,7 +157,7 @@ def carried(stage: Stage, messages: int) -> float:
         return sum(stage.kafka.admin().stable_ends(places).values()) - before >= messages
 
     wait_for(stage.fleet, are_there, f"delivered at {topic}", pause_s=0.2)
-    return (meter.cpu_s(hub) - cpu_s) / messages * 1e6
+    return meter.cpu_s(hub) - cpu_s, time.monotonic() - began_s
 
 
 def carries_direct(stage: Stage, source: str, topic: str) -> None:
@@ -189,10 +189,11 @@ def take_turn(stage: Stage, how: str, *, seconds: float, messages: int) -> Turn:
     carried(stage, messages // 10)  # what is done at the first message alone is done
     carries_direct(stage, source, target)
     direct = quiet.one_way(stage, source, target, "quick/x", rate=RATE, length_s=seconds / 4)
-    cpu_s = carried(stage, messages)
+    cpu_s, took_s = carried(stage, messages)
     time.sleep(1)
     idle = quiet.idle(stage, [HUB], seconds)[HUB]["core"]
-    return Turn(idle=idle, cpu_s=cpu_s, direct_ms=direct["p50"])
+    hop_s = (cpu_s - idle * took_s) / messages * 1e6
+    return Turn(idle=idle, cpu_s=hop_s, direct_ms=direct["p50"])
 
 
 def measure(directory: Path, *, pairs: int, seconds: float, messages: int) -> Found:

@@ -209,6 +209,8 @@ class Lane:
         Raises:
             TransportError: None can be begun, and `spent` says so from now on.
         """
+        if self.spent is not None:
+            raise self.spent  # it is ahead of what it keeps
         if self.closing is not None:
             try:
                 self.end_commit()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -22,6 +22,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
     AclOperation,
     AdminClient,
+    ClusterMetadata,
     ConfigEntry,
     ConfigResource,
     DescribeClusterResult,
@@ -43,7 +44,7 @@ from mesh.transport.kafka.faults import (
     is_denied,
     transport_error,
 )
-from mesh.transport.kafka.health import ANSWER_WITHIN_S
+from mesh.transport.kafka.health import ANSWER_WITHIN_S, ASKED_TOPIC
 from mesh.transport.kafka.settings import Settings, group_settings
 from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
@@ -106,18 +107,27 @@ class KafkaAdmin:
         Raises:
             TransportUnavailableError: No broker answers.
         """
+        return str(self._kafka_cluster("ask for the cluster id").cluster_id)
 
-        def ask() -> Mapping[str, Future[object]]:
-            return {"": self.ask(self._request_s)}
+    def _kafka_cluster(self, what: str) -> ClusterMetadata:
+        def ask() -> Mapping[str, Future[ClusterMetadata]]:
+            answer: Future[ClusterMetadata] = Future()
+            try:
+                answer.set_result(self._client.list_topics(ASKED_TOPIC, self._request_s))
+            except KafkaException as error:
+                answer.set_exception(error)
+            return {"": answer}
 
-        answer = self._answers("ask for the cluster id", ask)[""]
-        return str(getattr(answer, "cluster_id", ""))
+        return self._answers(what, ask)[""]
 
-    def ask(self, timeout_s: float = ANSWER_WITHIN_S) -> Future[object]:
+    def ask(self, timeout_s: float = ANSWER_WITHIN_S) -> Future[Any]:
         """Send the smallest request there is; the future ends when it is answered."""
         self._client.poll(0)
-        future: Future[object] = self._client.describe_cluster(request_timeout=timeout_s)
-        return future
+        asked = TopicCollection([ASKED_TOPIC])
+        answers: Mapping[str, Future[Any]] = self._client.describe_topics(
+            asked, request_timeout=timeout_s
+        )
+        return answers[ASKED_TOPIC]
 
     def create(self, topics: Sequence[TopicSpec]) -> None:
         """Create those that do not exist yet, and wait until all have leaders.
@@ -320,6 +330,8 @@ class KafkaAdmin:
             }
 
         what = "list consumer groups"
+        if not self._kafka_cluster(what).brokers:  # see ASKED_TOPIC
+            raise TransportUnavailableError(f"Kafka cluster {self._site}: {what}: no broker is up")
         rights = self._answers(what, ask_rights)[""].authorized_operations
         if rights is not None and not {AclOperation.DESCRIBE, AclOperation.ALL} & set(rights):
             raise TransportDeniedError(
@@ -528,9 +540,11 @@ def cluster_id(
     quick = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "200", "log_level": "0"}
     admin = AdminClient({**quick, **(options or {}), "bootstrap.servers": bootstrap_servers})
     try:
-        description = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
-    except (KafkaException, TimeoutError) as error:
+        found = admin.list_topics(ASKED_TOPIC, timeout_s)
+    except KafkaException as error:
         raise TransportUnavailableError(
             f"no Kafka broker answers at {bootstrap_servers}"
         ) from error
-    return str(description.cluster_id)
+    if not found.brokers:
+        raise TransportUnavailableError(f"no broker is up at {bootstrap_servers}")
+    return str(found.cluster_id)

@@ -11,6 +11,11 @@ from confluent_kafka import KafkaException
 
 from mesh.transport.kafka.faults import error_of, is_away
 
+ASKED_TOPIC = "__transaction_state"
+"""Asked for because something must be: the alternative is every topic there is. Of the Kafka
+cluster itself nobody asks with a request of its own: a broker that the others have given up answers
+that there is no broker, and the client library, as of 2.16, ends the process over it."""
+
 ASK_EVERY_S = 1.0
 ANSWER_WITHIN_S = 3.0
 """How long a request may take: a broker that hangs counts as away after this and `ASK_EVERY_S`."""

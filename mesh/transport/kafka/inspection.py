@@ -11,7 +11,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
     ConfigEntry,
     ConfigResource,
     ConsumerGroupDescription,
-    DescribeClusterResult,
     ListConsumerGroupsResult,
     TopicDescription,
 )
@@ -197,11 +196,7 @@ class InspectingAdmin(KafkaAdmin):
 
     def brokers(self) -> Sequence[int]:
         """Return the numbers of the brokers that run."""
-
-        def ask() -> Mapping[str, Future[DescribeClusterResult]]:
-            return {"": self._client.describe_cluster(request_timeout=self._request_s)}
-
-        return sorted(node.id for node in self._answers("ask for the brokers", ask)[""].nodes)
+        return sorted(self._kafka_cluster("ask for the brokers").brokers)
 
 
 def _copies(found: Mapping[str, TopicDescription]) -> Mapping[TopicPartition, Copies]:

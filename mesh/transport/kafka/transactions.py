@@ -27,6 +27,7 @@ from mesh.transport.kafka.faults import (
     served,
     transport_error,
 )
+from mesh.transport.kafka.health import ASKED_TOPIC
 from mesh.transport.kafka.retries import PROOF_S, STATISTICS_MS
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 from mesh.transport.kafka.state import WriterState
@@ -39,8 +40,6 @@ TAKE_SLICE_S = 0.05
 """How soon it is noticed that the brokers are still ending a predecessor's transaction."""
 
 MEET_TRIES, MEET_S = 4, 1.0
-_ASKED_TOPIC = "__transaction_state"
-"""Asked for because something must be: the alternative is every topic there is."""
 
 
 class Transactions:
@@ -63,7 +62,7 @@ class Transactions:
         """
         with suppress(KafkaException):
             for _ in range(MEET_TRIES):
-                if self._producer.list_topics(_ASKED_TOPIC, MEET_S).orig_broker_id >= 0:
+                if self._producer.list_topics(ASKED_TOPIC, MEET_S).orig_broker_id >= 0:
                     return
 
     def init(self, deadline_s: float) -> bool:

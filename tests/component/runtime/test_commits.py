@@ -113,6 +113,22 @@ def test_one_that_fails_late_has_its_lane_taken_anew(mesh: SmallMesh, slow: Slow
     assert not slow.fails
 
 
+def test_a_lane_whose_commit_has_failed_begins_no_other(mesh: SmallMesh, slow: Slow) -> None:
+    """Somebody waits for it before the loop has looked: what the lane knows is ahead of its log."""
+    slow.looks[1], slow.fails = LONG, True
+    publish(mesh, 1)
+    mesh.run(1_000)
+    lane = mesh.world.workers["a"].lanes.owned[1]
+    for _ in range(2):
+        with pytest.raises(TransportError):
+            lane.open(mesh.world.clock.ms)
+    slow.looks[1] = 0
+    mesh.run()
+    publish(mesh, 3)
+    mesh.run()
+    assert came(mesh, 1) == [1, 3]
+
+
 def test_interest_that_changes_meanwhile_is_cut_behind_it(mesh: SmallMesh, slow: Slow) -> None:
     """The lane reads nothing before, so nothing goes by the new routing uncut. Spec: K25."""
     slow.looks[1] = 100

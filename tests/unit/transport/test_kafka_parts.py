@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -136,6 +137,30 @@ def test_no_broker_is_named_with_its_address(monkeypatch: pytest.MonkeyPatch) ->
     assert not reader.reachable()
     assert not reader.read(0, 10)
     kafka.close()
+
+
+class _Lonely:
+    """A client whose broker was given up by the others: it answers that there is none.
+
+    Asked about the Kafka cluster, the client library would end the process over that answer.
+    """
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(brokers={}, topics={}, cluster_id="abc")
+
+    def describe_cluster(self, **_: object) -> None:
+        pytest.fail("this would end the process")
+
+
+def test_a_kafka_cluster_without_brokers_ends_no_process() -> None:
+    known = admin.KafkaAdmin(SITE, {"bootstrap.servers": "localhost:1"}, 1.0)
+    known._client = _Lonely()
+    assert known.cluster_id() == "abc"
+    with pytest.raises(TransportUnavailableError, match="no broker is up"):
+        known.readers(["t"])
 
 
 class _Producer:
