@@ -139,6 +139,7 @@ class Worker:
     _cut: tuple[str, ...] = ()
     _upkeep: Upkeep | None = None
     _targets: Targets | None = None
+    _seen_ms: int = -1
     _admins: dict[str, Admin] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -304,8 +305,9 @@ class Worker:
             for input_ in news:
                 self._step(input_)
         lanes.direct.write_due(list(lanes.owned.values()))
-        if self._targets is not None:
-            self._leadership.leave_out(*self._targets.closed_control)
+        if self._targets is not None and self._targets.seen_ms != self._seen_ms:
+            self._seen_ms = self._targets.seen_ms
+            self._leadership.leave_out(self._targets.closed_control, self._seen_ms)
         for input_ in self._leadership.write(now):
             self._step(input_)
         self._follow_trees(now)

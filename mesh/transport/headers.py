@@ -35,14 +35,13 @@ def headers_of(record: Record) -> Headers:
 
 def all_headers(records: Sequence[Record]) -> list[Headers]:
     """Return what `headers_of` says of each: for the hot path, without a call per record."""
-    found: list[Headers] = []
+    found: list[Headers | None] = []
     while len(found) < len(records):
         try:
-            told = map(_ask, islice(records, len(found), None))
-            found.extend(_NONE if headers is None else headers for headers in told)
+            found.extend(map(_ask, islice(records, len(found), None)))
         except (SystemError, UnicodeError):
             found.append(_mark(records[len(found)]))
-    return found
+    return [_NONE if headers is None else headers for headers in found]
 
 
 def _mark(record: Any) -> Headers:

@@ -76,7 +76,7 @@ def groups_that_fell_silent_are_forgotten(patches: Patches) -> None:
 
 
 def nobody_looks_before_he_leads(patches: Patches) -> None:
-    patches.put(Targets, "closed_control", property(lambda _: (frozenset(), -1)))
+    patches.put(Targets, "closed_control", property(lambda _: frozenset()))
     patches.put(leadership, "look", lambda *_: Looked())
 
 

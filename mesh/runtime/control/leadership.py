@@ -332,7 +332,8 @@ class Leadership:
             closed: Those.
             looked_ms: When that look began: it says nothing of what this worker has made since.
         """
-        if self._control is not None and looked_ms >= self._led_ms:
+        is_news = closed != self._left_out.closed
+        if is_news and self._control is not None and looked_ms >= self._led_ms:
             self._left_out.look(closed)
 
     def ask(self, write: Write) -> None:

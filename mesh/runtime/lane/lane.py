@@ -487,8 +487,9 @@ class Lane:
 
     def next_chain(self, link: LocalLink, source: Source, first: int, last: int) -> Chain:
         """Return the chain of what is sent next, between two positions, on a link. Spec: K11."""
-        previous = self.sent_to(link, source)
-        return Chain(source=source.identity, previous=previous, first=first, last=last)
+        of = source.identity
+        previous = self.positions.sent.get((self.outbox(link, source), of), NONE_OFFSET)
+        return Chain(source=of, previous=previous, first=first, last=last)
 
     def sent_to(self, link: LocalLink, source: Source) -> int:
         """Return the position of what was sent last of a source on a link; -1 for none."""

@@ -433,7 +433,7 @@ class Lanes:
         begun: list[Outcome] = []
         for lane in list(self.owned.values()):
             if lane.closing is None and lane.committed:
-                yield from self._committed(lane)  # somebody has waited for that
+                yield from self._end_commit(lane)  # somebody has waited for that
             if (batch := lane.batch) is None:
                 continue
             is_full = batch.records >= BATCH_RECORDS or now - batch.opened_ms >= BATCH_MS
@@ -464,6 +464,7 @@ class Lanes:
         return self._end_commit(lane)
 
     def _end_commit(self, lane: Lane) -> Sequence[Input]:
+        """Return what a lane has committed; have it cut if it could not be before."""
         began = self.clock.now_ms() if lane.closing is None else lane.closing.began_ms
         try:
             lane.end_commit()
@@ -474,10 +475,6 @@ class Lanes:
         self.direct.commit_ms = self._committed_ms - began
         rest = REST_PER_COMMIT * self.direct.commit_ms
         self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
-        return self._committed(lane)
-
-    def _committed(self, lane: Lane) -> Sequence[Input]:
-        """Return what a lane has committed; have it cut if it could not be before."""
         self._failures.pop(lane.number, None)
         notices, lane.notices = lane.notices, []
         facts, lane.committed = lane.committed, []

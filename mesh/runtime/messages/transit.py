@@ -220,7 +220,7 @@ def _accepted_after(
     Who reads a second time, for one target, begins in the middle of chains: it takes what the lane
     took. Spec: K11, K20.
     """
-    if lane.is_second:
+    if lane.narrowed is not None:  # it is a second reading; asked for each frame
         marked = lane.positions.left_out(source.at, source.topic_id, offset)
         return NONE_OFFSET if marked is None else marked
     after = _judge(lane, batch, source, offset, peeked)

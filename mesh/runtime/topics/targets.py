@@ -74,6 +74,8 @@ class Targets:
         home: The node's own Kafka cluster.
         lanes: Who writes; it is told what must not be written.
         questions: What waits for brokers.
+        has_looked: Whether a look has told of all that is known.
+        seen_ms: When the newest look began that was answered.
     """
 
     topology: Topology
@@ -88,25 +90,25 @@ class Targets:
     _made: dict[str, None] = field(default_factory=dict)
     _refused: dict[str, str] = field(default_factory=dict)
     _seen: Looked = field(default_factory=Looked)
-    _seen_ms: int = -1
     _missed_ms: int = -REFUSED_MS
     _in_sync_ms: int = -IN_SYNC_MS
     _look_ms: int = 0
     _asked_ms: int = 0
     _asked_for: int = 0
     has_looked: bool = False
+    seen_ms: int = -1
 
     def __post_init__(self) -> None:
         """Look up what stays the same."""
         self._names = TopicNames(self.topology.prefix)
 
     @property
-    def closed_control(self) -> tuple[frozenset[str], int]:
-        """Control topics that cannot be written, of those without which the node can be led.
-
-        And when the look began that found it.
-        """
-        return self._seen.closed(dispensable(self.topology, self.node)), self._seen_ms
+    def closed_control(self) -> frozenset[str]:
+        """Control topics that cannot be written, of those without which the node can be led."""
+        seen = self._seen
+        if not (seen.away or seen.gone):
+            return frozenset()
+        return seen.closed(dispensable(self.topology, self.node))
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Look after the targets of another topology, at once."""
@@ -135,12 +137,17 @@ class Targets:
         for endpoint, asked in self._asked.items():
             if endpoint not in self._made and now_ms - asked.since_ms >= MAKE_MS:
                 whole.setdefault(self._topic(endpoint), "it is being made")
-        gone = sorted(self._seen.gone.intersection(self._outboxes()))
-        whole |= dict.fromkeys(gone, "it does not exist")
-        if gone and now_ms - self._missed_ms >= REFUSED_MS:
-            self._missed_ms = now_ms
-            self.lanes.refusing.update(dict.fromkeys(gone))  # they are made again
-        self.lanes.leave_out(Closed(whole, self._parts()), now_ms)
+        if (
+            gone := sorted(self._seen.gone.intersection(self._outboxes()))
+            if self._seen.gone
+            else []
+        ):
+            whole |= dict.fromkeys(gone, "it does not exist")
+            if now_ms - self._missed_ms >= REFUSED_MS:
+                self._missed_ms = now_ms
+                self.lanes.refusing.update(dict.fromkeys(gone))  # they are made again
+        parts = self._parts() if self._seen.away else {}
+        self.lanes.leave_out(Closed(whole, parts), now_ms)
 
     def _parts(self) -> Mapping[TopicPartition, str]:
         control = dispensable(self.topology, self.node)
@@ -213,7 +220,7 @@ class Targets:
             return  # nobody answers: nothing is known to be worse than before
         if looked is None:
             return
-        self._seen, self._seen_ms = looked, self._asked_ms
+        self._seen, self.seen_ms = looked, self._asked_ms
         self._in_sync_ms = now_ms if is_old else self._in_sync_ms
         self.has_looked = self._asked_for == len(self._known)
         rest_ms = max(LOOK_MS, 20 * (now_ms - self._asked_ms)) if self.has_looked else 0

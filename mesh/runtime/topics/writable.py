@@ -49,7 +49,7 @@ def look(admin: Admin, names: Sequence[str], known: Mapping[str, int]) -> Looked
         TransportError: Nobody answers.
     """
     copies, are_all = as_far_as_told(partial(admin.copies, names))
-    topics = dict.fromkeys(at.topic for at in copies)
+    topics = {at.topic: None for at in copies}
     asked = [topic for topic in topics if topic not in known]
     settings: Mapping[str, Mapping[str, str]] = {}
     with suppress(TransportDeniedError):  # who may not ask looks for leaders alone
