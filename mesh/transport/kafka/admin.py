@@ -110,7 +110,7 @@ class KafkaAdmin:
         return str(self._kafka_cluster("ask for the cluster id").cluster_id)
 
     def _kafka_cluster(self, what: str) -> ClusterMetadata:
-        def ask() -> Mapping[str, Future[ClusterMetadata]]:
+        def ask_metadata() -> Mapping[str, Future[ClusterMetadata]]:
             answer: Future[ClusterMetadata] = Future()
             try:
                 answer.set_result(self._client.list_topics(ASKED_TOPIC, self._request_s))
@@ -118,7 +118,7 @@ class KafkaAdmin:
                 answer.set_exception(error)
             return {"": answer}
 
-        return self._answers(what, ask)[""]
+        return self._answers(what, ask_metadata)[""]
 
     def ask(self, timeout_s: float = ANSWER_WITHIN_S) -> Future[Any]:
         """Send the smallest request there is; the future ends when it is answered."""
