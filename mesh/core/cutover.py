@@ -9,7 +9,7 @@ what was sent to one member, or to all, would meet members that go by the other 
 A walk that only begins needs no hold, for nothing was ever sent along it, unless it leads to a node
 that sends over a link now and not afterwards: nodes switch one after the other, and what comes
 there in between would go on along a way that neither topology has. Nor does it drain anything: what
-is older than the topology in force never crosses the new link (`Lane.barred`). Spec: K28.
+is older than the topology in force never crosses the new link (ADR 33). Spec: K28.
 """
 
 from __future__ import annotations

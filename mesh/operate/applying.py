@@ -160,7 +160,7 @@ class Applying:
         ]
 
     def _unheard(self, seen: Observation) -> Sequence[str]:
-        """Return which links must not be down now, nor disabled, most of them, in words."""
+        """Return which links must be heard over now and are down, or disabled, in words."""
         why = "queues are shared out in another way, which both ends must hear of"
         needed = [(one, other, why) for one, other in self.cut.heard]
         for one, other in self.cut.rerouted:

@@ -409,17 +409,20 @@ class Lane:
         for one in came:
             if one.domain == domain:
                 return came
-        return (*came, self.positions.era_of(source.at, offset) or self.learner.era)
+        era = self.positions.era_of(source.at, offset) or self.learner.era
+        # A node that was given another file since began another domain; a frame has one of each.
+        return came if any(one.domain == era.domain for one in came) else (*came, era)
 
     def barred(self, eras: tuple[Era, ...]) -> tuple[str, ...]:
         """Return the neighbours whose links messages of these eras do not cross, sorted.
 
-        A link was made when another topology than theirs, or one after it, was in force. Whatever
-        way led them here is none of a topology that has the link, so behind it they may have
-        been by another one. Spec: K10, K28.
+        Those are the links that were made when a later topology was in force than the one which
+        took the messages. No topology has both the way that led them here and such a link: behind
+        it they may have arrived by a way that has ended since. What was taken before this series
+        of topologies began is older than all of them. Spec: K10, K28.
         """
         domain = self.learner.lineage.domain
-        number = next(era.number for era in eras if era.domain == domain)
+        number = next((era.number for era in eras if era.domain == domain), 0)
         if number >= self._made_last:
             return ()
         return tuple(sorted(name for name, after in self.made_after.items() if after > number))

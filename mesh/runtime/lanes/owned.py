@@ -465,16 +465,17 @@ class Lanes:
 
     def _end_commit(self, lane: Lane) -> Sequence[Input]:
         """Return what a lane has committed; have it cut if it could not be before."""
-        began = self.clock.now_ms() if lane.closing is None else lane.closing.began_ms
+        closing = lane.closing
         try:
             lane.end_commit()
         except TransportError as error:
             self._give_up(lane, error)
             return ()
-        self._committed_ms = self.clock.now_ms()
-        self.direct.commit_ms = self._committed_ms - began
-        rest = REST_PER_COMMIT * self.direct.commit_ms
-        self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
+        if closing is not None:
+            self._committed_ms = self.clock.now_ms()
+            self.direct.commit_ms = self._committed_ms - closing.began_ms
+            rest = REST_PER_COMMIT * self.direct.commit_ms
+            self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
         self._failures.pop(lane.number, None)
         notices, lane.notices = lane.notices, []
         facts, lane.committed = lane.committed, []

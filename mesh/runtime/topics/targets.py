@@ -137,11 +137,8 @@ class Targets:
         for endpoint, asked in self._asked.items():
             if endpoint not in self._made and now_ms - asked.since_ms >= MAKE_MS:
                 whole.setdefault(self._topic(endpoint), "it is being made")
-        if (
-            gone := sorted(self._seen.gone.intersection(self._outboxes()))
-            if self._seen.gone
-            else []
-        ):
+        gone = self._seen.gone and sorted(self._seen.gone.intersection(self._outboxes()))
+        if gone:
             whole |= dict.fromkeys(gone, "it does not exist")
             if now_ms - self._missed_ms >= REFUSED_MS:
                 self._missed_ms = now_ms

@@ -12,6 +12,7 @@ from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.links import first_lineage, lineage_after
 from mesh.model.control import Change, Stage
+from mesh.model.facts import EraBegan
 from mesh.model.frames import Era
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
@@ -116,16 +117,21 @@ class ChangingMesh(SmallMesh):
         return topology_from_mapping({**CHAIN, "zones": self._zones(links)})
 
 
-def test_what_is_older_than_the_topology_before_a_link_does_not_cross_it() -> None:
-    """It came by ways that no topology with that link had. Spec: K10, K28."""
-    mesh = ChangingMesh("ab bc")
+def over_changes(mesh: ChangingMesh, *changes: str) -> None:
+    """Have a message wait for b while links change."""
     mesh.world.cut("b", ["a"])
     mesh.publish(b"0", [subject("x")])
     mesh.run(2_000)
-    mesh.change_to("ab")
-    mesh.change_to("ab bc")
+    for links in changes:
+        mesh.change_to(links)
     mesh.world.cut("b", [])
     mesh.run(3_000)
+
+
+def test_what_is_older_than_the_topology_before_a_link_does_not_cross_it() -> None:
+    """It came by ways that no topology with that link had. Spec: K10, K28."""
+    mesh = ChangingMesh("ab bc")
+    over_changes(mesh, "ab", "ab bc")
     mesh.publish(b"1", [subject("x")])
     mesh.run(3_000)
     assert mesh.values() == [b"1"]
@@ -137,12 +143,7 @@ def test_what_the_topology_before_a_link_took_crosses_it() -> None:
     mesh = ChangingMesh("ab")
     mesh.subscribe("b", "s", ">")
     mesh.run()
-    mesh.world.cut("b", ["a"])
-    mesh.publish(b"0", [subject("x")])
-    mesh.run(2_000)
-    mesh.change_to("ab bc")
-    mesh.world.cut("b", [])
-    mesh.run(3_000)
+    over_changes(mesh, "ab bc")
     assert mesh.values() == [b"0"]
     assert mesh.told() == (set(), set())
 
@@ -150,14 +151,24 @@ def test_what_the_topology_before_a_link_took_crosses_it() -> None:
 def test_what_waited_on_a_link_that_went_and_came_back_is_counted_and_goes_nowhere() -> None:
     """Its chain goes on: nobody asks for it again. Spec: K11, K28."""
     mesh = ChangingMesh("ab bc")
-    mesh.world.cut("b", ["a"])
-    mesh.publish(b"0", [subject("x")])
-    mesh.run(2_000)
-    mesh.change_to("bc")
-    mesh.change_to("ab bc")
-    mesh.world.cut("b", [])
-    mesh.run(3_000)
+    over_changes(mesh, "bc", "ab bc")
     mesh.publish(b"1", [subject("x")])
     mesh.run(3_000)
     assert mesh.values() == [b"1"]
     assert mesh.told() == ({("mesh.a.to.b.g", 1)}, set())
+
+
+def test_what_was_taken_in_a_former_series_of_topologies_is_older_than_all_of_this_one() -> None:
+    """A node was started with another file: what it reads again is not of its domain. Spec: K10."""
+    mesh = ChangingMesh("ab bc")
+    mesh.publish(b"0", [subject("x")])
+    mesh.run()
+    for links in ("ab", "ab bc"):
+        mesh.change_to(links)
+    lane = mesh.world.workers["b"].lanes.owned[0]
+    [source] = [one for one in lane.sources.values() if one.at == TopicPartition(FIRST, 0)]
+    former = Era(b"formerly", 5)
+    lane.positions.eras[source.at] = (EraBegan(0, former),)
+    assert lane.eras(source, 0, (former,)) == (former,)
+    assert lane.eras(source, 0) == (former,)
+    assert lane.barred((former,)) == ("c",)
