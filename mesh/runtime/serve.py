@@ -42,7 +42,7 @@ TURN_S = 0.1
 """Longest wait for records in one turn: how soon signals and timers are seen."""
 
 LONG_MS = 1_000
-"""A turn that waits so long is logged: ends of transactions apart, it waits for nobody."""
+"""A turn that waits so long is logged: the loop is to wait for ends of transactions alone."""
 
 RETRY_S = 1.0
 

@@ -256,7 +256,7 @@ class Listener:
         for topic in self._own.changed(now_ms):
             feed = self._feeds.get(f"{topic}-0")
             if topic == TopicNames(self.topology.prefix).control_log(self.node):
-                continue  # what it said before nobody needs for anything to come
+                continue  # no node goes by it: it is the history that people ask for
             if feed is None:  # what neighbours read of this node
                 yield OwnControlReset()
             elif feed.topic_id != self._own.id_of(topic):
