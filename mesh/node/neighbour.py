@@ -11,6 +11,8 @@ from mesh.model.control import DISABLED, Interest, LinkStatus, Mark, Scope, Stop
 from mesh.model.links import GateStatus
 from mesh.model.reasons import Reason
 
+FROZEN = "not heard since this node started: it goes by what was wanted there before"
+
 
 @dataclass(slots=True)
 class Neighbour:
@@ -113,7 +115,7 @@ class Neighbour:
         elif stops:
             state, reason = "stopped", "; ".join(map(str, stops))
         elif self.is_down:
-            state = "down"
+            state, reason = "down", FROZEN if self.frozen and not self.caught_up else ""
         elif self.frozen and not self.caught_up:
             state = "frozen"
         elif not self.is_settled or self.closed is not None:

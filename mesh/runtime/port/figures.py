@@ -58,6 +58,7 @@ def figures_of(worker: Worker) -> Figures:
     learner, accounts = machine.learner, lanes.accounts
     faults = learner.faults
     membership = worker.membership
+    unwell = [*faults.endpoints.values(), *learner.queues.statuses()]
     waiting, control = _sorted_out(_behind(worker), lanes.sources.topics, lanes.sources.neighbours)
     return Figures(
         is_ready=worker.is_ready,
@@ -69,7 +70,7 @@ def figures_of(worker: Worker) -> Figures:
             for name, neighbour in learner.neighbours.items()
         ],
         stops=Counter(neighbour for neighbour, _ in faults.stops.values()),
-        endpoints=Counter(status.state for status in faults.endpoints.values()),
+        endpoints=Counter(status.state for status in unwell),
         filters={
             name: sum(len(scope.view) for scope in neighbour.scopes.values())
             for name, neighbour in learner.neighbours.items()

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mesh.config.certificates import end_s
+from mesh.model.control import FULL, HELD, LOSSY, REFUSED
 from mesh.runtime.port.figures import Figures
 from mesh.runtime.trees.service import TreeFigures
 
@@ -26,7 +27,7 @@ STATES = (
     "unproven",
     "frozen",
     "stopped",
-    "full",
+    FULL,
     "probing",
     "refused",
     "disabled",
@@ -127,7 +128,7 @@ class WorkerMetrics(Collector):
         for neighbour, number in {"": 0, **now.stops}.items():
             stops.add_metric([self._node, self._link(neighbour)], number)
         endpoints = self._family("mesh_endpoints_unwell", "Endpoints with a trouble.", "state")
-        for one in ("full", "lossy", "held", "missing", "refused"):
+        for one in (FULL, LOSSY, HELD, REFUSED):
             endpoints.add_metric([self._node, one], now.endpoints.get(one, 0))
         yield from (up, state, filters, lag, stops, endpoints)
 

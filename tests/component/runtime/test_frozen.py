@@ -8,6 +8,7 @@ from mesh.codec.control import decode_heartbeat
 from mesh.codec.keys import AdvertKey, LearnedKey, parse_control_key
 from mesh.codec.state import decode_ledger
 from mesh.model.frames import MessageClass
+from mesh.node.neighbour import FROZEN
 from mesh.runtime.control import leading
 from tests.component.runtime.conftest import SmallMesh, subject
 
@@ -20,17 +21,20 @@ def restart_alone(mesh: SmallMesh) -> None:
     mesh.run(20_000)
 
 
-def link_state(mesh: SmallMesh) -> str:
+def link_state(mesh: SmallMesh) -> tuple[str, str]:
     beats = [r for r in mesh.read(mesh.names.control("a")) if r.key() == b"heartbeat"]
-    return decode_heartbeat(beats[-1].value()).links[0].state
+    link = decode_heartbeat(beats[-1].value()).links[0]
+    return link.state, link.reason
 
 
 def test_guaranteed_messages_are_queued_by_the_frozen_set(mesh: SmallMesh) -> None:
-    """The link is down, so direct messages are not; the first proof replaces it. Spec: K21, K23."""
+    """The link is down, so direct messages are not, and people are told what it goes by; the first
+    proof replaces it. Spec: K21, K23.
+    """
     mesh.publish(b"1", [subject("x")])
     mesh.run()
     restart_alone(mesh)
-    assert link_state(mesh) == "down"
+    assert link_state(mesh) == ("down", FROZEN)
     mesh.publish(b"2", [subject("x")])
     direct = mesh.names.ingress("a", MessageClass.DIRECT)
     mesh.write(direct, b"d", headers=[subject("x")])
@@ -45,7 +49,7 @@ def test_guaranteed_messages_are_queued_by_the_frozen_set(mesh: SmallMesh) -> No
     mesh.world.cut("a", [])
     mesh.run(20_000)
     assert [record.value() for record in mesh.delivered()] == [b"1", b"2"]
-    assert link_state(mesh) == "up"
+    assert link_state(mesh) == ("up", "")
 
 
 def test_what_was_acknowledged_just_before_is_in_the_frozen_set(mesh: SmallMesh) -> None:
