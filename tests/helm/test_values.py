@@ -47,4 +47,5 @@ def test_every_value_that_is_checked_has_a_default() -> None:
         f"{probe}Probe.initialDelaySeconds" for probe in ("startup", "liveness", "readiness")
     }
     optional |= {f"{of}resources.claims" for of in ("", "audit.", "dashboard.", "evaluationKafka.")}
+    optional |= {f"topology.spec.{part}" for part in ("kafka", "nodes", "zones")}
     assert {one for one in declared(schema, schema) if one not in mappings} - known == optional
