@@ -171,6 +171,10 @@ class Serving:
     def _stop(self, number: int, frame: object) -> None:  # noqa: ARG002
         self._stopping = True
 
+    def _waited(self) -> None:
+        if self.port is not None:
+            self.port.waited()
+
     def _reached(self) -> list[str]:
         """Return the Kafka clusters that the node writes and reads."""
         nodes = [self.node, *self.topology.neighbours(self.node)]
@@ -185,6 +189,7 @@ class Serving:
             self._options(topology, name),
             client_prefix=f"mesh-{self.node}",
             batch_bytes_max=topology.max_message_bytes + HEADROOM_BYTES,
+            waited=self._waited,
         )
 
     def _options(self, topology: Topology, name: str) -> Mapping[str, str]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,7 @@ class Port:
     certificates: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     _progressed_s: float = field(init=False)
     _seen_s: float = field(init=False)
+    _loop: int = 0
     _server: ProbeServer = field(init=False)
     _registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
@@ -64,7 +66,16 @@ class Port:
 
     def progressed(self) -> None:
         """Note that the loop has gone round."""
-        self._progressed_s = self.now_s()
+        self._loop, self._progressed_s = threading.get_ident(), self.now_s()
+
+    def waited(self) -> None:
+        """Note that a wait for brokers has ended, if it was the loop that waited.
+
+        Of what the loop does, ends of its own transactions alone take as long as brokers let them:
+        a flush and an abort, each within its deadline, together longer than a live loop may stand.
+        """
+        if threading.get_ident() == self._loop:
+            self._progressed_s = self.now_s()
 
     def see(self, worker: Worker) -> None:
         """Note that the loop has gone round, and now and then how its worker is."""

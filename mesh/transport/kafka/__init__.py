@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from mesh.errors import TransportDeniedError
@@ -53,6 +53,8 @@ class RealKafka:
         batch_bytes_max: Largest batch on the wire: what the mesh's own topics allow, which is
             `maxMessageBytes` and 100 kB. Spec: K6.
         answer_within_s: How long brokers may take to answer a question before they count as away.
+        waited: Called whenever a wait for the end of a transaction is over, in the thread that
+            waited: whoever watches that thread knows that it lives.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class RealKafka:
         member_timeout_ms: int | None = None,
         batch_bytes_max: int = BATCH_BYTES_MAX,
         answer_within_s: float = DEADLINE_S,
+        waited: Callable[[], None] = lambda: None,
     ) -> None:
         secrets = secrets_in(options)
         HIDDEN.secrets |= dict.fromkeys(secrets)
@@ -73,6 +76,7 @@ class RealKafka:
         self._member_timeout_ms = member_timeout_ms
         self._batch_bytes_max = batch_bytes_max
         self._answer_within_s = answer_within_s
+        self._waited = waited
         self._lock = threading.Lock()
         self._admin: InspectingAdmin | None = None
         self._health = Health(lambda: self.admin().ask())
@@ -117,7 +121,7 @@ class RealKafka:
         )
         if tells:
             settings["delivery.report.only.error"] = False
-        writer = self._keep(KafkaWriter(self._site, name, settings, transactional_id))
+        writer = self._keep(KafkaWriter(self._site, name, settings, transactional_id, self._waited))
         if transactional_id is not None:
             self._pulse.begin()
         return writer

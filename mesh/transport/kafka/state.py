@@ -6,6 +6,8 @@ reference counting alone, and workers run with the garbage collector frozen.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from confluent_kafka import KafkaError, Message
 
 from mesh.errors import InvariantError, TransportError
@@ -32,9 +34,16 @@ class WriterState:
         retries: Whether something was sent twice under a transaction.
         last_error: The newest trouble with a connection.
         is_dead: The client library has given up for good, without a transaction.
+        waited: Called whenever a wait for brokers has ended, in the thread that waited.
     """
 
-    def __init__(self, site: Site, name: str, transactional_id: str | None) -> None:
+    def __init__(
+        self,
+        site: Site,
+        name: str,
+        transactional_id: str | None,
+        waited: Callable[[], None] = lambda: None,
+    ) -> None:
         self.site = site
         self.name = name
         self.transactional_id = transactional_id
@@ -44,6 +53,7 @@ class WriterState:
         self.retries = Retries()
         self.last_error: KafkaError | None = None
         self.is_dead = False
+        self.waited = waited
         self._refusals: dict[str, KafkaError] = {}
 
     def refuse(self, topic: str, error: KafkaError) -> None:

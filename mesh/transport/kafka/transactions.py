@@ -176,6 +176,7 @@ class Transactions:
         # First all records, so that the time of the rest tells whether that was sent twice.
         with suppress(KafkaException):  # what is fatal the commit will say more clearly
             served(self._producer.flush, COMMIT_DEADLINE_S)
+        state.waited()
         if (refusal := state.refusal("nothing was committed")) is not None:
             self.abort()
             raise refusal
@@ -219,6 +220,8 @@ class Transactions:
             else:
                 state.retries.ended(time.monotonic() - began_s)
                 return None
+            finally:
+                state.waited()
 
     def _spend(self, error: KafkaError, what: str, cause: KafkaException) -> NoReturn:
         """Give the writer up: fenced, or nobody can say what became of the transaction."""

@@ -62,12 +62,17 @@ class KafkaWriter:
     produce_all: ProduceAll
 
     def __init__(
-        self, site: Site, name: str, settings: Settings, transactional_id: str | None
+        self,
+        site: Site,
+        name: str,
+        settings: Settings,
+        transactional_id: str | None,
+        waited: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.transactional_id = transactional_id
         self.is_closed = False
-        state = WriterState(site, name, transactional_id)
+        state = WriterState(site, name, transactional_id, waited)
         callbacks: Settings = {"on_delivery": state.on_delivery, "error_cb": state.on_error}
         if transactional_id is not None:
             callbacks["stats_cb"] = state.retries.on_statistics

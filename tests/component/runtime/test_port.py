@@ -72,6 +72,25 @@ def test_a_loop_that_stands_still_is_dead_and_not_ready(mesh: SmallMesh) -> None
     assert port.answer("/livez")[0] is HTTPStatus.OK
 
 
+def test_a_loop_that_waits_for_brokers_lives_and_nobody_else_speaks_for_it(
+    mesh: SmallMesh,
+) -> None:
+    """A transaction of its own may take as long as a flush and an abort, each within a deadline."""
+    now = Now()
+    port = Port("a", now)
+    port.see(worker_of(mesh, "a"))
+    for _ in range(3):
+        now.s += LIVE_S - 1
+        assert port.answer("/livez")[0] is HTTPStatus.OK
+        port.waited()
+    now.s += LIVE_S - 1
+    lane = threading.Thread(target=port.waited)  # commits of lanes are waited for elsewhere
+    lane.start()
+    lane.join()
+    now.s += 2
+    assert port.answer("/livez")[0] is HTTPStatus.SERVICE_UNAVAILABLE
+
+
 def test_a_process_without_kafka_lives_and_is_not_ready(mesh: SmallMesh) -> None:
     """A glitch of the network must not have pods killed."""
     now = Now()

@@ -232,6 +232,21 @@ def test_a_commit_is_repeated_while_that_is_right() -> None:
     assert producer.calls == ["begin", "commit", "commit", "commit"]
 
 
+def test_who_waits_for_brokers_tells_that_it_lives_between_two_waits() -> None:
+    """A flush that comes to nothing and the abort behind it may take longer than both deadlines."""
+    producer, waits = _Producer(), list[str]()
+    state = WriterState(SITE, "w", "id", lambda: waits.append(producer.calls[-1]))
+    transactions = Transactions(producer, state)  # type: ignore[arg-type]
+    transactions.begin()
+    transactions.commit()
+    assert waits == ["begin", "commit"]
+    transactions.begin()
+    state.refuse("t", KafkaError(KafkaError._MSG_TIMED_OUT))
+    with pytest.raises(TransportError):
+        transactions.commit()
+    assert waits == ["begin", "commit", "begin", "abort"]
+
+
 def test_an_abortable_error_aborts_and_the_writer_goes_on() -> None:
     """Nothing was committed."""
     broken = KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING, "x", txn_requires_abort=True)
