@@ -17,7 +17,7 @@ class Figures:
     """One moment of a worker.
 
     Attributes:
-        is_ready: The node serves here.
+        is_ready: The node serves here, or this worker stands by and its Kafka cluster answers.
         leads: It speaks for the node on the control topics.
         lanes, assigned: Lanes that it works on, and that the group gave to it.
         links: As it sees them.
@@ -61,7 +61,7 @@ def figures_of(worker: Worker) -> Figures:
     unwell = [*faults.endpoints.values(), *learner.queues.statuses()]
     waiting, control = _sorted_out(_behind(worker), lanes.sources.topics, lanes.sources.neighbours)
     return Figures(
-        is_ready=worker.is_ready,
+        is_ready=worker.is_ready and (bool(lanes.owned) or _could_take_over(worker)),
         leads=machine.leader is not None,
         lanes=len(lanes.owned),
         assigned=0 if membership is None else len(membership.lanes()),
@@ -92,6 +92,12 @@ def figures_of(worker: Worker) -> Figures:
         ),
         trees=None if worker.tree_service is None else worker.tree_service.figures,
     )
+
+
+def _could_take_over(worker: Worker) -> bool:
+    """Say whether who owns nothing would learn that a lane is to be taken."""
+    own = worker.topology.nodes[worker.node].kafka
+    return worker.readers[own].reachable()
 
 
 def _behind(worker: Worker) -> Mapping[str, int]:

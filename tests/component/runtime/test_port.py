@@ -104,6 +104,26 @@ def test_a_process_without_kafka_lives_and_is_not_ready(mesh: SmallMesh) -> None
     assert port.answer("/startupz")[0] is HTTPStatus.OK
 
 
+def test_who_stands_by_without_kafka_is_not_ready(mesh: SmallMesh) -> None:
+    """It could take over from nobody."""
+    mesh.world.start("a", 1)
+    mesh.run()
+    now = Now()
+    ports = {name: Port("a", now) for name in ("a", "a#1")}
+
+    def ready(name: str) -> HTTPStatus:
+        now.s += 2
+        ports[name].see(worker_of(mesh, name))
+        return ports[name].answer("/readyz")[0]
+
+    assert [ready(name) for name in ports] == [HTTPStatus.OK] * 2
+    mesh.kafka.available = False
+    assert ready("a#1") is HTTPStatus.SERVICE_UNAVAILABLE
+    mesh.kafka.available = True
+    mesh.run(1_000)
+    assert ready("a#1") is HTTPStatus.OK
+
+
 def test_figures_are_what_was_committed(mesh: SmallMesh) -> None:
     """Messages cross a-b and b-c, and what nobody wants stays where it is."""
     mesh.subscribe("c", "s", "acme/>")
