@@ -91,9 +91,16 @@ def build_whole(kafka: str, node: str, *, tag: str = "dev", progress: Progress =
 
 @contextmanager
 def _recipes() -> Iterator[Path]:
-    """Give the folder of the Dockerfiles, where there is Docker."""
+    """Give the folder of the Dockerfiles, where a Docker engine answers."""
     if shutil.which("docker") is None:
         raise StartError("docker not found: install docker.io, or Docker")
+    asked = ["docker", "version", "--format", "{{.Server.Version}}"]
+    engine = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if engine.returncode != 0:
+        why = engine.stderr.strip().split("\n")[-1]
+        raise StartError(
+            f"no Docker engine answers: {why}; start one, or say by DOCKER_HOST where it is"
+        )
     with as_file(files("mesh.testing") / "images") as recipes:
         yield recipes
 

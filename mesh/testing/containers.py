@@ -19,10 +19,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, TypeVar
 
-from docker.errors import DockerException  # type: ignore[import-untyped]
-from testcontainers.core.container import DockerContainer
-from testcontainers.core.network import Network
-
 from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
 from mesh.errors import MeshError, StartError
@@ -30,6 +26,14 @@ from mesh.model.topology import Topology, with_addresses, without_options
 from mesh.runtime.process.drills import Drill
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.kafka import cluster_id
+
+try:
+    from docker.errors import DockerException  # type: ignore[import-untyped]
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.network import Network
+except ImportError as missing:
+    text = f"{missing}: containers take an extra: pip install 'trellis-mesh[testing]'"
+    raise ImportError(text) from missing
 
 KAFKA_IMAGE = "trellis-kafka:dev"
 NODE_IMAGE = "trellis-node:dev"

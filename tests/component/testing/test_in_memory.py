@@ -147,6 +147,28 @@ def test_a_docker_engine_that_is_not_there_is_one_line(
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize("image", ["kafka", "node", "mesh"])
+def test_no_image_is_begun_where_no_engine_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str
+) -> None:
+    """Not after minutes of fetching, and not with a base image on the way."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere")
+    command = [sys.executable, "-m", "mesh.testing", "build", image]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: no Docker engine answers: ")
+    assert "DOCKER_HOST" in line
+
+
+def test_who_lacks_the_extra_is_told_what_to_install() -> None:
+    """Python's own words would name a package that nobody asked for."""
+    program = "import sys; sys.modules['docker'] = None; import mesh.testing.containers"
+    command = [sys.executable, "-c", program]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "pip install 'trellis-mesh[testing]'" in told.stderr.splitlines()[-1]
+
+
 def test_nodes_print_nothing_into_what_a_test_looks_at(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
