@@ -24,8 +24,8 @@ from mesh.errors import TransportDeniedError, TransportError, wrong_input
 from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster as Declared
 from mesh.model.topology import Topology
-from mesh.runtime.lane.commits import ThreadedCommits
 from mesh.runtime.lane.traces import Traces
+from mesh.runtime.lanes.commits import ThreadedCommits
 from mesh.runtime.port.server import Port
 from mesh.runtime.process.clock import BusyTime, Clock, MonotonicClock
 from mesh.runtime.process.credentials import Clients, Renewal, turn_ms

@@ -49,10 +49,10 @@ from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.control.standing_by import StandingBy
 from mesh.runtime.control.unread import Unread
-from mesh.runtime.lane.commits import Commits, CommitsAtOnce
-from mesh.runtime.lane.direct import LEAVE_S, DirectCopies
 from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lanes.admission import Admission
+from mesh.runtime.lanes.commits import Commits, CommitsAtOnce
+from mesh.runtime.lanes.direct import LEAVE_S, DirectCopies
 from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources

@@ -30,57 +30,57 @@ def _written(batch: Batch) -> Iterator[tuple[bytes, bytes]]:
 
 def position_before_copies(patches: Patches) -> None:
     def wrapper(begin_commit):
-        def wrong(lane, now_ms, begin):
-            if lane.batch is not None:
-                early = MemoryWriter(lane.writer._broker, "early", None)
-                for key, value in _written(lane.batch):
-                    early.produce(lane.names.progress(lane.node), value, key, lane.number)
-            begin_commit(lane, now_ms, begin)
+        def wrong(self, lane, batch):
+            early = MemoryWriter(self.transactions[lane.number].writer._broker, "early", None)
+            for key, value in _written(batch):
+                early.produce(lane.names.progress(lane.node), value, key, lane.number)
+            return begin_commit(self, lane, batch)
 
         return wrong
 
-    patches.wrap(Lane, "begin_commit", wrapper)
+    patches.wrap(Lanes, "_begin_commit", wrapper)
 
 
 def position_after_copies(patches: Patches) -> None:
     def wrapper(begin_commit):
-        def wrong(lane, now_ms, begin):
-            batch = lane.batch
-            if batch is None or not batch.readings:
-                begin_commit(lane, now_ms, begin)
-                return
-            late = list(_written(batch))
+        def wrong(self, lane, batch):
+            if not batch.readings:
+                return begin_commit(self, lane, batch)
+            late, commits = list(_written(batch)), self.commits
+            writer, progress = self.transactions[lane.number].writer, lane.names.progress(lane.node)
 
-            def in_two(commit):
-                def both():
-                    commit()
-                    lane.writer.begin()
-                    for key, value in late:
-                        lane.writer.produce(lane.names.progress(lane.node), value, key, lane.number)
-                    commit()
+            class InTwo:
+                def begin(self, commit):
+                    def both():
+                        commit()
+                        writer.begin()
+                        for key, value in late:
+                            writer.produce(progress, value, key, lane.number)
+                        commit()
 
-                return begin(both)
+                    return commits.begin(both)
 
-            finish = Batch.finish
-            Batch.finish = _without_positions
+            finish, Batch.finish, self.commits = Batch.finish, _without_positions, InTwo()
             try:
-                begin_commit(lane, now_ms, in_two)
+                return begin_commit(self, lane, batch)
             finally:
-                Batch.finish = finish
+                Batch.finish, self.commits = finish, commits
 
         return wrong
 
-    patches.wrap(Lane, "begin_commit", wrapper)
+    patches.wrap(Lanes, "_begin_commit", wrapper)
 
 
-def _without_positions(batch: Batch, writer, partition, *_: object):
+def _without_positions(batch: Batch, partition, *_: object):
     topic = batch.names.progress(batch.node)
     others = {key: fact for key, fact in batch.facts.items() if not isinstance(fact, SourceAt)}
     for key, fact in others.items():
         value = None if fact is None else encode_fact(fact)
-        writer.produce(topic, value, fact_key(key), partition)
+        batch.rows[topic, partition].append((value, fact_key(key), 0, None))
     ledger = batch.ledger()
-    writer.produce(batch.names.ledger(batch.node), encode_ledger(ledger), None, partition)
+    batch.rows[batch.names.ledger(batch.node), partition].append(
+        (encode_ledger(ledger), None, 0, None)
+    )
     return ledger
 
 
@@ -192,7 +192,7 @@ def same_writer_after_unknown(patches: Patches) -> None:
 
     def drop(original):
         def wrong(self, number):
-            former[id(self.recall), number] = self.owned[number].writer
+            former[id(self.recall), number] = self.transactions[number].writer
             original(self, number)
 
         return wrong

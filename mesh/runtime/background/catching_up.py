@@ -25,7 +25,7 @@ from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.poison import Poison
 from mesh.runtime.process.errands import Steps
-from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
 
 CHUNK = 2_000
 """Records that one turn reads again at most: the lane waits no longer than for a batch."""
@@ -146,7 +146,7 @@ class CatchUp:
         stop = self.lane.positions.stopped.get(at)
         if stop is None:
             return False
-        end = self.lane.positions.next.get(at, 0)
+        end = self.lane.committed_position(at)
         if stop.reason == StopReason.TRUNCATED:
             self._ends[at] = stop.first
         if stop.reason != StopReason.RECREATED:
@@ -158,7 +158,7 @@ class CatchUp:
 
     def _end(self, at: TopicPartition) -> int:
         """Return how far a source is read: to where the lane is, or to where its log breaks off."""
-        end = self.lane.positions.next.get(at, 0)
+        end = self.lane.committed_position(at)
         stop = self.lane.positions.stopped.get(at)
         if stop is not None and stop.reason == StopReason.TRUNCATED:
             # It may have been cut off since this began, and goes on with other records.
@@ -180,8 +180,7 @@ class CatchUp:
             self._fetch(0.0)
         if self._count() < most:
             # Near the end: the lane stands still until this has come as far.
-            if self.lane.batch is not None:
-                yield from self.lanes.commit(self.lane)
+            yield from self.lanes.commit(self.lane)
             for _ in range(MEET_READS):
                 self.is_met = all(map(self._is_passed, self.sources))
                 if self.is_met or self._count() >= most:
@@ -250,18 +249,17 @@ _offset_of: Callable[[Record], int] = methodcaller("offset")
 
 
 def shadow_of(
-    lane: Lane, writer: Writer, positions: Positions, *, link: LocalLink | None, endpoint: str = ""
+    lane: Lane, positions: Positions, *, link: LocalLink | None, endpoint: str = ""
 ) -> Lane:
-    """Return a lane that writes to one target only, by what is wanted there now.
+    """Return a lane that decides for one target only, by what is wanted there now.
 
     Args:
         lane: The real one.
-        writer: Writes the transactions.
         positions: What is known of the target: chains sent, and accepted when that was read.
         link: The target, if it is a link.
         endpoint: The target, if it is an endpoint.
     """
-    shadow = Lane(lane.topology, lane.node, lane.number, lane.learner, writer, positions)
+    shadow = Lane(lane.topology, lane.node, lane.number, lane.learner, positions)
     router = lane.learner.router
     links = [] if link is None else [lane.link(link.neighbour)]  # with what selects now
     shadow.narrowed = Router(
@@ -300,14 +298,13 @@ def _of_one_era(shadow: Lane, source: Source, records: Sequence[Record]) -> Sequ
 
 
 def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
-    """Write the ledger of a catch-up: what it wrote; reading was told by the lane."""
+    """Have a catch-up tell the ledger what it writes; reading was told by the lane."""
     ledger = batch.ledger()
     sent = [replace(one, repair=repair) for one in ledger.sent]
     dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]
     told = replace(ledger, sources=(), not_forwarded=(), dropped=dropped, sent=sent)
-    partition = caught_up_partition(shadow)
-    topic = shadow.names.ledger(shadow.node)
-    shadow.writer.produce(topic, encode_ledger(told), None, partition)
+    place = TopicPartition(shadow.names.ledger(shadow.node), caught_up_partition(shadow))
+    batch.write(place, encode_ledger(told))
 
 
 def caught_up_partition(lane: Lane) -> int:

@@ -28,7 +28,7 @@ from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.messages.refusing import write_letter
+from mesh.runtime.messages.refusing import letter_row
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.runtime.process.recall import Recall
 from mesh.transport.headers import headers_of
@@ -235,7 +235,8 @@ class Displacing:
                 target=of.at.topic,
                 identity=aside.identity,
             )
-            write_letter(writer, letters, letter, aside.key, aside.value, aside.headers)
+            row = letter_row(letter, aside.key, aside.value, aside.headers)
+            writer.produce_all(letters.topic, letters.partition, [row])
         for header in losses.headers():
             writer.produce(of.at.topic, None, None, of.at.partition, headers=[header])
         told = SourceAt(of.at, topic_id, records[-1].offset() + 1)

@@ -29,7 +29,7 @@ from mesh.runtime.background.catching_up import (
     shadow_of,
 )
 from mesh.runtime.background.displacing import Displacing
-from mesh.runtime.background.quarantine import Sieve, keep_aside
+from mesh.runtime.background.quarantine import Trial, keep_aside
 from mesh.runtime.lane.held import (
     endpoint_of,
     hold_key,
@@ -42,6 +42,7 @@ from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.lanes.transactions import write_rows
 from mesh.runtime.messages.gaps import announce, came_before
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.runtime.process.recall import Recall
@@ -100,12 +101,12 @@ class _Narrowing:
     """What is known of records that a target refuses, while the next writer is being opened.
 
     Attributes:
-        sieve: Leaves them out.
+        trial: Finds them, and leaves them out.
         refusal: The last one.
         errand: Opens the next writer, or None if there is one.
     """
 
-    sieve: Sieve
+    trial: Trial
     refusal: TransportRecordError | None = None
     errand: Errand[Writer] | None = None
 
@@ -437,26 +438,25 @@ class Holds:
         """
         limit = self.lanes.topology.quarantine_after
         if suspect is None or suspect.tries + 1 < limit:
-            self._write_once(active, active.writer, active.known, now_ms)
+            self._write_once(active, active.known, now_ms)
             return True
         lane = active.again.lane
-        is_link = active.link is not None
         if active.narrowing is None:
-            sieve = Sieve(active.writer, active.target, lane.node, lane.names, is_link)
-            active.narrowing = _Narrowing(sieve)
-        narrowing, sieve = active.narrowing, active.narrowing.sieve
+            is_link = active.link is not None
+            active.narrowing = _Narrowing(Trial(active.target, lane.node, lane.names, is_link))
+        narrowing, trial = active.narrowing, active.narrowing.trial
         while True:
             if narrowing.errand is not None:
                 if not narrowing.errand.has_ended():
                     active.again.is_met = False  # the lane goes on meanwhile
                     return False
                 errand, narrowing.errand = narrowing.errand, None
-                active.writer = sieve.inner = errand.result()
+                active.writer = errand.result()
             known = active.known.of_target(active.known.sent)
             try:
-                self._write_once(active, sieve, known, now_ms, narrowing.refusal)
+                self._write_once(active, known, now_ms, narrowing)
             except TransportRecordError as error:
-                if error.topics != (active.target,) or not sieve.narrow():
+                if error.topics != (active.target,) or not trial.narrow():
                     raise
                 narrowing.refusal = error
                 # The client library may lose count of what a refused request held, and fail with
@@ -466,20 +466,19 @@ class Holds:
             else:
                 active.known = known
                 active.narrowing = None
-                for one in sieve.aside:
-                    log.error("record.quarantined", target=sieve.target, identity=one.identity)
+                for one in trial.aside:
+                    log.error("record.quarantined", target=trial.target, identity=one.identity)
                 return True
 
     def _write_once(
         self,
         active: _CatchUp,
-        writer: Writer,
         known: Positions,
         now_ms: int,
-        refusal: TransportRecordError | None = None,
+        narrowing: _Narrowing | None = None,
     ) -> None:
-        again, lane = active.again, active.again.lane
-        shadow = shadow_of(lane, writer, known, link=active.link, endpoint=active.endpoint)
+        again, lane, writer = active.again, active.again.lane, active.writer
+        shadow = shadow_of(lane, known, link=active.link, endpoint=active.endpoint)
         batch = shadow.open(now_ms)
         reached: dict[Source, int] = {}
         for source in again.sources:
@@ -492,25 +491,33 @@ class Holds:
             route_again(shadow, source, records, self.lanes.poison, now_ms)
             if records:
                 reached[source] = records[-1].offset() + 1
-            if records and isinstance(writer, Sieve) and refusal is not None:
+        if narrowing is not None:
+            narrowing.trial.replace_in(batch)
+            if narrowing.refusal is not None:
                 neighbour = active.link.neighbour if active.link is not None else ""
-                keep_aside(
-                    shadow,
-                    batch,
-                    source,
-                    records[-1],
-                    writer,
-                    refusal,
-                    endpoint=active.endpoint,
-                    neighbour=neighbour,
-                )
+                for source in reached:
+                    keep_aside(
+                        shadow,
+                        batch,
+                        source,
+                        again.records[source.at][-1],
+                        narrowing.trial,
+                        narrowing.refusal,
+                        endpoint=active.endpoint,
+                        neighbour=neighbour,
+                    )
         if again.is_met:
             reached = dict.fromkeys(again.sources, ENDED)
         facts = list(_told(active, known, reached))
-        topic, partition = lane.names.progress(lane.node), caught_up_partition(lane)
+        place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
         for fact in facts:
-            active.writer.produce(topic, lane.encoded(fact), fact_key(fact.key), partition)
+            batch.write(place, lane.encoded(fact), fact_key(fact.key))
         account(shadow, batch, repair=False)
+        writer.begin()
+        if narrowing is not None:
+            narrowing.trial.write(writer, batch)
+        else:
+            write_rows(writer, batch.rows)
         writer.commit()
         again.lost.clear()
         for fact in facts:

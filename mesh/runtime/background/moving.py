@@ -38,7 +38,7 @@ from mesh.runtime.background.catching_up import caught_up_partition
 from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.outgoing import Came, hop_over
-from mesh.runtime.messages.refusing import write_letter
+from mesh.runtime.messages.refusing import letter_row
 from mesh.runtime.process.errands import Steps
 from mesh.runtime.process.recall import Recall
 from mesh.transport.headers import headers_of
@@ -308,7 +308,8 @@ class Mover:
         lane = self.lane
         place = TopicPartition(lane.names.dead_letters(lane.node), caught_up_partition(lane))
         headers = headers_of(record)
-        write_letter(self.writer, place, letter, record.key(), record.value(), headers)
+        row = letter_row(letter, record.key(), record.value(), headers)
+        self.writer.produce_all(place.topic, place.partition, [row])
         log.warning("queue.not_moved", queue=self.queue, offset=record.offset(), why=letter.detail)
 
     def _pass(self, records: Sequence[Record]) -> None:

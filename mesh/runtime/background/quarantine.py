@@ -8,7 +8,7 @@ which of them alone are refused. In their place stands an announcement; they bec
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from mesh.codec.deliveries import delivery_of
@@ -22,16 +22,8 @@ from mesh.runtime.background.catching_up import caught_up_partition
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.gaps import EMPTY, gap_ext, gap_header
-from mesh.runtime.messages.refusing import write_letter
-from mesh.transport.port import (
-    DeliveryCallback,
-    Headers,
-    Passed,
-    Record,
-    Row,
-    TopicPartition,
-    Writer,
-)
+from mesh.runtime.messages.refusing import letter_row
+from mesh.transport.port import Headers, Record, Row, TopicPartition, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +46,10 @@ class PutAside:
 
 
 @dataclass(slots=True)
-class Sieve:
-    """A writer that finds out which records a target refuses, and leaves them out.
+class Trial:
+    """Finds out which records a target refuses, and leaves them out.
 
     Attributes:
-        inner: Writes.
         target: The topic in doubt; others are written as ever.
         node, names: Who announces what is left out.
         is_link: Whether the target is an outbox.
@@ -67,7 +58,6 @@ class Sieve:
         aside: What was left out this time.
     """
 
-    inner: Writer
     target: str
     node: str
     names: TopicNames
@@ -78,57 +68,44 @@ class Sieve:
     _count: int = 0
     _begun: int = 0
 
-    def begin(self) -> None:
-        """Open a transaction; the records are counted anew."""
-        self._count = self._begun = 0
+    def replace_in(self, batch: Batch) -> None:
+        """Put announcements in the place of the records that are left out; note those."""
         self.aside.clear()
-        self.inner.begin()
+        number = 0
+        for rows in self._rows(batch):
+            for at, (value, key, stamp, headers) in enumerate(rows):
+                if number in self.left_out:
+                    one = _put_aside(key, value, headers or (), is_link=self.is_link)
+                    self.aside.append(one)
+                    value, key, headers = self._announcement(key, headers or ())
+                    rows[at] = value, key, stamp, headers
+                number += 1
 
-    def produce(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
-        partition: int = -1,
-        *,
-        timestamp: int = 0,
-        headers: Headers | None = None,
-        on_delivery: DeliveryCallback | None = None,  # noqa: ARG002 - workers ask of batches
-    ) -> None:
-        """Hand over one record.
+    def write(self, writer: Writer, batch: Batch) -> None:
+        """Hand a batch over; of the target so many records at once as the edges leave together.
 
         Raises:
             TransportRecordError: The target refuses what came since the last edge.
         """
-        number = self._count
-        if topic == self.target:
-            if number in self.edges:
-                self._wait()
-            self._count += 1
-            if number in self.left_out:
-                one = _put_aside(key, value, headers or (), is_link=self.is_link)
-                self.aside.append(one)
-                value, key, headers = self._announcement(key, headers or ())
-        self.inner.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+        self._count = self._begun = 0
+        for (topic, partition), rows in batch.rows.items():
+            if topic != self.target:
+                writer.produce_all(topic, partition, rows)
+                continue
+            for row in rows:
+                if self._count in self.edges:
+                    self._wait(writer)
+                writer.produce_all(topic, partition, [row])
+                self._count += 1
+        self._wait(writer)
 
-    def produce_all(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
-        """Hand over many records of one partition, in order."""
-        for value, key, timestamp, headers in rows:
-            self.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+    def _rows(self, batch: Batch) -> Iterator[list[Row]]:
+        return (rows for (topic, _), rows in batch.rows.items() if topic == self.target)
 
-    def _wait(self) -> None:
-        if self.inner.flush():
-            self.inner.commit()  # says what was refused
+    def _wait(self, writer: Writer) -> None:
+        if writer.flush():
+            writer.commit()  # says what was refused
         self._begun = self._count
-
-    def send_offsets(self, positions: Mapping[TopicPartition, Passed], ticket: object) -> None:
-        """Let the open transaction move a consumer group on; see the port."""
-        self.inner.send_offsets(positions, ticket)
-
-    def commit(self) -> None:
-        """Commit the open transaction; see the port."""
-        self._wait()
-        self.inner.commit()
 
     def narrow(self) -> bool:
         """Halve the group that was refused, or leave it out if it is one record.
@@ -145,22 +122,6 @@ class Sieve:
             return False
         self.left_out.add(first)
         return True
-
-    def abort(self) -> None:
-        """Abort the open transaction, if any."""
-        self.inner.abort()
-
-    def flush(self, patience_s: float | None = None) -> int:
-        """Wait for what was handed over; see the port."""
-        return self.inner.flush(patience_s)
-
-    def failed(self) -> int:
-        """Return how many records failed; see the port."""
-        return self.inner.failed()
-
-    def close(self) -> None:
-        """Release everything."""
-        self.inner.close()
 
     def _announcement(
         self, key: bytes | None, headers: Headers
@@ -241,26 +202,26 @@ def keep_aside(
     batch: Batch,
     source: Source,
     record: Record,
-    sieve: Sieve,
+    trial: Trial,
     error: TransportRecordError,
     *,
     endpoint: str,
     neighbour: str,
 ) -> None:
-    """Write the dead letters of what was left out, and account for it, in the open transaction.
+    """Have the dead letters of what was left out written, and account for it.
 
     Args:
         shadow: Who writes.
         batch: Its account.
         source: Where it was read.
         record: Likewise.
-        sieve: Knows what was left out.
+        trial: Knows what was left out.
         error: What the broker said.
         endpoint: The target, if it is one.
         neighbour: The target, if it is a link.
     """
     place = TopicPartition(shadow.names.dead_letters(shadow.node), caught_up_partition(shadow))
-    for one in sieve.aside:
+    for one in trial.aside:
         letter = DeadLetter(
             reason=LossReason.QUARANTINED.upper(),
             detail=str(error),
@@ -268,10 +229,11 @@ def keep_aside(
             partition=source.at.partition,
             offset=record.offset(),
             topic_id=source.topic_id,
-            target=sieve.target,
+            target=trial.target,
             identity=one.identity,
         )
-        write_letter(sieve.inner, place, letter, one.key, one.value, one.headers)
+        row = letter_row(letter, one.key, one.value, one.headers)
+        batch.rows[place.topic, place.partition].append(row)
         batch.lost(
             LossReason.QUARANTINED,
             source.at,

@@ -37,6 +37,7 @@ from mesh.runtime.lane.faults import Asked
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.lanes.transactions import write_rows
 from mesh.runtime.messages.gaps import EMPTY, announce, came_before
 from mesh.runtime.messages.outgoing import hop_over
 from mesh.runtime.process.errands import Errand, Steps
@@ -282,11 +283,13 @@ class Repairs:
             return
         records = again.records.get(repair.source.at, [])
         if records or again.is_met or again.lost:
-            shadow = shadow_of(again.lane, repair.writer, repair.known, link=repair.link)
+            shadow = shadow_of(again.lane, repair.known, link=repair.link)
             shadow.flags = FrameFlags.REPAIR
             batch = shadow.open(now_ms)
             self._send(repair, shadow, batch, records, now_ms)
             account(shadow, batch, repair=True)
+            repair.writer.begin()
+            write_rows(repair.writer, batch.rows)
             repair.writer.commit()
         if again.is_met:
             self._finish(repair)
@@ -314,9 +317,9 @@ class Repairs:
         if again.is_met:
             newest = max((one.generation for one in truncations), default=0)
             _come_to(repair, shadow, batch, newest)
-            self._write_end(repair, shadow)
+            self._write_end(repair, shadow, batch)
 
-    def _write_end(self, repair: _Repair, shadow: Lane) -> None:
+    def _write_end(self, repair: _Repair, shadow: Lane, batch: Batch) -> None:
         """Write that the repair is complete up to the last frame of the lane. Spec: K20."""
         source, outbox = repair.source, shadow.outbox(repair.link, repair.source)
         key = (outbox, source.identity)
@@ -335,7 +338,7 @@ class Repairs:
         )
         hop = hop_over(shadow, repair.link, came_before(shadow, source), chain)
         tail = key_tail(origin, shadow.flags)
-        repair.writer.produce(outbox.topic, EMPTY, relay_key(hop, tail), outbox.partition)
+        batch.write(outbox, EMPTY, relay_key(hop, tail))
 
     def _finish(self, repair: _Repair) -> None:
         asked = repair.asked

@@ -155,6 +155,7 @@ class Listener:
     _news: list[Input] = field(default_factory=list)
     _own: OwnTopics = field(init=False)
     _feeds: dict[str, _Feed] = field(default_factory=dict)
+    _wanted: _Feed = field(init=False)
     _cluster_ids: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -164,7 +165,7 @@ class Listener:
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
         self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp(), ClientsReset())
-        self._add(names.config(), own, self.orders.take, None)
+        self._wanted = self._add(names.config(), own, self.orders.take, None)
         control, caught_up = names.control(self.node), OwnControlCaughtUp()
         self._add(control, own, self._own_control, caught_up, OwnControlReset())
         if (lanes := nodes[self.node].lanes) > 1:
@@ -215,15 +216,16 @@ class Listener:
         partition: int = 0,
         neighbour: str = "",
         since_ms: int = 0,
-    ) -> None:
+    ) -> _Feed:
         place = TopicPartition(topic, partition)
         feed = _Feed(place, kafka, decode, caught_up, anew, neighbour, since_ms)
         self._feeds[f"{topic}-{partition}"] = feed
+        return feed
 
     @property
     def knows_orders(self) -> bool:
         """Whether all that operators wanted before the start is known."""
-        return self._feeds[f"{TopicNames(self.topology.prefix).config()}-0"].told
+        return self._wanted.told
 
     def read_by_mates(self, neighbour: str) -> Mapping[TopicPartition, OutboxPosition]:
         """Return how far all lanes of the node have read a neighbour's outboxes."""
@@ -268,9 +270,10 @@ class Listener:
         yield from self._reopen()
         yield from self._find(now_ms)
         for feed in list(self._feeds.values()):
-            if not self._may_read(feed):
+            is_cut = feed.neighbour in self._cut
+            if (feed.told and not is_cut) or not self._may_read(feed):
                 continue
-            if feed.neighbour in self._cut:
+            if is_cut:
                 yield from self._give_up(feed, now_ms)
                 continue
             is_due = feed.assigned and not feed.told and feed.end is not None

@@ -1,4 +1,4 @@
-"""What one transaction of a lane writes, and the account it gives of itself.
+"""What one transaction of a lane is to write, and the account it gives of itself.
 
 Guaranteed copies, positions, chain state and ledger are in the transaction. Direct copies never
 go before a position beyond them is committed, so that a crash may lose them but never double
@@ -8,7 +8,7 @@ Spec: K12, K18, DESIGN 5.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +16,7 @@ from mesh.codec.keys import fact_key
 from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.facts import Fact, FactKey
 from mesh.model.frames import MessageClass
+from mesh.model.inputs import Input
 from mesh.model.reasons import Reason
 from mesh.model.state import (
     Cut,
@@ -27,10 +28,13 @@ from mesh.model.state import (
     SourceRange,
 )
 from mesh.model.topics import TopicNames
-from mesh.transport.port import Row, TopicPartition, Writer
+from mesh.transport.port import Headers, Row, TopicPartition
 
 DirectRows = tuple[str, int, Sequence[Row]]
 """Topic, partition, and what is to be written there."""
+
+Rows = defaultdict[tuple[str, int], list[Row]]
+"""Topic and partition -> what is to be written there, in order."""
 
 AHEAD_LEAST = 16
 AHEAD_MAX = 4_096
@@ -65,11 +69,13 @@ class Reading:
 
 @dataclass(slots=True)
 class Batch:
-    """One open transaction of a lane.
+    """What a lane has decided since its last transaction: the next one writes all of it.
 
     Attributes:
-        node, lane, lane_epoch: Who writes it.
+        node, lane, lane_epoch: Who decides.
         opened_ms: When it was begun.
+        rows: What is to be written in the transaction, as far as nobody has taken it yet.
+        notices: What the node is to know beside the facts, once it is committed.
         records: Records read and delivered so far; it closes at a limit. Spec: K17.
         is_awaited: Whether something waits for its commit.
         waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
@@ -84,6 +90,8 @@ class Batch:
     lane_epoch: int
     names: TopicNames
     opened_ms: int
+    rows: Rows = field(default_factory=lambda: defaultdict(list))
+    notices: list[Input] = field(default_factory=list)
     records: int = 0
     is_awaited: bool = False
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
@@ -97,6 +105,16 @@ class Batch:
     needless: Counter[str] = field(default_factory=Counter)
     parents: dict[bytes, None] = field(default_factory=dict)
     _dropped: Counter[tuple[str, TopicPartition]] = field(default_factory=Counter)
+
+    def write(
+        self,
+        at: TopicPartition,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        """Have one record written."""
+        self.rows[at.topic, at.partition].append((value, key, 0, headers))
 
     def read(
         self,
@@ -184,28 +202,26 @@ class Batch:
             for uuid, offset in cuts.items()
         ]
 
-    def finish(
-        self,
-        writer: Writer,
-        partition: int,
-        link_numbers: Mapping[str, int],
-    ) -> Ledger:
-        """Write progress and ledger into the transaction; return the ledger.
+    def finish(self, partition: int, link_numbers: Mapping[str, int]) -> Ledger:
+        """Have progress and ledger written as well; return the ledger.
 
         Args:
-            writer: The lane's.
             partition: Of both topics.
             link_numbers: Of the links that a change made, by outbox topic. Spec: K12.
         """
-        progress = self.names.progress(self.node)
-        for key, fact in self.facts.items():
-            value = None
-            if fact is not None:
-                value = encode_fact(fact, link_numbers.get(fact.at.topic, 0))
-            writer.produce(progress, value, fact_key(key), partition)
         ledger = self.ledger()
-        for one in in_records(ledger):
-            writer.produce(self.names.ledger(self.node), encode_ledger(one), None, partition)
+        self.rows[self.names.progress(self.node), partition] += [
+            (
+                None if fact is None else encode_fact(fact, link_numbers.get(fact.at.topic, 0)),
+                fact_key(key),
+                0,
+                None,
+            )
+            for key, fact in self.facts.items()
+        ]
+        self.rows[self.names.ledger(self.node), partition] += [
+            (encode_ledger(one), None, 0, None) for one in in_records(ledger)
+        ]
         return ledger
 
     def ledger(self) -> Ledger:

@@ -89,11 +89,7 @@ def repair_failed(lane: Lane, batch: Batch, key: ChainKey) -> None:
 
 
 def ask_due(lane: Lane, now_ms: int) -> None:
-    """Ask for the repairs that have rested.
-
-    Raises:
-        TransportError: No transaction can be begun.
-    """
+    """Ask for the repairs that have rested."""
     for key in [key for key, due_ms in lane.ask_again_ms.items() if due_ms <= now_ms]:
         if key not in lane.positions.gaps:
             del lane.ask_again_ms[key]  # it came after all
@@ -144,7 +140,8 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
         now_ms: The present moment.
     """
     positions = lane.positions
-    lane.notices += _over(lane)
+    notices = lane.open(now_ms).notices
+    notices += _over(lane)
     known: list[Fact] = []
     for stop in list(positions.stopped.values()):
         if stop.reason == StopReason.VERSION:
@@ -153,7 +150,7 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
             known.append(Halted(stop))
     known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
     lane.ask_again_ms = {key: now_ms + AGAIN_MS for key in positions.gaps if _is_vain(lane, key)}
-    lane.notices += inputs_of(known, neighbours)
+    notices += inputs_of(known, neighbours)
 
 
 def _over(lane: Lane) -> Iterator[Input]:

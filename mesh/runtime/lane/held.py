@@ -139,7 +139,7 @@ def hold_key(lane: Lane, target: str, source: Source) -> ChainKey:
 
 def held_offsets(lane: Lane, source: Source) -> Sequence[int]:
     """Return from which offsets of a source on something is held; at least one, maybe far off."""
-    found = [lane.positions.next.get(source.at, 0)]
+    found = [lane.committed_position(source.at)]
     holds = lane.positions.holds
     for target in holds:
         offset = holds.next(target).get(hold_key(lane, target, source))

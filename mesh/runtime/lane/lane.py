@@ -1,19 +1,19 @@
 """One lane: batches of records in, one transaction out.
 
 A lane routes by what the node machine has put in force, keeps the chain, and accounts for
-every message. It is handed records and writers and never waits. Spec: K2, K3, K11, K12, K17, K18.
+every message. It is handed records and decides what is to be written: who owns it writes that, and
+tells it when it is committed. Spec: K2, K3, K11, K12, K17, K18.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from mesh.codec.state import encode_fact
 from mesh.core.routing import LocalLink, Router
-from mesh.errors import TransportError
 from mesh.model.control import Lineage
 from mesh.model.facts import (
     EraBegan,
@@ -28,7 +28,6 @@ from mesh.model.facts import (
     refused_key,
 )
 from mesh.model.frames import NONE_OFFSET, Chain, Era, FrameFlags, MessageClass, SourcePartition
-from mesh.model.inputs import Input
 from mesh.model.state import Ledger
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -38,13 +37,12 @@ from mesh.node.rounds import CLIENTS
 from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows, Reading
 from mesh.runtime.lane.closed import OPEN, Closed
-from mesh.runtime.lane.commits import Outcome
 from mesh.runtime.lane.holds import ChainKey
 from mesh.runtime.lane.memos import Memos
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
 from mesh.runtime.lane.traces import Traces
-from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
+from mesh.transport.port import BEGINNING, Row, TopicPartition
 
 NOT_WRITABLE = "not_writable"
 """Why direct copies are discarded whose target takes no records now."""
@@ -62,6 +60,7 @@ class Source:
         message_class: Class of everything in it.
         link: The link it came over; None for the own ingress.
         generation: Of its offsets: it rises with each loss at its end. Spec: K9.
+        outboxes: Where copies of it leave, by neighbour, as far as that was asked.
     """
 
     at: TopicPartition
@@ -69,6 +68,7 @@ class Source:
     message_class: MessageClass
     link: LocalLink | None
     generation: int = 0
+    outboxes: dict[str, TopicPartition] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def identity(self) -> SourcePartition:
@@ -84,13 +84,15 @@ class Closing:
         batch: The batch.
         account: What the ledger says of it.
         began_ms: When the commit was begun.
-        outcome: Of the commit; None if it is through, and well.
+        begins: Where it began to read each of its sources.
+        in_force: What the lane routes by once it is committed.
     """
 
     batch: Batch
     account: Ledger
     began_ms: int
-    outcome: Outcome | None
+    begins: Mapping[TopicPartition, int]
+    in_force: Mapping[str, tuple[int, int]]
 
 
 @dataclass(slots=True)
@@ -102,12 +104,10 @@ class Lane:
         node: Name of the node served.
         number: The lane.
         learner: What the worker knows of interest.
-        writer: Writes its transactions.
         positions: Where it stands.
         sources: What it reads.
-        batch: The open transaction, or None.
-        closing: The one that is being committed, or None; who opens another waits for that.
-        committed: Facts of batches that were committed, and of which the node knows nothing yet.
+        batch: What it has decided since it closed the last batch, or None.
+        closing: The one that is being committed, or None.
         ready: Direct copies that may be written.
         handed_on: Direct sources: next offset after the last that became `ready`.
         ahead: Direct sources: this lane has reserved the offsets below this one, so their copies
@@ -115,7 +115,6 @@ class Lane:
         inherited: Direct sources: the former owner had reserved the offsets below this one.
         taken_ms: When its former owner was fenced.
         committed_ms: When the last successful commit was begun.
-        notices: What the node is to know beside the facts, once the open batch is committed.
         asked_ms: When a repair of a broken chain was asked for last.
         ask_again_ms: When one is to be asked for again that has come several times for nothing.
         given_up: Chains whose gap no repair can close: the next frame is accepted as it is.
@@ -127,7 +126,6 @@ class Lane:
         narrowed: Routes by this instead of by all that is known: to one target.
         written: Bytes of guaranteed frames written per outbox partition, for limits.
         paused: Filters of subjects of which nothing is to be taken of clients.
-        spent: Why its writer begins no transaction any more: the lane must be taken anew.
         followed: How far it has followed changes of the topology, here or at its former owner.
         followed_before: How far its former owner had.
         awaited: What its former owner knew: it reads nothing before that is known here too.
@@ -147,19 +145,16 @@ class Lane:
     node: str
     number: int
     learner: Learner
-    writer: Writer
     positions: Positions
     sources: dict[TopicPartition, Source] = field(default_factory=dict)
     batch: Batch | None = None
     closing: Closing | None = None
-    committed: list[Fact] = field(default_factory=list)
     ready: list[DirectRows] = field(default_factory=list)
     handed_on: dict[TopicPartition, int] = field(default_factory=dict)
     ahead: dict[TopicPartition, int] = field(default_factory=dict)
     inherited: dict[TopicPartition, int] = field(init=False)
     taken_ms: int = 0
     committed_ms: int = 0
-    notices: list[Input] = field(default_factory=list)
     asked_ms: dict[ChainKey, int] = field(default_factory=dict)
     ask_again_ms: dict[ChainKey, int] = field(default_factory=dict)
     given_up: set[ChainKey] = field(default_factory=set)
@@ -170,7 +165,6 @@ class Lane:
     narrowed: Router | None = None
     written: dict[TopicPartition, int] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
-    spent: TransportError | None = None
     followed: tuple[int, int] = field(init=False)
     followed_before: tuple[int, int] = field(init=False)
     awaited: Mapping[str, tuple[int, int]] = field(init=False)
@@ -204,64 +198,34 @@ class Lane:
         return self.narrowed or self.learner.router
 
     def open(self, now_ms: int) -> Batch:
-        """Return the open batch; begin its transaction if there is none.
-
-        Raises:
-            TransportError: None can be begun, and `spent` says so from now on.
-        """
-        if self.spent is not None:
-            raise self.spent  # it is ahead of what it keeps
-        if self.closing is not None:
-            try:
-                self.end_commit()
-            except TransportError as error:
-                self.spent = error
-                raise
+        """Return the open batch; begin one if there is none."""
         if self._lineage is not self.learner.lineage:
             self._number_links()
         if self.batch is None:
-            try:
-                self.writer.begin()
-            except TransportError as error:
-                self.spent = error
-                raise
             self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
         return self.batch
 
-    def begin_commit(
-        self, now_ms: int, begin: Callable[[Callable[[], None]], Outcome | None]
-    ) -> Outcome | None:
-        """Begin to commit the open batch, if there is one; return what to wait for.
+    def close(self, batch: Batch, now_ms: int) -> None:
+        """Decide what the open batch is to write at its end; it is to be committed now.
 
-        Args:
-            now_ms: The present moment.
-            begin: Begins a commit.
+        Until that has an outcome the lane may open another, and none of it is written: if nothing
+        was committed both are thrown away with the lane.
         """
-        batch, self.batch = self.batch, None
-        if batch is None:
-            return None
-        positions = self.positions
+        positions, self.batch = self.positions, None
+        begins = {
+            at: positions.next.get(at, reading.first) for at, reading in batch.readings.items()
+        }
         for at, reading in batch.readings.items():
             ahead = reading.ahead if self._is_direct(at) and not self._is_ending else 0
             reached = (at, reading.topic_id, reading.next, ahead, reading.generation)
             is_left, leader_epoch = at in positions.left, reading.leader_epoch
             self.note(batch, SourceAt(*reached, is_left, leader_epoch))
-        account = batch.finish(self.writer, self.number, self.link_numbers)
-        outcome = begin(self.writer.commit)
-        self.closing = Closing(batch, account, now_ms, outcome)
-        return outcome
+        account = batch.finish(self.number, self.link_numbers)
+        self.closing = Closing(batch, account, now_ms, begins, positions.in_force)
 
-    def end_commit(self) -> None:
-        """Wait for the commit that is under way, if one is; then direct copies in it may go.
-
-        Raises:
-            TransportError: Nothing was committed; the lane must be taken anew.
-        """
-        closing, self.closing = self.closing, None
-        if closing is None:
-            return
-        if closing.outcome is not None:
-            closing.outcome.result()
+    def committed(self, closing: Closing) -> None:
+        """Take note that what was closed is committed: direct copies in it may go."""
+        self.closing = None
         batch, positions = closing.batch, self.positions
         self.accounts.add(closing.account, batch.needless)
         if self.traces is not None:
@@ -272,7 +236,11 @@ class Lane:
                 self.ahead[at], self.handed_on[at] = reserved, positions.next[at]
         self.committed_ms = closing.began_ms
         self.ready += batch.direct
-        self.committed += [fact for fact in batch.facts.values() if fact is not None]
+
+    def committed_position(self, at: TopicPartition) -> int:
+        """Return up to which offset a source was read for certain: a successor begins there."""
+        position = self.positions.next.get(at, 0)
+        return position if self.closing is None else self.closing.begins.get(at, position)
 
     def _is_direct(self, at: TopicPartition) -> bool:
         source = self.sources.get(at)
@@ -326,9 +294,10 @@ class Lane:
             self.ahead = dict.fromkeys(self.ahead, 0)
 
     def give_back(self, now_ms: int) -> None:
-        """Have the next commit, the lane's last here, reserve nothing: positions become exact."""
-        if self.closing is not None:
-            self.open(now_ms)  # what it has reserved is known then
+        """Have the next commit, the lane's last here, reserve nothing: positions become exact.
+
+        Not while another commit is under way: what the lane has reserved is known at its end.
+        """
         self._is_ending = True
         for at in self.ahead:
             self.tell_position(at, self.positions.next[at], now_ms)
@@ -516,7 +485,7 @@ class Lane:
         number = self.link_numbers.get(topic, 0)
         self.note(batch, Sent(outbox, of, chain.last, since, number))
         if source.message_class is MessageClass.GUARANTEED:
-            self.writer.produce(topic, value, key, partition)
+            batch.rows[topic, partition].append((value, key, 0, None))
             size = len(key) + len(value or b"")
             self.written[outbox] = self.written.get(outbox, 0) + size
         elif self.closed and self.closed.has(topic, partition):
@@ -561,8 +530,12 @@ class Lane:
 
     def outbox(self, link: LocalLink, source: Source) -> TopicPartition:
         """Return where copies of a source's messages leave on a link. Spec: K3."""
-        topic = self.names.outbox(self.node, link.neighbour, source.message_class)
-        return TopicPartition(topic, source.at.partition % self.partitions)
+        outbox = source.outboxes.get(link.neighbour)
+        if outbox is None:
+            topic = self.names.outbox(self.node, link.neighbour, source.message_class)
+            outbox = TopicPartition(topic, source.at.partition % self.partitions)
+            source.outboxes[link.neighbour] = outbox
+        return outbox
 
     def is_held(self, link: LocalLink, source: Source) -> bool:
         """Say whether a link's outbox is left out for now: it is written beside. Spec: K20."""

@@ -68,9 +68,6 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
         relinked: What changes.
         gone: Outboxes that are read no further.
         now_ms: The present moment.
-
-    Raises:
-        TransportError: No transaction can be begun.
     """
     lane.topology = relinked.topology
     batch = lane.open(now_ms)

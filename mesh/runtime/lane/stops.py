@@ -20,8 +20,8 @@ def begin_of(lane: Lane, at: TopicPartition) -> int:
 
 
 def reached(lane: Lane, at: TopicPartition) -> int:
-    """Return how far a source is read; where its log was cut off, what is there now is unread."""
-    position, stop = lane.positions.next[at], lane.positions.stopped.get(at)
+    """Return how far a source is read for certain; behind where its log was cut off nothing is."""
+    position, stop = lane.committed_position(at), lane.positions.stopped.get(at)
     return position if stop is None else min(position, stop.first)
 
 

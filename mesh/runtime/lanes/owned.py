@@ -21,19 +21,21 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.lane.accounts import Accounts
+from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.closed import OPEN, Closed
-from mesh.runtime.lane.commits import Commits, Outcome
-from mesh.runtime.lane.direct import DirectCopies
 from mesh.runtime.lane.faults import ask_due, inputs_of, recovered
 from mesh.runtime.lane.held import endpoint_of, held_offsets, hold, link_of, tell_ended
-from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.lane import Closing, Lane, Source
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lane.relinking import end_removed, relink_lane
 from mesh.runtime.lane.stops import reached
 from mesh.runtime.lane.traces import Traces
+from mesh.runtime.lanes.commits import Commits, Outcome
+from mesh.runtime.lanes.direct import DirectCopies
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
+from mesh.runtime.lanes.transactions import Transactions
 from mesh.runtime.messages.poison import Poison
 from mesh.runtime.process.clock import Clock
 from mesh.runtime.process.errands import LOOK_S, Errand, Errands
@@ -84,6 +86,7 @@ class Lanes:
         errands: Takes lanes beside the loop.
         commits: Waits for commits beside it.
         owned: The lanes taken, by number.
+        transactions: Theirs.
         refusing: Topics that refused records of lanes: perhaps somebody deleted them.
         full: Lanes and targets: held until less waits there. Spec: R14.
         overfull: Parts of endpoints of which the oldest are to become dead letters.
@@ -107,6 +110,7 @@ class Lanes:
     errands: Errands
     commits: Commits
     owned: dict[int, Lane] = field(default_factory=dict)
+    transactions: dict[int, Transactions] = field(default_factory=dict)
     refusing: dict[str, None] = field(default_factory=dict)
     full: frozenset[tuple[int, str]] = frozenset()
     overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
@@ -130,7 +134,6 @@ class Lanes:
     _accepted: dict[tuple[str, int], Stop] = field(default_factory=dict)
     _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
     _gap_ms: int = COMMIT_GAP_MS
-    _uncut: dict[int, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look up what stays the same."""
@@ -144,9 +147,6 @@ class Lanes:
         """
         if not self.machine.has_routed:
             return
-        for lane in list(self.owned.values()):
-            if lane.spent is not None:
-                self._give_up(lane, lane.spent)
         for number in sorted(assigned - self.owned.keys() - self._takings.keys()):
             if now < max(self._unreadable.get(number, now), self._rests_until.get(number, now)):
                 continue
@@ -179,7 +179,6 @@ class Lanes:
             self.machine.node,
             number,
             self.machine.learner,
-            taken.writer,
             taken.positions,
         )
         lane.taken_ms, lane.accounts = taken.taken_ms, self.accounts
@@ -188,17 +187,9 @@ class Lanes:
         self.strays += taken.strays
         if self._unreadable.pop(number, None) is not None:
             yield SourceResumed(topic, number)
-        former_epoch, handed_on = self._former.get(number, (0, {}))
         self.owned[number] = lane
-        try:
-            self._begin_with(lane, now)
-        except TransportError as error:
-            self._give_up(lane, error)  # the others, and who leads, have nothing to do with it
-            if former_epoch + 1 == lane.positions.epoch:
-                # Still nobody had it in between.
-                known = {**handed_on, **lane.handed_on}
-                self._former[number] = (lane.positions.epoch, known)
-            return
+        self.transactions[number] = Transactions(taken.writer)
+        self._begin_with(lane, now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
 
     def _begin_with(self, lane: Lane, now: int) -> None:
@@ -229,11 +220,8 @@ class Lanes:
         self.topology = relinked.topology
         for number in self._buckets:
             self._buckets[number] = self._new_buckets()
-        for lane in list(self.owned.values()):
-            try:
-                relink_lane(lane, relinked, self.sources.gone(), now_ms)
-            except TransportError as error:
-                self._give_up(lane, error)
+        for lane in self.owned.values():
+            relink_lane(lane, relinked, self.sources.gone(), now_ms)
         self.sources.relink(relinked.topology, self.owned, now_ms)
 
     def keep(self, assigned: frozenset[int]) -> None:
@@ -266,9 +254,11 @@ class Lanes:
         for number in numbers:
             lane = self.owned[number]
             try:
+                self._end(lane)
                 lane.give_back(self.clock.now_ms())
-                lane.begin_commit(self.clock.now_ms(), self.commits.begin)
-                lane.end_commit()
+                if lane.batch is not None:
+                    self._begin_commit(lane, lane.batch)
+                    self._end(lane)
             except TransportError as error:
                 log.info("lane.not_committed", lane=number, fault=str(error))
             self.drop(number)
@@ -277,14 +267,14 @@ class Lanes:
 
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened."""
-        lane = self.owned.pop(number)
-        self._uncut.pop(number, None)
+        lane = self.owned[number]
         with suppress(TransportError):
-            lane.end_commit()  # its writer is in use until then
+            self._end(lane)  # its writer is in use until then
+        del self.owned[number]
         self._former[number] = (lane.positions.epoch, lane.handed_on)
         self.direct.write([lane])
         self.sources.stop(lane)
-        lane.writer.close()
+        self.transactions.pop(number).writer.close()
         log.info("lane.dropped", lane=number)
 
     def owns(self, lane: Lane) -> bool:
@@ -322,14 +312,8 @@ class Lanes:
 
     def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
         """Have every lane commit from which positions on the new routing holds. Spec: K25."""
-        for lane in list(self.owned.values()):
-            if lane.closing is not None:
-                self._uncut[lane.number] = None  # it reads nothing before
-                continue
-            try:
-                lane.cut(in_force, cuts, self.clock.now_ms())
-            except TransportError as error:
-                self._give_up(lane, error)
+        for lane in self.owned.values():
+            lane.cut(in_force, cuts, self.clock.now_ms())
 
     def pause_subjects(self, filters: frozenset[str], now: int) -> None:
         """Take nothing of exactly these subjects of clients from now on."""
@@ -346,14 +330,9 @@ class Lanes:
 
     def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
         """Hand records to the lanes they belong to, in order; commit each batch that is full."""
-        for lane in list(self.owned.values()):
+        for lane in self.owned.values():
             lane.hold_direct(self.clock.now_ms())
-            if lane.closing is not None:
-                continue
-            try:
-                ask_due(lane, now)
-            except TransportError as error:
-                self._give_up(lane, error)
+            ask_due(lane, now)
         lanes = self.topology.nodes[self.machine.node].lanes
         for at, records in data.items():
             while records and self.sources.is_read(at):
@@ -382,11 +361,14 @@ class Lanes:
                     records = records[:1]
                     rest_ms = bucket.take(len(records[0].value() or b""), now)
                     self.sources.rest(lane, source.link, now + rest_ms, now)
-                return self.poison.take(lane, source, records, now, BATCH_RECORDS)
-            some = records[: BATCH_RECORDS - lane.open(now).records]
-            taken = self.poison.take(lane, source, some, now, BATCH_RECORDS)
-            if taken < len(some):
-                self.sources.wait(lane, at, now)
+                taken = self.poison.take(lane, source, records, now, BATCH_RECORDS)
+            else:
+                some = records[: BATCH_RECORDS - lane.open(now).records]
+                taken = self.poison.take(lane, source, some, now, BATCH_RECORDS)
+                if taken < len(some):
+                    self.sources.wait(lane, at, now)
+            if lane.batch is not None:
+                self.transactions[lane.number].write(lane.batch)
         except (TransportError, PoisonError) as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
@@ -395,22 +377,16 @@ class Lanes:
                 "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
             )
             unread = next(one for one in records if one.offset() >= lane.position(at))
-            self._halt(lane, at, unread.offset(), now)
+            self.sources.halt(lane, at, unread.offset(), now)
         else:
             return taken
         return 0
-
-    def _halt(self, lane: Lane, at: TopicPartition, offset: int, now: int) -> None:
-        try:
-            self.sources.halt(lane, at, offset, now)
-        except TransportError as error:
-            self._give_up(lane, error)
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past the moment something is to be written."""
         moments: list[int] = []
         for lane in self.owned.values():
-            if (batch := lane.batch) is not None:
+            if (batch := lane.batch) is not None and lane.closing is None:
                 soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
                 moments.append(soon if batch.is_awaited else late)
             moments.extend(lane.ask_again_ms.values())
@@ -432,13 +408,15 @@ class Lanes:
         is_time = now - self._committed_ms >= self._gap_ms
         begun: list[Outcome] = []
         for lane in list(self.owned.values()):
-            if lane.closing is None and lane.committed:
-                yield from self._end_commit(lane)  # somebody has waited for that
-            if (batch := lane.batch) is None:
+            if (batch := lane.batch) is None or lane.closing is not None:
                 continue
             is_full = batch.records >= BATCH_RECORDS or now - batch.opened_ms >= BATCH_MS
             if is_full or (is_idle and is_time and batch.is_awaited):
-                outcome = lane.begin_commit(now, self.commits.begin)
+                try:
+                    outcome = self._begin_commit(lane, batch)
+                except TransportError as error:
+                    self._give_up(lane, error)
+                    continue
                 if outcome is None or outcome.done():
                     yield from self._end_commit(lane)
                 else:
@@ -450,8 +428,7 @@ class Lanes:
     def _end_commits(self, now: int) -> Iterator[Input]:
         """End what is through; lanes whose commit takes longer read nothing until it is. K17."""
         for lane in list(self.owned.values()):
-            closing = lane.closing
-            if closing is not None and (closing.outcome is None or closing.outcome.done()):
+            if lane.closing is not None and self.transactions[lane.number].is_through:
                 yield from self._end_commit(lane)
         late = frozenset(lane.number for lane in self.owned.values() if lane.closing is not None)
         if late != self.sources.still.committing:
@@ -459,35 +436,59 @@ class Lanes:
             self.sources.settle(self.owned, now)
 
     def commit(self, lane: Lane) -> Sequence[Input]:
-        """Commit one lane, and wait for that; return what its node is to know."""
-        lane.begin_commit(self.clock.now_ms(), self.commits.begin)
-        return self._end_commit(lane)
+        """Commit all that a lane has decided, wait for that, and return what it tells its node."""
+        told = [*self._end_commit(lane)]
+        if self.owns(lane) and lane.batch is not None:
+            try:
+                self._begin_commit(lane, lane.batch)
+            except TransportError as error:
+                self._give_up(lane, error)
+            else:
+                told += self._end_commit(lane)
+        return told
+
+    def _begin_commit(self, lane: Lane, batch: Batch) -> Outcome | None:
+        """Begin to commit what a lane has decided; return what to wait for, None for nothing.
+
+        Raises:
+            TransportError: It cannot be written; the lane must be taken anew.
+        """
+        lane.close(batch, self.clock.now_ms())
+        transactions = self.transactions[lane.number]
+        transactions.write(batch)
+        transactions.begin_commit(self.commits)
+        return transactions.outcome
 
     def _end_commit(self, lane: Lane) -> Sequence[Input]:
-        """Return what a lane has committed; have it cut if it could not be before."""
-        closing = lane.closing
+        """Wait for the commit of a lane that is under way, if one is; return what it tells."""
         try:
-            lane.end_commit()
+            closing = self._end(lane)
         except TransportError as error:
             self._give_up(lane, error)
             return ()
-        if closing is not None:
-            self._committed_ms = self.clock.now_ms()
-            self.direct.commit_ms = self._committed_ms - closing.began_ms
-            rest = REST_PER_COMMIT * self.direct.commit_ms
-            self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
+        if closing is None:
+            return ()
+        self._committed_ms = self.clock.now_ms()
+        self.direct.commit_ms = self._committed_ms - closing.began_ms
+        rest = REST_PER_COMMIT * self.direct.commit_ms
+        self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
         self._failures.pop(lane.number, None)
-        notices, lane.notices = lane.notices, []
-        facts, lane.committed = lane.committed, []
-        applied = LaneApplied(lane.number, lane.positions.in_force)
-        if lane.number in self._uncut:
-            del self._uncut[lane.number]
-            try:
-                now = self.clock.now_ms()
-                lane.cut(self.machine.in_force, self.machine.learner.all_cuts(), now)
-            except TransportError as error:
-                self._give_up(lane, error)
-        return [*notices, *inputs_of(facts, self.sources.neighbours), applied]
+        facts = [fact for fact in closing.batch.facts.values() if fact is not None]
+        applied = LaneApplied(lane.number, closing.in_force)
+        return [*closing.batch.notices, *inputs_of(facts, self.sources.neighbours), applied]
+
+    def _end(self, lane: Lane) -> Closing | None:
+        """Wait for the commit of a lane that is under way; return what was committed, if it was.
+
+        Raises:
+            TransportError: Nothing was committed, or nobody knows; the lane must be taken anew.
+        """
+        closing, transactions = lane.closing, self.transactions[lane.number]
+        if closing is None or not transactions.is_committing:
+            return None
+        transactions.end_commit()
+        lane.committed(closing)
+        return closing
 
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
         """Drop a lane whose transaction failed; it is taken anew from what is committed.

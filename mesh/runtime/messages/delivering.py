@@ -63,7 +63,7 @@ def deliver(
         if lane.is_guaranteed(endpoint):
             if lane.topology.endpoint_limit(lane.node, endpoint) is not None:
                 _count(lane, TopicPartition(topic, partition), its_rows)
-            lane.writer.produce_all(topic, partition, its_rows)
+            batch.rows[topic, partition] += its_rows
         else:
             lane.hand_over(batch, source, topic, partition, its_rows)
 

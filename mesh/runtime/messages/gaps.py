@@ -33,6 +33,7 @@ from mesh.model.topology import ZoneKind
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.outgoing import Came, hop_over, next_hop
+from mesh.transport.port import TopicPartition
 
 log = structlog.get_logger()
 
@@ -112,7 +113,7 @@ def announce(
         key = relay_key(hop_over(lane, link, came, chain), tail, FrameKind.GAP)
         lane.send(batch, link, source, chain, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:
-        _deliver(lane, source, origin, ext, came)
+        _deliver(lane, batch, source, origin, ext, came)
 
 
 def announce_unreadable(
@@ -192,11 +193,16 @@ def relay(
         lane.send(batch, link, source, hop.chain, key, EMPTY, 0)
     if source.message_class is MessageClass.GUARANTEED:
         header = decode_header(peeked.key)
-        _deliver(lane, source, header.origin, header.ext, came)
+        _deliver(lane, batch, source, header.origin, header.ext, came)
 
 
 def _deliver(
-    lane: Lane, source: Source, origin: Origin, ext: Mapping[str, bytes], came: Came
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    origin: Origin,
+    ext: Mapping[str, bytes],
+    came: Came,
 ) -> None:
     """Write the announcement to the guaranteed endpoints of this node that the lane writes to."""
     headers = [gap_header(origin, ext, came.path)]
@@ -205,4 +211,4 @@ def _deliver(
         if lane.is_guaranteed(endpoint) and lane.router.only in (None, endpoint):
             topic = lane.names.endpoint(lane.node, endpoint)
             if not lane.leaves_out(topic):
-                lane.writer.produce(topic, None, None, partition, headers=headers)
+                batch.write(TopicPartition(topic, partition), None, headers=headers)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.errors import PoisonError, TransportError, UnknownVersionError
+from mesh.errors import PoisonError, UnknownVersionError
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.ingress import take_ingress
 from mesh.runtime.messages.refusing import POISON, refuse
@@ -54,7 +54,6 @@ class Poison:
             How many were taken; 0 if the first one's subject is paused.
 
         Raises:
-            TransportError: The lane's transaction cannot go on.
             UnknownVersionError: A frame of a newer version; nothing of it was taken.
             PoisonError: One of them breaks the routing: the lane must be taken anew.
         """
@@ -67,7 +66,7 @@ class Poison:
             if source.link is None:
                 return take_ingress(lane, source, records, now_ms)
             return take_frames(lane, source, source.link, records, now_ms, most)
-        except (TransportError, UnknownVersionError):
+        except UnknownVersionError:
             raise
         except Exception as error:
             # Direct copies of what failed have not left yet: they come again.

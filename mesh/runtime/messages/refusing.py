@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from mesh.codec.dead_letters import dead_letter_record
-from mesh.errors import TransportError
 from mesh.model.state import DeadLetter
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.transport.headers import UNREADABLE, headers_of
-from mesh.transport.port import Headers, Record, TopicPartition, Writer
+from mesh.transport.port import Headers, Record, Row, TopicPartition
 
 POISON = "POISON"
 """Why a record is refused that nothing here can make sense of."""
@@ -41,32 +40,23 @@ def refuse(
         topic_id=source.topic_id,
     )
     place = TopicPartition(lane.names.dead_letters(lane.node), lane.number)
-    writer = lane.writer
     try:
-        write_letter(writer, place, letter, record.key(), record.value(), headers_of(record))
-    except Exception as error:
-        if reason != POISON or isinstance(error, TransportError):
+        row = letter_row(letter, record.key(), record.value(), headers_of(record))
+    except Exception:
+        if reason != POISON:
             raise
-        write_letter(writer, place, letter, None, None, UNREADABLE)  # of what it is nothing holds
+        row = letter_row(letter, None, None, UNREADABLE)  # of what it is nothing holds
+    batch.rows[place.topic, place.partition].append(row)
 
 
-def write_letter(
-    writer: Writer,
-    place: TopicPartition,
-    letter: DeadLetter,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers,
-) -> None:
-    """Write a dead letter in the open transaction.
+def letter_row(letter: DeadLetter, key: bytes | None, value: bytes | None, headers: Headers) -> Row:
+    """Return a dead letter as it is to be written.
 
     Args:
-        writer: Writes it.
-        place: Partition of the dead letters.
         letter: What it says; the sizes are filled in here.
         key: Of the record that is refused; cut to what is kept, as the following.
         value: Likewise.
         headers: Likewise.
     """
     refused, name, told = dead_letter_record(letter, key, value, headers)
-    writer.produce(place.topic, refused, name, place.partition, headers=told)
+    return refused, name, 0, told

@@ -283,5 +283,8 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
                 refuse(topic, error_of(exc))
             except BufferError:
                 make_room(topic, (topic, value, key, partition, None, None, timestamp, headers))
+            except (OverflowError, TypeError, ValueError) as exc:
+                # No broker would take it either: a time beyond 64 bits, for example.
+                refuse(topic, KafkaError(KafkaError.INVALID_RECORD, str(exc)))
 
     return produce, produce_all

@@ -12,8 +12,9 @@ from concurrent.futures import Future
 import pytest
 
 from mesh.errors import TransportError
-from mesh.runtime.lane import commits as commits_of
-from mesh.runtime.lane.commits import ThreadedCommits
+from mesh.runtime.lanes import commits as commits_of
+from mesh.runtime.lanes.commits import ThreadedCommits
+from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 from tests.sim.late_commits import LateCommits
 
@@ -113,20 +114,39 @@ def test_one_that_fails_late_has_its_lane_taken_anew(mesh: SmallMesh, slow: Slow
     assert not slow.fails
 
 
-def test_a_lane_whose_commit_has_failed_begins_no_other(mesh: SmallMesh, slow: Slow) -> None:
-    """Somebody waits for it before the loop has looked: what the lane knows is ahead of its log."""
+def test_what_is_decided_behind_a_commit_that_fails_is_written_by_nobody(
+    mesh: SmallMesh, slow: Slow
+) -> None:
+    """The lane is ahead of its log then, and all of it is thrown away. Spec: K12."""
     slow.looks[1], slow.fails = LONG, True
     publish(mesh, 1)
     mesh.run(1_000)
+    mesh.subscribe("a", "own", ">")
+    mesh.run(1_000)
     lane = mesh.world.workers["a"].lanes.owned[1]
-    for _ in range(2):
-        with pytest.raises(TransportError):
-            lane.open(mesh.world.clock.ms)
-    slow.looks[1] = 0
+    assert lane.closing is not None
+    assert lane.batch is not None
+    assert slow.waited == 0
+    slow.looks[1] = slow.under_way[0]._looks = 0
     mesh.run()
+    assert mesh.world.workers["a"].lanes.owned[1] is not lane
     publish(mesh, 3)
     mesh.run()
     assert came(mesh, 1) == [1, 3]
+
+
+def test_nobody_is_told_of_positions_before_they_are_committed(mesh: SmallMesh, slow: Slow) -> None:
+    """Who hears of them deletes what lies below; a successor would look for it there. Spec: K5."""
+    slow.looks[1] = LONG
+    publish(mesh, 1)
+    mesh.run(1_000)
+    lanes = mesh.world.workers["a"].lanes
+    at = TopicPartition("mesh.a.in.g", 1)
+    assert lanes.owned[1].closing is not None
+    assert (lanes.read_positions(None)[at].read, lanes.read_positions(None)[at].needed) == (0, 0)
+    slow.looks[1] = slow.under_way[0]._looks = 0
+    mesh.run()
+    assert (lanes.read_positions(None)[at].read, lanes.read_positions(None)[at].needed) == (1, 1)
 
 
 def test_interest_that_changes_meanwhile_is_cut_behind_it(mesh: SmallMesh, slow: Slow) -> None:

@@ -29,7 +29,7 @@ def test_a_catch_up_of_a_link_follows_what_is_kept_off_it(
     [link] = [one for one in local_links(before, "b") if one.neighbour == "c"]
     lane.learner.relink(local_links(after, "b"), scopes_read(after, "b"), NO_CHANGES)
     lane.learner.begin_round()
-    shadow = shadow_of(lane, mesh.kafka.writer("w", "w"), lane.positions, link=link)
+    shadow = shadow_of(lane, lane.positions, link=link)
     route = shadow.router.route("x", PUBLISHED_HERE, MessageClass.GUARANTEED)
     if becomes_local:
         assert (route.neighbours, route.refused) == ((), (("c", Reason.FILTER),))

@@ -69,7 +69,7 @@ def test_what_is_caught_up_crosses_no_join_that_is_refused(joined: SmallMesh) ->
     positions = lane.positions.of_target({})
     for refused, neighbours in (({}, ("b",)), ({"b": False}, ())):
         lane.learner.router.refused = refused
-        shadow = shadow_of(lane, lane.writer, positions, link=lane.link("b"))
+        shadow = shadow_of(lane, positions, link=lane.link("b"))
         route = shadow.router.route("x/y", PUBLISHED_HERE, MessageClass.GUARANTEED)
         assert route.neighbours == neighbours
 

@@ -14,8 +14,9 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportError, TransportUnknownError
 from mesh.lab.world import World, kafka_of
 from mesh.model.control import Change, Stage
-from mesh.runtime.lane.lane import Lane
+from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.lanes.transactions import Transactions
 from mesh.runtime.process.errands import SteppedErrands
 from mesh.runtime.process.intake import PolledIntake
 from mesh.runtime.worker import Worker
@@ -39,13 +40,13 @@ def publish(mesh: SmallMesh, letter: str, *numbers: int) -> None:
         mesh.write(f"mesh.a.in.{letter}", b"%d" % number, headers=[subject("x")])
 
 
-def break_writer(lane: Lane) -> None:
-    """Have its next transaction fail at once, as after a lost connection."""
+def break_writer(lanes: Lanes, number: int) -> None:
+    """Have a lane's next transaction fail at once, as after a lost connection."""
 
     def begin() -> None:
         raise TransportError("a connection was lost")
 
-    lane.writer.begin = begin
+    lanes.transactions[number].writer.begin = begin
 
 
 def second_worker(world: World, node: str) -> Worker:
@@ -63,7 +64,7 @@ def test_a_fetch_from_before_the_lane_was_lost_is_not_routed(mesh: SmallMesh) ->
     """Its records come again: the lane goes on from what is committed. Spec: K16, R7."""
     mesh.subscribe("a", "own", ">")
     mesh.run()
-    break_writer(mesh.world.workers["a"]._lanes.owned[0])
+    break_writer(mesh.world.workers["a"].lanes, 0)
     publish(mesh, "g", 1, 2)
     # In the same fetch: the cut that follows it finds the writer broken, before data are routed.
     mesh.subscribe("a", "other", "y")
@@ -76,7 +77,7 @@ def test_nor_where_sources_hold_when_the_lane_is_taken_again(mesh: SmallMesh) ->
     target = published_text(mesh.world.topology)
     mesh.subscribe("a", "own", ">")
     mesh.run()
-    break_writer(mesh.world.workers["a"]._lanes.owned[0])
+    break_writer(mesh.world.workers["a"].lanes, 0)
     publish(mesh, "g", 1, 2)
     mesh.subscribe("a", "other", "y")
     hold = Change(1, Stage.HOLD, target, ("a",))
@@ -115,7 +116,7 @@ def test_a_neighbours_dead_kafka_does_not_hold_up_a_lane() -> None:
     run(4000)
     world.kill("a")
     world.kafka["ka"].available = False
-    break_writer(world.workers["b"]._lanes.owned[0])
+    break_writer(world.workers["b"].lanes, 0)
     epochs = len(world.kafka["kb"].topics["mesh.b.progress"].logs[0].entries)
     for number in (1, 2, 3):
         write("kb", "mesh.b.in.g", b"%d" % number)
@@ -196,7 +197,7 @@ def test_a_zombie_hands_nothing_on_when_its_successor_has_looked(mesh: SmallMesh
     zombie.membership.crash()
     zombie.membership.lanes = lambda: lanes
     zombie.membership.poll = lambda: None
-    writer = zombie._lanes.owned[0].writer
+    writer = zombie.lanes.transactions[0].writer
     writer.begin = writer.produce = writer.produce_all = lambda *_args, **_options: None
     for number in range(1, 60):
         publish(mesh, "d", number)
@@ -218,18 +219,18 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
     mesh = SmallMesh({**CHAIN, "nodes": {"a": {"lanes": 2}, "b": {}, "c": {}}})
     worker = mesh.world.workers["a"]
     zero, epoch = worker._lanes.owned[0], worker._lanes.owned[1].positions.epoch
-    begin_with, failed = Lanes._begin_with, []
+    write, failed = Transactions.write, []
 
-    def fails_once(lanes: Lanes, lane: Lane, now: int) -> None:
-        if not failed:
-            failed.append(lane.number)
+    def fails_once(one: Transactions, batch: Batch) -> None:
+        if batch.lane == 1 and not failed:
+            failed.append(batch.lane_epoch)
             raise TransportUnknownError("a request may have been sent twice")
-        begin_with(lanes, lane, now)
+        write(one, batch)
 
-    monkeypatch.setattr(Lanes, "_begin_with", fails_once)
     worker._lanes._give_up(worker._lanes.owned[1], TransportError("a connection was lost"))
+    monkeypatch.setattr(Transactions, "write", fails_once)
     mesh.run(6_000)
-    assert failed == [1]
+    assert failed == [epoch + 1]
     assert mesh.world.workers["a"] is worker
     assert worker._lanes.owned[0] is zero
     assert worker._lanes.owned[1].positions.epoch == epoch + 2

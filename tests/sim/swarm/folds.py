@@ -43,7 +43,7 @@ class Folds:
         """Yield in what a lane differs that has nothing open and something new in its log."""
         topic, lanes = lane.names.progress(lane.node), lane.topology.nodes[lane.node].lanes
         place, beside = (topic, lane.number), (topic, lanes + lane.number)
-        if lane.batch or lane.closing or lane.spent or not {place, beside} & self._fresh.keys():
+        if lane.batch or lane.closing or not {place, beside} & self._fresh.keys():
             return
         self._fresh.pop(place, None)
         self._fresh.pop(beside, None)

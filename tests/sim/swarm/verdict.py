@@ -71,8 +71,9 @@ def unfinished(world: SwarmWorld) -> str:
 
 def why_stuck(world: SwarmWorld) -> str:
     """Return the rule that a mesh breaks which does not come to rest."""
-    lanes = [lane for w in world.workers.values() if w._lanes for lane in w._lanes.owned.values()]
-    return "stuck with a fenced lane" if any(lane.writer._fenced for lane in lanes) else "stuck"
+    lanes = [worker._lanes for worker in world.workers.values() if worker._lanes]
+    writers = [one.writer for some in lanes for one in some.transactions.values()]
+    return "stuck with a fenced lane" if any(one._fenced for one in writers) else "stuck"
 
 
 def _unread(world: SwarmWorld) -> Iterator[str]:
