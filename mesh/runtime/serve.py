@@ -21,10 +21,10 @@ import structlog
 from mesh.config.kafka_options import SERVERS, published_options
 from mesh.config.references import files_of, resolve_options
 from mesh.errors import TransportDeniedError, TransportError, wrong_input
+from mesh.lane.traces import Traces
 from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster as Declared
 from mesh.model.topology import Topology
-from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lanes.commits import ThreadedCommits
 from mesh.runtime.port.server import Port
 from mesh.runtime.process.clock import BusyTime, Clock, MonotonicClock

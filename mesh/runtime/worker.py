@@ -19,6 +19,7 @@ from typing import assert_never
 
 import structlog
 
+from mesh.lane.traces import Traces
 from mesh.model.control import OutboxPosition
 from mesh.model.effects import (
     BecameReady,
@@ -49,7 +50,6 @@ from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.control.standing_by import StandingBy
 from mesh.runtime.control.unread import Unread
-from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lanes.admission import Admission
 from mesh.runtime.lanes.commits import Commits, CommitsAtOnce
 from mesh.runtime.lanes.direct import LEAVE_S, DirectCopies

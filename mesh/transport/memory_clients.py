@@ -25,6 +25,9 @@ from mesh.transport.memory_log import (
 )
 from mesh.transport.port import BEGINNING, DeliveryCallback, Headers, Passed, Row, TopicPartition
 
+TIME_MAX = (1 << 63) - 1
+"""Latest time that a record can have, in ms."""
+
 PATIENCE_MS = 12_000
 """How long a real flush waits for a partition that takes nothing."""
 
@@ -269,7 +272,7 @@ class MemoryWriter:
             if on_delivery is not None:
                 on_delivery(-1, -1, "no broker answers")
             return
-        log = self._log_for(topic, partition, key, value, headers)
+        log = self._log_for(topic, partition, key, value, timestamp, headers)
         if log is None or self._ended_early:
             if on_delivery is not None:
                 on_delivery(-1, -1, self._failures[-1][1] if self._failures else "it was aborted")
@@ -298,6 +301,7 @@ class MemoryWriter:
         partition: int,
         key: bytes | None,
         value: bytes | None,
+        timestamp: int,
         headers: Headers | None,
     ) -> PartitionLog | None:
         """Return where a record goes; None, with the reason noted, if it is refused."""
@@ -320,6 +324,9 @@ class MemoryWriter:
             limit = target.message_bytes_max
             reason = f"the record is larger than its {limit} bytes allow"
             self._failures.append((topic, reason, TransportRecordError))
+            return None
+        if timestamp > TIME_MAX:
+            self._failures.append((topic, "a time beyond 64 bits", TransportRecordError))
             return None
         return log
 

@@ -143,6 +143,17 @@ def test_a_flush_in_a_transaction_tells_that_records_were_refused(stand: Stand) 
     assert values(stand.drain(stand.reader(place), place)) == [b"again"]
 
 
+def test_a_record_with_a_time_beyond_64_bits_is_refused_for_what_it_is(stand: Stand) -> None:
+    """Strangers' frames may hold one: nobody ends over it, and its transaction says so. R12."""
+    topic = stand.topic()
+    writer = stand.kafka.writer("w", f"id.{topic}")
+    writer.begin()
+    writer.produce_all(topic, 0, [(b"good", None, 1, None), (b"bad", None, 1 << 63, None)])
+    with pytest.raises(TransportRecordError) as refused:
+        writer.commit()
+    assert refused.value.topics == (topic,)
+
+
 def test_a_record_above_the_limit_fails_the_transaction(stand: Stand) -> None:
     """The error names the topic, nothing is committed, and the writer goes on."""
     small = stand.topic(max_message_bytes="2000")

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from mesh.lane.lane import Lane
 from mesh.model.control import Stage
 from mesh.operate.draining import Drain
 from mesh.runtime.control.changing import Changing
-from mesh.runtime.lane.lane import Lane
 from tests.mutations.patching import Mutation, Patches
 
 

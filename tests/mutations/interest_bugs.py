@@ -7,13 +7,13 @@ from mesh.core.interest import InterestTable
 from mesh.core.matcher import Shape
 from mesh.core.routing import Router
 from mesh.core.scopes import ScopeReader
+from mesh.lane.lane import Lane
 from mesh.model.control import Ownership
 from mesh.model.inputs import LeadershipTaken
 from mesh.node import learner, offers
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.node.machine import NodeMachine
-from mesh.runtime.lane.lane import Lane
 from tests.mutations.patching import Mutation, Patches
 
 

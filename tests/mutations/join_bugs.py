@@ -7,12 +7,12 @@ from dataclasses import replace
 from mesh.core import routing
 from mesh.core.interest import JOINED
 from mesh.core.routing import Router
+from mesh.lane.messages import outgoing, transit
 from mesh.model.joins import JoinRow
 from mesh.model.reasons import Reason
 from mesh.model.topology import ZoneKind
 from mesh.node import offers
 from mesh.node.learner import Learner
-from mesh.runtime.messages import outgoing, transit
 from tests.mutations.patching import Mutation, Patches
 
 

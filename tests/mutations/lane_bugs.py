@@ -8,16 +8,16 @@ from dataclasses import replace
 from mesh.codec.keys import fact_key
 from mesh.codec.state import encode_fact, encode_ledger
 from mesh.errors import TransportError
+from mesh.lane.batch import Batch
+from mesh.lane.lane import Lane
+from mesh.lane.messages import delivering, ingress, outgoing, transit
+from mesh.lane.positions import Positions
 from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane
-from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes import owned as lanes
 from mesh.runtime.lanes import taking
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
-from mesh.runtime.messages import delivering, ingress, outgoing, transit
 from mesh.transport.memory_clients import MemoryWriter
 from tests.mutations.patching import Mutation, Patches
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from mesh.lane.messages import gaps
 from mesh.node.faults import Faults
 from mesh.runtime.background import holding
 from mesh.runtime.background.displacing import Displacing
 from mesh.runtime.background.holding import Holds
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.lanes.sources import Sources
-from mesh.runtime.messages import gaps
+from mesh.runtime.lanes.transactions import write_rows
 from mesh.transport.port import TopicPartition
 from tests.mutations.patching import Mutation, Patches
 
@@ -37,6 +38,7 @@ def quarantined_before_letter(patches: Patches) -> None:
             for args, more in late:
                 active.writer.begin()
                 original(*args, **more)
+                write_rows(active.writer, args[2].rows)
                 active.writer.commit()
 
         return wrong

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mesh.lane.lane import Lane
 from mesh.node.doubts import Doubts
 from mesh.node.probing import Probing
 from mesh.operate import apply
@@ -27,6 +28,10 @@ def one_position_for_two(patches: Patches) -> None:
         return wrong
 
     patches.wrap(Lanes, "read_positions", wrapper)
+
+
+def told_before_the_commit(patches: Patches) -> None:
+    patches.put(Lane, "committed_position", lambda self, at: self.positions.next.get(at, 0))
 
 
 def lost_control_topics_stay_lost(patches: Patches) -> None:
@@ -68,6 +73,7 @@ def who_leads_anew_waits_for_proofs(patches: Patches) -> None:
 
 OUTAGE_BUGS = (
     Mutation("one-position", "read and no longer needed are one number", one_position_for_two),
+    Mutation("told-before-commit", "positions are told before their commit", told_before_the_commit),
     Mutation("lost-stay-lost", "lost feeds are left alone", lost_control_topics_stay_lost),
     Mutation("lost-unread", "what is lost unread is not written again", nobody_misses_what_is_unread),
     Mutation("nobody-doubts", "what stays unproven is not read again", nobody_doubts),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mesh.core.scopes import ScopeReader
 from mesh.errors import TransportDeniedError, UnknownVersionError
+from mesh.lane.messages import ingress, transit
+from mesh.lane.messages.poison import Poison
+from mesh.lane.positions import Positions
 from mesh.model.control import Interest
 from mesh.node import remembering
 from mesh.node.learner import Learner
 from mesh.runtime.control import unread
-from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.messages import ingress, transit
-from mesh.runtime.messages.poison import Poison
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics import targets
 from mesh.runtime.topics.readership import Readership

@@ -9,10 +9,10 @@ import pytest
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.lane.lane import Lane
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.runtime.control.changing import Changing
-from mesh.runtime.lane.lane import Lane
 from mesh.runtime.process.drills import SlowLink
 from tests.mutations.patching import Mutation, Patches
 from tests.property.test_relinking import (

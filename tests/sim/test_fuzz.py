@@ -25,6 +25,6 @@ def test_a_client_that_dies_of_a_delivery_of_a_later_version_is_found(
 
 
 def test_a_node_that_takes_every_subject_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesh.runtime.messages.ingress.subject_fault", lambda _: None)
+    monkeypatch.setattr("mesh.lane.messages.ingress.subject_fault", lambda _: None)
     with pytest.raises(fuzz.FuzzError):
         fuzz.fuzz(1_000, seed=1)

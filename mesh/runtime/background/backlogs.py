@@ -13,6 +13,8 @@ from functools import partial
 import structlog
 
 from mesh.errors import TransportError
+from mesh.lane.held import hold
+from mesh.lane.lane import Lane
 from mesh.model.control import LinkState
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
@@ -20,8 +22,6 @@ from mesh.model.inputs import Input, OutboxFull
 from mesh.model.topology import LinkLimit, Topology, WhenFull
 from mesh.runtime.background.endpoint_backlogs import EndpointBacklogs
 from mesh.runtime.background.waiting import RELIEF, Backlog
-from mesh.runtime.lane.held import hold
-from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
 from mesh.transport.port import KafkaCluster, TopicPartition
 

@@ -16,14 +16,14 @@ from operator import methodcaller
 from mesh.codec.state import encode_ledger
 from mesh.core.routing import LocalLink, Router
 from mesh.errors import TransportError, TransportUnavailableError
+from mesh.lane.batch import Batch
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.poison import Poison
+from mesh.lane.positions import Positions
 from mesh.model.control import Stop, StopReason
 from mesh.model.inputs import Input
 from mesh.model.state import LossReason
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.messages.poison import Poison
 from mesh.runtime.process.errands import Steps
 from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
 

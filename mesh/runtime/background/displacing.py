@@ -19,16 +19,16 @@ import structlog
 from mesh.codec.keys import fact_key
 from mesh.codec.state import encode_fact, encode_ledger
 from mesh.errors import DecodeError, TransportError
+from mesh.lane.kept import kept_in
+from mesh.lane.lane import Lane
+from mesh.lane.messages.refusing import letter_row
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.headers import GAP_HEADER
 from mesh.model.state import DeadLetter, Dropped, Ledger
 from mesh.runtime.background.quarantine import PutAside, delivered_aside, loss_header
-from mesh.runtime.lane.kept import kept_in
-from mesh.runtime.lane.lane import Lane
-from mesh.runtime.lane.overfull import Overfull
+from mesh.runtime.lanes.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.messages.refusing import letter_row
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.runtime.process.recall import Recall
 from mesh.transport.headers import headers_of

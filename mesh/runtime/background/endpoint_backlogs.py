@@ -14,15 +14,15 @@ from functools import partial
 import structlog
 
 from mesh.errors import TransportError
+from mesh.lane.held import endpoint_of, hold
+from mesh.lane.lane import Lane
 from mesh.model.control import FULL, HELD, LOSSY, EndpointStatus
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import EndpointSeen, Input
 from mesh.model.state import LossReason
 from mesh.model.topology import EndpointLimit, Topology, WhenFull
 from mesh.runtime.background.waiting import RELIEF, Backlog
-from mesh.runtime.lane.held import endpoint_of, hold
-from mesh.runtime.lane.lane import Lane
-from mesh.runtime.lane.overfull import Overfull
+from mesh.runtime.lanes.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition
 

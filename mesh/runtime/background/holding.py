@@ -16,6 +16,19 @@ import structlog
 from mesh.codec.keys import fact_key
 from mesh.core.routing import LocalLink
 from mesh.errors import PoisonError, TransportError, TransportRecordError
+from mesh.lane.batch import Batch
+from mesh.lane.held import (
+    endpoint_of,
+    hold_key,
+    link_of,
+    release,
+    sources_of,
+    tell_ended,
+)
+from mesh.lane.kept import kept_in
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.gaps import announce, came_before
+from mesh.lane.positions import Positions
 from mesh.model.facts import ENDED, Fact, Held
 from mesh.model.frames import position_in_chain
 from mesh.model.inputs import Input
@@ -30,20 +43,8 @@ from mesh.runtime.background.catching_up import (
 )
 from mesh.runtime.background.displacing import Displacing
 from mesh.runtime.background.quarantine import Trial, keep_aside
-from mesh.runtime.lane.held import (
-    endpoint_of,
-    hold_key,
-    link_of,
-    release,
-    sources_of,
-    tell_ended,
-)
-from mesh.runtime.lane.kept import kept_in
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.transactions import write_rows
-from mesh.runtime.messages.gaps import announce, came_before
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.runtime.process.recall import Recall
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
@@ -102,12 +103,10 @@ class _Narrowing:
 
     Attributes:
         trial: Finds them, and leaves them out.
-        refusal: The last one.
         errand: Opens the next writer, or None if there is one.
     """
 
     trial: Trial
-    refusal: TransportRecordError | None = None
     errand: Errand[Writer] | None = None
 
 
@@ -442,8 +441,9 @@ class Holds:
             return True
         lane = active.again.lane
         if active.narrowing is None:
-            is_link = active.link is not None
-            active.narrowing = _Narrowing(Trial(active.target, lane.node, lane.names, is_link))
+            neighbour = active.link.neighbour if active.link is not None else ""
+            trial = Trial(active.target, lane.node, lane.names, active.endpoint, neighbour)
+            active.narrowing = _Narrowing(trial)
         narrowing, trial = active.narrowing, active.narrowing.trial
         while True:
             if narrowing.errand is not None:
@@ -458,7 +458,7 @@ class Holds:
             except TransportRecordError as error:
                 if error.topics != (active.target,) or not trial.narrow():
                     raise
-                narrowing.refusal = error
+                trial.refusal = error
                 # The client library may lose count of what a refused request held, and fail with
                 # the next transaction too: a new writer begins anew.
                 active.writer.close()
@@ -477,7 +477,23 @@ class Holds:
         now_ms: int,
         narrowing: _Narrowing | None = None,
     ) -> None:
-        again, lane, writer = active.again, active.again.lane, active.writer
+        lane, writer = active.again.lane, active.writer
+        batch, facts = self._decide(active, known, now_ms, narrowing)
+        writer.begin()
+        if narrowing is not None:
+            narrowing.trial.write(writer, batch.rows)
+        else:
+            write_rows(writer, batch.rows)
+        writer.commit()
+        active.again.lost.clear()
+        for fact in facts:
+            lane.positions.apply_catch_up(fact)
+
+    def _decide(
+        self, active: _CatchUp, known: Positions, now_ms: int, narrowing: _Narrowing | None
+    ) -> tuple[Batch, Sequence[Fact]]:
+        """Return what is to be written of what was read, and how far the target is written then."""
+        again, lane = active.again, active.again.lane
         shadow = shadow_of(lane, known, link=active.link, endpoint=active.endpoint)
         batch = shadow.open(now_ms)
         reached: dict[Source, int] = {}
@@ -492,20 +508,9 @@ class Holds:
             if records:
                 reached[source] = records[-1].offset() + 1
         if narrowing is not None:
-            narrowing.trial.replace_in(batch)
-            if narrowing.refusal is not None:
-                neighbour = active.link.neighbour if active.link is not None else ""
-                for source in reached:
-                    keep_aside(
-                        shadow,
-                        batch,
-                        source,
-                        again.records[source.at][-1],
-                        narrowing.trial,
-                        narrowing.refusal,
-                        endpoint=active.endpoint,
-                        neighbour=neighbour,
-                    )
+            narrowing.trial.replace_in(batch.rows)
+            for source in reached:
+                keep_aside(narrowing.trial, shadow, batch, source, again.records[source.at][-1])
         if again.is_met:
             reached = dict.fromkeys(again.sources, ENDED)
         facts = list(_told(active, known, reached))
@@ -513,15 +518,7 @@ class Holds:
         for fact in facts:
             batch.write(place, lane.encoded(fact), fact_key(fact.key))
         account(shadow, batch, repair=False)
-        writer.begin()
-        if narrowing is not None:
-            narrowing.trial.write(writer, batch)
-        else:
-            write_rows(writer, batch.rows)
-        writer.commit()
-        again.lost.clear()
-        for fact in facts:
-            lane.positions.apply_catch_up(fact)
+        return batch, facts
 
 
 def _told(active: _CatchUp, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:

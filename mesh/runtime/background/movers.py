@@ -19,6 +19,7 @@ from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
+from mesh.lane.lane import Lane
 from mesh.model.control import LinkState
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
@@ -27,7 +28,6 @@ from mesh.model.names import fold
 from mesh.model.queues import Attraction, MemberKind
 from mesh.model.topology import Topology
 from mesh.runtime.background.moving import CHUNK, Mover, Opened, open_mover
-from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.transport.partly import as_far_as_told

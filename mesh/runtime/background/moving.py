@@ -21,6 +21,10 @@ from mesh.core.moving import MEMBER
 from mesh.core.redelivery import Share
 from mesh.core.routing import LocalLink
 from mesh.errors import DecodeError
+from mesh.lane.kept import kept_in
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.outgoing import Came, hop_over
+from mesh.lane.messages.refusing import letter_row
 from mesh.model.facts import Sent
 from mesh.model.frames import (
     NONE_OFFSET,
@@ -35,10 +39,6 @@ from mesh.model.headers import GAP_HEADER
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
 from mesh.model.state import DeadLetter, Ledger, SentCount
 from mesh.runtime.background.catching_up import caught_up_partition
-from mesh.runtime.lane.kept import kept_in
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.messages.outgoing import Came, hop_over
-from mesh.runtime.messages.refusing import letter_row
 from mesh.runtime.process.errands import Steps
 from mesh.runtime.process.recall import Recall
 from mesh.transport.headers import headers_of

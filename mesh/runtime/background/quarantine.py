@@ -8,21 +8,21 @@ which of them alone are refused. In their place stands an announcement; they bec
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from mesh.codec.deliveries import delivery_of
 from mesh.codec.frames import decode_header, encode_header
 from mesh.errors import TransportRecordError
+from mesh.lane.batch import Batch, Rows
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.gaps import EMPTY, gap_ext, gap_header
+from mesh.lane.messages.refusing import letter_row
 from mesh.model.frames import FrameKind, MessageClass, Origin, SourcePartition
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason
 from mesh.model.topics import TopicNames
 from mesh.runtime.background.catching_up import caught_up_partition
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.messages.gaps import EMPTY, gap_ext, gap_header
-from mesh.runtime.messages.refusing import letter_row
 from mesh.transport.port import Headers, Record, Row, TopicPartition, Writer
 
 
@@ -52,7 +52,8 @@ class Trial:
     Attributes:
         target: The topic in doubt; others are written as ever.
         node, names: Who announces what is left out.
-        is_link: Whether the target is an outbox.
+        endpoint, neighbour: Whose topic it is: one of both.
+        refusal: What the broker said last.
         edges: Numbers of its records before which the ones handed over are waited for.
         left_out: Numbers of those that are refused alone.
         aside: What was left out this time.
@@ -61,46 +62,43 @@ class Trial:
     target: str
     node: str
     names: TopicNames
-    is_link: bool
+    endpoint: str = ""
+    neighbour: str = ""
+    refusal: TransportRecordError | None = None
     edges: list[int] = field(default_factory=list)
     left_out: set[int] = field(default_factory=set)
     aside: list[PutAside] = field(default_factory=list)
     _count: int = 0
     _begun: int = 0
 
-    def replace_in(self, batch: Batch) -> None:
+    def replace_in(self, rows: Rows) -> None:
         """Put announcements in the place of the records that are left out; note those."""
         self.aside.clear()
-        number = 0
-        for rows in self._rows(batch):
-            for at, (value, key, stamp, headers) in enumerate(rows):
-                if number in self.left_out:
-                    one = _put_aside(key, value, headers or (), is_link=self.is_link)
-                    self.aside.append(one)
-                    value, key, headers = self._announcement(key, headers or ())
-                    rows[at] = value, key, stamp, headers
-                number += 1
+        numbers = count()
+        for some in [some for (topic, _), some in rows.items() if topic == self.target]:
+            for at, (value, key, stamp, headers) in enumerate(some):
+                if next(numbers) in self.left_out:
+                    is_link = bool(self.neighbour)
+                    self.aside.append(_put_aside(key, value, headers or (), is_link=is_link))
+                    some[at] = self._announcement(key, stamp, headers or ())
 
-    def write(self, writer: Writer, batch: Batch) -> None:
-        """Hand a batch over; of the target so many records at once as the edges leave together.
+    def write(self, writer: Writer, rows: Rows) -> None:
+        """Hand rows over; of the target so many at once as the edges leave together.
 
         Raises:
             TransportRecordError: The target refuses what came since the last edge.
         """
         self._count = self._begun = 0
-        for (topic, partition), rows in batch.rows.items():
+        for (topic, partition), some in rows.items():
             if topic != self.target:
-                writer.produce_all(topic, partition, rows)
+                writer.produce_all(topic, partition, some)
                 continue
-            for row in rows:
+            for row in some:
                 if self._count in self.edges:
                     self._wait(writer)
                 writer.produce_all(topic, partition, [row])
                 self._count += 1
         self._wait(writer)
-
-    def _rows(self, batch: Batch) -> Iterator[list[Row]]:
-        return (rows for (topic, _), rows in batch.rows.items() if topic == self.target)
 
     def _wait(self, writer: Writer) -> None:
         if writer.flush():
@@ -123,22 +121,17 @@ class Trial:
         self.left_out.add(first)
         return True
 
-    def _announcement(
-        self, key: bytes | None, headers: Headers
-    ) -> tuple[bytes | None, bytes | None, Headers | None]:
-        """Return value, key and headers of what stands in the place of a record."""
+    def _announcement(self, key: bytes | None, stamp: int, headers: Headers) -> Row:
+        """Return what stands in the place of a record."""
         reason = LossReason.QUARANTINED
-        if self.is_link:
-            header = decode_header(key or b"")
-            topic = self.names.ingress(header.origin.node, MessageClass.GUARANTEED)
-            origin = replace(header.origin, count=0, subjects=())
-            ext = {**header.ext, **gap_ext(topic, reason)}
-            return (
-                EMPTY,
-                encode_header(replace(header, origin=origin, kind=FrameKind.GAP, ext=ext)),
-                None,
-            )
-        return None, None, [loss_header(headers, self.node, self.names, reason)]
+        if not self.neighbour:
+            return None, None, stamp, [loss_header(headers, self.node, self.names, reason)]
+        header = decode_header(key or b"")
+        topic = self.names.ingress(header.origin.node, MessageClass.GUARANTEED)
+        origin = replace(header.origin, count=0, subjects=())
+        ext = {**header.ext, **gap_ext(topic, reason)}
+        told = replace(header, origin=origin, kind=FrameKind.GAP, ext=ext)
+        return EMPTY, encode_header(told), stamp, None
 
 
 def loss_header(
@@ -197,34 +190,21 @@ def identity_text(source: SourcePartition, generation: int, offset: str) -> str:
     return f"{source.topic_id.hex()}/{source.partition}/{generation}/{offset}"
 
 
-def keep_aside(
-    shadow: Lane,
-    batch: Batch,
-    source: Source,
-    record: Record,
-    trial: Trial,
-    error: TransportRecordError,
-    *,
-    endpoint: str,
-    neighbour: str,
-) -> None:
-    """Have the dead letters of what was left out written, and account for it.
+def keep_aside(trial: Trial, shadow: Lane, batch: Batch, source: Source, record: Record) -> None:
+    """Have the dead letters of what a trial left out written, and account for it.
 
     Args:
-        shadow: Who writes.
-        batch: Its account.
+        trial: Knows what.
+        shadow: Whose trial it is.
+        batch: What it is to write.
         source: Where it was read.
         record: Likewise.
-        trial: Knows what was left out.
-        error: What the broker said.
-        endpoint: The target, if it is one.
-        neighbour: The target, if it is a link.
     """
     place = TopicPartition(shadow.names.dead_letters(shadow.node), caught_up_partition(shadow))
     for one in trial.aside:
         letter = DeadLetter(
             reason=LossReason.QUARANTINED.upper(),
-            detail=str(error),
+            detail=str(trial.refusal),
             topic=source.at.topic,
             partition=source.at.partition,
             offset=record.offset(),
@@ -239,6 +219,6 @@ def keep_aside(
             source.at,
             one.messages,
             one.message_class,
-            endpoint=endpoint,
-            neighbour=neighbour,
+            endpoint=trial.endpoint,
+            neighbour=trial.neighbour,
         )

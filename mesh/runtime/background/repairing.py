@@ -18,6 +18,12 @@ from mesh.codec.frames import key_tail, relay_key
 from mesh.core.routing import LocalLink
 from mesh.core.truncations import begin_after, generation_at, parts
 from mesh.errors import PoisonError, TransportError
+from mesh.lane.batch import Batch
+from mesh.lane.faults import Asked
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.gaps import EMPTY, announce, came_before
+from mesh.lane.messages.outgoing import hop_over
+from mesh.lane.positions import Positions
 from mesh.model.control import Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.facts import Truncation
@@ -32,14 +38,8 @@ from mesh.model.frames import (
 )
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import Begins, CatchUp, account, route_again, shadow_of
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.faults import Asked
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.transactions import write_rows
-from mesh.runtime.messages.gaps import EMPTY, announce, came_before
-from mesh.runtime.messages.outgoing import hop_over
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 

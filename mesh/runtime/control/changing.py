@@ -22,13 +22,13 @@ from mesh.config.published import (
 )
 from mesh.core.links import first_lineage
 from mesh.errors import MeshError, ProtocolError, StartError, TransportUnreadableError
+from mesh.lane.kept import is_newer
 from mesh.model.control import UNKNOWN_LINEAGE, Change, Lineage, Stage
 from mesh.model.effects import Relinked
 from mesh.model.inputs import ChangeRead
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.node.relinking import link_changes, with_node
-from mesh.runtime.lane.kept import is_newer
 from mesh.runtime.process.errands import Errand, Errands, Steps
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.topics.provision import MAKE_MS, node_topics

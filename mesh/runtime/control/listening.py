@@ -33,6 +33,8 @@ from mesh.codec.keys import (
 from mesh.codec.state import decode_fact
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
+from mesh.lane.faults import Asked, inputs_of
+from mesh.lane.positions import versions
 from mesh.model.control import NO_TOPIC, Interest, LinkState, Mark, OutboxPosition
 from mesh.model.effects import Relinked
 from mesh.model.facts import InterestInForce
@@ -66,8 +68,6 @@ from mesh.model.topology import Topology
 from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.control.orders import OperatorOrders
-from mesh.runtime.lane.faults import Asked, inputs_of
-from mesh.runtime.lane.positions import versions
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.own_topics import OwnTopics, control_topics

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mesh.lane.holds import ChainKey
 from mesh.model.control import OutboxPosition
 from mesh.model.facts import Fact, Halted, Held, SourceAt
 from mesh.model.frames import SourcePartition
-from mesh.runtime.lane.holds import ChainKey
 from mesh.transport.port import TopicPartition
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mesh.runtime.lane.lane import Lane
+from mesh.lane.lane import Lane
 from mesh.runtime.process.clock import Clock
 from mesh.transport.port import Writer
 

@@ -13,11 +13,11 @@ from typing import TypeGuard
 import structlog
 
 from mesh.errors import TransportDeniedError
+from mesh.lane.positions import Positions
 from mesh.model.facts import Fact, Held, Sent
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.lane.positions import Positions
 from mesh.transport.port import KafkaCluster
 
 log = structlog.get_logger()

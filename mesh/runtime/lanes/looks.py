@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportError
+from mesh.lane.lane import Lane
 from mesh.model.inputs import DrainStepDone
 from mesh.model.links import HOLD, SWITCH
-from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
 from mesh.transport.port import BEGINNING, TopicPartition
 

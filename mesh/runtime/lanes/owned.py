@@ -14,29 +14,29 @@ from mesh.errors import (
     TransportUnreadableError,
     UnknownVersionError,
 )
+from mesh.lane.accounts import Accounts
+from mesh.lane.batch import Batch
+from mesh.lane.closed import OPEN, Closed
+from mesh.lane.faults import ask_due, inputs_of, recovered
+from mesh.lane.held import endpoint_of, held_offsets, hold, link_of, tell_ended
+from mesh.lane.lane import Closing, Lane, Source
+from mesh.lane.messages.poison import Poison
+from mesh.lane.relinking import end_removed, relink_lane
+from mesh.lane.stops import reached
+from mesh.lane.traces import Traces
 from mesh.model.control import NO_TOPIC, OutboxPosition, Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LaneApplied, SourceResumed, SourceStopped
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from mesh.runtime.lane.accounts import Accounts
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.closed import OPEN, Closed
-from mesh.runtime.lane.faults import ask_due, inputs_of, recovered
-from mesh.runtime.lane.held import endpoint_of, held_offsets, hold, link_of, tell_ended
-from mesh.runtime.lane.lane import Closing, Lane, Source
-from mesh.runtime.lane.overfull import Overfull
-from mesh.runtime.lane.relinking import end_removed, relink_lane
-from mesh.runtime.lane.stops import reached
-from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lanes.commits import Commits, Outcome
 from mesh.runtime.lanes.direct import DirectCopies
+from mesh.runtime.lanes.overfull import Overfull
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
 from mesh.runtime.lanes.transactions import Transactions
-from mesh.runtime.messages.poison import Poison
 from mesh.runtime.process.clock import Clock
 from mesh.runtime.process.errands import LOOK_S, Errand, Errands
 from mesh.runtime.process.recall import Recall

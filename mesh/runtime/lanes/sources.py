@@ -10,19 +10,19 @@ import structlog
 
 from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
+from mesh.lane.batch import RESERVED_MS
+from mesh.lane.faults import keep_stop, lift_stop
+from mesh.lane.held import hold_source
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.gaps import announce, came_before
+from mesh.lane.relinking import SourceTopic, begin_links, source_topics
+from mesh.lane.stops import begin_of, stop_of
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import Truncation
 from mesh.model.frames import MessageClass, position_in_chain
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
-from mesh.runtime.lane.batch import RESERVED_MS
-from mesh.runtime.lane.faults import keep_stop, lift_stop
-from mesh.runtime.lane.held import hold_source
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.relinking import SourceTopic, begin_links, source_topics
-from mesh.runtime.lane.stops import begin_of, stop_of
 from mesh.runtime.lanes.stillness import Stillness
-from mesh.runtime.messages.gaps import announce, came_before
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
 from mesh.transport.partly import as_far_as_told

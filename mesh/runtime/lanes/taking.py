@@ -9,11 +9,11 @@ import structlog
 from mesh.codec.keys import fact_key
 from mesh.codec.state import encode_fact
 from mesh.errors import TransportUnreadableError
+from mesh.lane.kept import kept_in
+from mesh.lane.positions import Positions
 from mesh.model.facts import EpochRaised
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.lane.kept import kept_in
-from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.ended import gone_keys
 from mesh.runtime.process.clock import Clock
 from mesh.runtime.process.errands import Steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mesh.runtime.lane.batch import Batch, Rows
+from mesh.lane.batch import Batch, Rows
 from mesh.runtime.lanes.commits import Commits, Outcome
 from mesh.transport.port import Writer
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.lane.accounts import Accounts
 from mesh.model.control import LinkStatus
-from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.trees.service import TreeFigures
 from mesh.runtime.worker import Worker
 

@@ -16,12 +16,12 @@ from itertools import islice
 import structlog
 
 from mesh.errors import TransportDeniedError, TransportError
+from mesh.lane.closed import Closed
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import EndpointMade
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.lane.closed import Closed
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.own_topics import dispensable

@@ -209,6 +209,14 @@ def _refuse_closed(*_args: Any, **_options: Any) -> NoReturn:
     raise InvariantError("a writer is used after it was closed")
 
 
+def _fault(exc: Exception) -> KafkaError:
+    """Return what is wrong with a record that the client library does not take."""
+    if isinstance(exc, KafkaException):
+        return error_of(exc)
+    # No broker would take it either: a time beyond 64 bits, for example.
+    return KafkaError(KafkaError.INVALID_RECORD, str(exc))
+
+
 def _report(
     state: WriterState, on_delivery: DeliveryCallback
 ) -> Callable[[KafkaError | None, Message], None]:
@@ -279,12 +287,9 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
         for value, key, timestamp, headers in rows:
             try:
                 send(topic, value, key, partition, None, None, timestamp, headers)
-            except KafkaException as exc:
-                refuse(topic, error_of(exc))
             except BufferError:
                 make_room(topic, (topic, value, key, partition, None, None, timestamp, headers))
-            except (OverflowError, TypeError, ValueError) as exc:
-                # No broker would take it either: a time beyond 64 bits, for example.
-                refuse(topic, KafkaError(KafkaError.INVALID_RECORD, str(exc)))
+            except (KafkaException, OverflowError, TypeError, ValueError) as exc:
+                refuse(topic, _fault(exc))
 
     return produce, produce_all

@@ -9,13 +9,13 @@ import pytest
 from tests.bench.breakdown import CALLED, COLLECTOR, OWN_THREADS, PYTHON, Row, part_of, shared_out
 
 ROOT = Path(__file__).parents[3]
-BASE = f"run ({ROOT}/mesh/runtime/worker.py:7);step ({ROOT}/mesh/runtime/lane/ingress.py:40)"
+BASE = f"run ({ROOT}/mesh/runtime/worker.py:7);step ({ROOT}/mesh/lane/ingress.py:40)"
 
 
 @pytest.mark.parametrize(
     ("stack", "part"),
     [
-        (BASE, "mesh/runtime/lane"),
+        (BASE, "mesh/lane"),
         (
             f"{BASE};decode ({ROOT}/mesh/codec/frames.py:9);dict_lookup (libpython3.11.so)",
             "mesh/codec",
@@ -37,7 +37,7 @@ def test_samples_share_out_what_python_cost() -> None:
     samples = f"{BASE} 2\n{BASE};x (cimpl.so) 1\n"
     assert shared_out(row, samples).parts == {
         OWN_THREADS: 1.0,
-        "mesh/runtime/lane": 2.0,
+        "mesh/lane": 2.0,
         CALLED: 1.0,
     }
     assert shared_out(row, "").parts == row.parts

@@ -8,9 +8,9 @@ from mesh.codec.frames import NO_EXT, decode_ext, encode_ext, encode_tail
 from mesh.codec.tails import read_tail
 from mesh.core.routes import Route
 from mesh.errors import DecodeError
+from mesh.lane.messages.addressing import by_address, restored
+from mesh.lane.messages.outgoing import Stretch
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, addressed
-from mesh.runtime.messages.addressing import by_address, restored
-from mesh.runtime.messages.outgoing import Stretch
 
 PLAIN = Route(("b", "c"), (), ())
 TO_B = Route(("b", "c"), (), (), addressed=(("b", "$queue/q/b"),))

@@ -9,9 +9,9 @@ import pytest
 
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.state import decode_fact, decode_ledger
+from mesh.lane.batch import RESERVED_MS
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
-from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.transport.headers import headers_of
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from mesh.errors import TransportDeniedError
+from mesh.lane.positions import Positions
 from mesh.model.facts import ENDED, Fact, Held
 from mesh.model.frames import SourcePartition, TopicPartition
-from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.ended import gone_keys
 from mesh.transport.memory import MemoryAdmin
 from mesh.transport.port import TopicInfo

@@ -10,12 +10,12 @@ import pytest
 from mesh.codec.keys import subscription_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
+from mesh.lane.lane import Lane
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.inputs import Input
 from mesh.model.topics import TopicNames
 from mesh.runtime.background.backlogs import Backlogs
-from mesh.runtime.lane.lane import Lane
 from mesh.transport.port import BEGINNING, TopicPartition
 
 NAMES = TopicNames()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesh.lane.holds import ChainKey
+from mesh.lane.positions import Positions
 from mesh.model.facts import ENDED, Fact, Held, Sent
 from mesh.model.frames import SourcePartition, TopicPartition
-from mesh.runtime.lane.holds import ChainKey
-from mesh.runtime.lane.positions import Positions
 
 OUTBOX, OTHER = TopicPartition("a.to.b.g", 0), TopicPartition("a.ep.e", 0)
 ONE, TWO = SourcePartition(b"1" * 16, 0), SourcePartition(b"2" * 16, 0)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 
 from mesh.core.interest import EXACT_FILTERS
+from mesh.lane.accounts import NAMES_MAX, OTHERS, Accounts
 from mesh.model.frames import MessageClass
 from mesh.model.state import Ledger
-from mesh.runtime.lane.accounts import NAMES_MAX, OTHERS, Accounts
 from mesh.runtime.port.figures import figures_of
 from tests.component.runtime.conftest import SmallMesh, subject
 

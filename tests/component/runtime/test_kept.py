@@ -10,9 +10,9 @@ from mesh.codec.control import decode_stop
 from mesh.codec.keys import StopKey, fact_key, parse_control_key
 from mesh.codec.state import encode_fact
 from mesh.errors import TransportUnreadableError
+from mesh.lane.kept import kept_in
 from mesh.model.control import Stop
 from mesh.model.facts import SourceAt
-from mesh.runtime.lane.kept import kept_in
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
 from schemas import VERSION

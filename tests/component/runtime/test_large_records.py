@@ -6,11 +6,11 @@ import pytest
 
 from mesh.codec.control import encode_learned
 from mesh.codec.state import decode_ledger, encode_ledger
+from mesh.lane import batch
+from mesh.lane.batch import in_records
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut, DeliveredCount, Ledger, SourceRange
 from mesh.runtime.control import leading
-from mesh.runtime.lane import batch
-from mesh.runtime.lane.batch import in_records
 from tests.component.runtime.conftest import SmallMesh
 from tests.component.runtime.test_stops import payloads, publish
 

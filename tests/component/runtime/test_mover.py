@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from mesh.lane.lane import Lane
 from mesh.runtime.background.moving import Mover
-from mesh.runtime.lane.lane import Lane
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Consumer, Passed, Record, TopicPartition

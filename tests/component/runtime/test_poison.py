@@ -6,11 +6,11 @@ import pytest
 
 from mesh.codec.state import decode_dead_letter, decode_ledger
 from mesh.core.routing import Router
+from mesh.lane.messages import transit
+from mesh.lane.messages.poison import TRIES
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter
-from mesh.runtime.messages import transit
-from mesh.runtime.messages.poison import TRIES
 from tests.component.runtime.conftest import SmallMesh, subject
 
 ODD = b"bad\xff\xfe".decode(errors="surrogateescape")

@@ -13,8 +13,8 @@ from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportError, TransportUnknownError
 from mesh.lab.world import World, kafka_of
+from mesh.lane.batch import Batch
 from mesh.model.control import Change, Stage
-from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.transactions import Transactions
 from mesh.runtime.process.errands import SteppedErrands

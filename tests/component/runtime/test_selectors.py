@@ -9,9 +9,9 @@ import pytest
 
 from mesh.codec.state import decode_ledger
 from mesh.core.conditions import Condition
+from mesh.lane.messages import transit
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
-from mesh.runtime.messages import transit
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 from tests.component.runtime.test_stops import accept, stops

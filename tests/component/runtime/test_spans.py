@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from mesh.lane.traces import PARENTS_MAX
 from mesh.model.state import Ledger, SourceRange
-from mesh.runtime.lane.traces import PARENTS_MAX
 from mesh.runtime.port.spans import BatchSpans, exported_spans
 from mesh.transport.headers import headers_of
 from tests.component.runtime.conftest import SmallMesh, subject

@@ -9,8 +9,8 @@ import pytest
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_header, decode_value, encode_header, encode_value
 from mesh.codec.state import decode_dead_letter, decode_ledger
+from mesh.lane.messages.gaps import EMPTY
 from mesh.model.frames import FrameFlags, FrameHeader
-from mesh.runtime.messages.gaps import EMPTY
 from tests.component.runtime.conftest import SmallMesh, subject
 
 OUTBOX = "mesh.a.to.b.g"

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from mesh.codec.state import decode_dead_letter
+from mesh.lane.faults import AGAIN_MS, REPAIRS_MAX
+from mesh.lane.messages import outgoing
 from mesh.model.frames import FrameKind, Hop
 from mesh.model.headers import GAP_HEADER
-from mesh.runtime.lane.faults import AGAIN_MS, REPAIRS_MAX
-from mesh.runtime.messages import outgoing
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
 

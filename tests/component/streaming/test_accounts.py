@@ -9,9 +9,9 @@ import pytest
 
 from mesh.codec.frames import decode_header
 from mesh.codec.state import decode_ledger
+from mesh.lane.lane import Lane
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.runtime.lane.lane import Lane
 from mesh.transport.port import Record
 from mesh.transport.port import TopicPartition as Place
 from mesh.transport.reading import read_logs

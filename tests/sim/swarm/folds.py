@@ -6,12 +6,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from mesh.codec.keys import fact_key
 from mesh.codec.state import decode_fact
 from mesh.errors import ProtocolError
-from mesh.model.facts import Fact, Held, Sent
-from mesh.runtime.lane.lane import Lane
-from mesh.runtime.lane.positions import Positions
+from mesh.lane.lane import Lane
+from mesh.lane.positions import Positions
+from mesh.model.control import OutboxPosition
+from mesh.model.facts import Fact, Held, Sent, SourceAt
 from mesh.transport.memory_log import MemoryRecord
+from mesh.transport.port import TopicPartition
 
 
 @dataclass(slots=True)
@@ -38,6 +41,19 @@ class Folds:
             self._kept[place][key] = decode_fact(value)
         except ProtocolError:
             return
+
+    def position(self, node: str, told: OutboxPosition) -> int | None:
+        """Return where whoever takes the lane of an outbox partition begins to read it.
+
+        None if that cannot be compared: nothing is kept of that topic, or its offsets came again.
+        """
+        progress, at = f"mesh.{node}.progress", TopicPartition(told.topic, told.partition)
+        key = fact_key(SourceAt(at, b"", 0).key)
+        found = [kept.get(key) for place, kept in self._kept.items() if place[0] == progress]
+        for fact in found:
+            if isinstance(fact, SourceAt) and fact.topic_id == told.topic_id:
+                return None if fact.generation else fact.next
+        return None
 
     def unlike(self, lane: Lane) -> Iterator[str]:
         """Yield in what a lane differs that has nothing open and something new in its log."""

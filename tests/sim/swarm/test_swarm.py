@@ -219,7 +219,7 @@ def test_what_fails_in_a_copy_is_told() -> None:
 
 def test_a_failing_schedule_is_made_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not matter is left out; what is left still breaks the rule."""
-    monkeypatch.setattr("mesh.runtime.lane.batch.DeliveredCount", lambda *_args: 1 / 0)
+    monkeypatch.setattr("mesh.lane.batch.DeliveredCount", lambda *_args: 1 / 0)
     failed = next(one for one in run_seeds(PLAIN) if one.rule == "worker raised ZeroDivisionError")
     plan, result = shrink(draw(failed.seed), "worker raised ZeroDivisionError")
     assert result.rule == "worker raised ZeroDivisionError"

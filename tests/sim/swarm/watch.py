@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from mesh.codec.control import decode_acknowledgement
+from mesh.codec.control import decode_acknowledgement, decode_link_state
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_messages, origin_of, peek
-from mesh.codec.keys import fact_key, subscribed_key
+from mesh.codec.keys import fact_key, link_key, subscribed_key
 from mesh.codec.state import decode_dead_letter, decode_fact, decode_ledger
+from mesh.errors import ProtocolError
 from mesh.model.facts import EpochRaised
 from mesh.model.frames import FrameFlags, FrameKind, MessageClass, SourcePartition
 from mesh.model.headers import MESH_HEADER
@@ -166,6 +167,8 @@ class Watch:
             return kafka, 1, self._progress
         if rest == "dlq":
             return kafka, 1, self._dead_letter
+        if rest.startswith("to.") and rest.endswith(".c"):
+            return kafka, 1, lambda record: self._told_to_a_neighbour(node, record)
         return kafka, 1, None
 
     def _is_there(self, topic: str) -> bool:
@@ -362,6 +365,21 @@ class Watch:
         for wish in self.wishes:
             if wish.node == node and wish.offset <= complete and wish.settled_ms is None:
                 wish.settled_ms = self.now_ms()
+
+    def _told_to_a_neighbour(self, node: str, record: MemoryRecord) -> None:
+        """Judge positions by which a neighbour deletes: a successor begins nowhere below. K5."""
+        value = record.value()
+        if record.key() != link_key() or value is None:
+            return
+        try:
+            told = decode_link_state(value)
+        except ProtocolError:
+            return  # a stranger's
+        for one in told.positions:
+            committed = self.folds.position(node, one)
+            if committed is not None and one.needed > committed:
+                text = f"{node} told {one} and has committed {committed}"
+                raise ViolationError("told before it was committed", text)
 
     def _dead_letter(self, record: MemoryRecord) -> None:
         if self.strangers is not None:

@@ -17,11 +17,11 @@ from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import TransportDeniedError, TransportError
 from mesh.lab.world import VirtualClock, kafka_of
+from mesh.lane.lane import Lane
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topology import Node, Topology
-from mesh.runtime.lane.lane import Lane
 from mesh.runtime.process.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mesh.runtime.lane.lane import Lane
+from mesh.lane.lane import Lane
 from mesh.transport.port import TopicPartition
 
 

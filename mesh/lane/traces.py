@@ -13,8 +13,8 @@ from typing import Protocol
 from mesh.codec.messages import scan_value
 from mesh.codec.tails import read_headers
 from mesh.errors import ProtocolError
+from mesh.lane.batch import Batch
 from mesh.model.state import Ledger
-from mesh.runtime.lane.batch import Batch
 from mesh.transport.port import Headers
 
 TRACEPARENT = "traceparent"

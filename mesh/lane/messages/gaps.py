@@ -16,6 +16,9 @@ from mesh.codec.frames import Peeked, assemble_value, decode_header, key_tail, r
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_of
 from mesh.core.routes import PUBLISHED_HERE, Arrival
+from mesh.lane.batch import Batch
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.outgoing import Came, hop_over, next_hop
 from mesh.model.control import Stop
 from mesh.model.frames import (
     NONE_OFFSET,
@@ -30,9 +33,6 @@ from mesh.model.frames import (
 from mesh.model.headers import GAP_HEADER
 from mesh.model.state import LossReason
 from mesh.model.topology import ZoneKind
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.messages.outgoing import Came, hop_over, next_hop
 from mesh.transport.port import TopicPartition
 
 log = structlog.get_logger()

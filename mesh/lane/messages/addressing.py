@@ -13,8 +13,8 @@ from dataclasses import replace
 from mesh.codec.frames import NO_EXT, MessageTuple, decode_ext, encode_ext
 from mesh.core.routes import Route
 from mesh.errors import DecodeError
+from mesh.lane.messages.outgoing import Stretch
 from mesh.model.queues import SUBJECT_EXT, names_a_queue
-from mesh.runtime.messages.outgoing import Stretch
 
 
 def by_address(

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from mesh.codec.deliveries import delivery_header, delivery_headers, delivery_prefix
 from mesh.codec.frames import NO_EXT, MessageTuple
 from mesh.core.routes import Route
+from mesh.lane.batch import Batch
+from mesh.lane.lane import NOT_WRITABLE, Lane, Source
+from mesh.lane.messages.addressing import restored
+from mesh.lane.messages.outgoing import Came
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import NOT_WRITABLE, Lane, Source
-from mesh.runtime.messages.addressing import restored
-from mesh.runtime.messages.outgoing import Came
 from mesh.transport.port import Row, TopicPartition
 
 

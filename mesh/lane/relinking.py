@@ -13,21 +13,21 @@ from dataclasses import dataclass
 import structlog
 
 from mesh.core.routing import LocalLink
-from mesh.model.effects import Relinked
-from mesh.model.facts import UNLINKED, SourceAt
-from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
-from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.faults import end_repair, lift_stop
-from mesh.runtime.lane.held import (
+from mesh.lane.batch import Batch
+from mesh.lane.faults import end_repair, lift_stop
+from mesh.lane.held import (
     guaranteed_sources,
     hold_key,
     let_go,
     link_of,
     release,
 )
-from mesh.runtime.lane.lane import Lane, Source
+from mesh.lane.lane import Lane, Source
+from mesh.model.effects import Relinked
+from mesh.model.facts import UNLINKED, SourceAt
+from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
 from mesh.transport.port import TopicInfo
 
 log = structlog.get_logger()

@@ -82,7 +82,7 @@ class Batch:
         direct: What waits.
         needless: Copies that are needless at most, by link or endpoint: a wider filter than it
             asked for selects them. Spec: DESIGN 3.
-        parents: Traces of applications that are followed; see `mesh.runtime.lane.traces`.
+        parents: Traces of applications that are followed; see `mesh.lane.traces`.
     """
 
     node: str

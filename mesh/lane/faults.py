@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from mesh.lane.batch import Batch
+from mesh.lane.holds import ChainKey
+from mesh.lane.lane import Lane
 from mesh.model.control import RepairRequest, Stop, StopReason
 from mesh.model.facts import Fact, Gap, Halted
 from mesh.model.frames import NONE_OFFSET, SourcePartition
 from mesh.model.inputs import GapFound, GapMended, Input, SourceResumed, SourceStopped
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.holds import ChainKey
-from mesh.runtime.lane.lane import Lane
 from mesh.transport.port import TopicPartition
 
 REPAIRS_MAX = 3

@@ -14,6 +14,14 @@ import structlog
 
 from mesh.codec.state import encode_fact
 from mesh.core.routing import LocalLink, Router
+from mesh.lane.accounts import Accounts
+from mesh.lane.batch import RESERVED_MS, Batch, DirectRows, Reading
+from mesh.lane.closed import OPEN, Closed
+from mesh.lane.holds import ChainKey
+from mesh.lane.memos import Memos
+from mesh.lane.positions import Positions
+from mesh.lane.refused import NOT_TAKEN, RefusedFrames
+from mesh.lane.traces import Traces
 from mesh.model.control import Lineage
 from mesh.model.facts import (
     EraBegan,
@@ -34,14 +42,6 @@ from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.node.rounds import CLIENTS
-from mesh.runtime.lane.accounts import Accounts
-from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows, Reading
-from mesh.runtime.lane.closed import OPEN, Closed
-from mesh.runtime.lane.holds import ChainKey
-from mesh.runtime.lane.memos import Memos
-from mesh.runtime.lane.positions import Positions
-from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
-from mesh.runtime.lane.traces import Traces
 from mesh.transport.port import BEGINNING, Row, TopicPartition
 
 NOT_WRITABLE = "not_writable"

@@ -26,6 +26,31 @@ from mesh.core.joins import row_of
 from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink
 from mesh.errors import ProtocolError, UnknownVersionError
+from mesh.lane.batch import Batch
+from mesh.lane.faults import (
+    ask_again,
+    ask_repair,
+    end_repair,
+    repair_failed,
+)
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.addressing import by_address
+from mesh.lane.messages.delivering import deliver
+from mesh.lane.messages.gaps import announce_unreadable
+from mesh.lane.messages.gaps import relay as relay_gap
+from mesh.lane.messages.outgoing import (
+    Came,
+    Stretch,
+    count_routes,
+    goes_back,
+    next_hop,
+    send_stretch,
+)
+from mesh.lane.messages.refusing import refuse
+from mesh.lane.messages.selecting import selected
+from mesh.lane.plan import Plan
+from mesh.lane.refused import NOT_TAKEN
+from mesh.lane.traces import see_frame
 from mesh.model.facts import Accepted
 from mesh.model.frames import (
     NONE_OFFSET,
@@ -39,31 +64,6 @@ from mesh.model.frames import (
 from mesh.model.joins import NO_JOINS
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.faults import (
-    ask_again,
-    ask_repair,
-    end_repair,
-    repair_failed,
-)
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.plan import Plan
-from mesh.runtime.lane.refused import NOT_TAKEN
-from mesh.runtime.lane.traces import see_frame
-from mesh.runtime.messages.addressing import by_address
-from mesh.runtime.messages.delivering import deliver
-from mesh.runtime.messages.gaps import announce_unreadable
-from mesh.runtime.messages.gaps import relay as relay_gap
-from mesh.runtime.messages.outgoing import (
-    Came,
-    Stretch,
-    count_routes,
-    goes_back,
-    next_hop,
-    send_stretch,
-)
-from mesh.runtime.messages.refusing import refuse
-from mesh.runtime.messages.selecting import selected
 from mesh.transport.port import Record
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mesh.lane.lane import Lane
 from mesh.model.control import Stop, StopReason
 from mesh.model.frames import NONE_OFFSET, MessageClass
-from mesh.runtime.lane.lane import Lane
 from mesh.transport.port import TopicPartition
 
 

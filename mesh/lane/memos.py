@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mesh.core.routes import Arrival, Route
+from mesh.lane.plan import Plan
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
-from mesh.runtime.lane.plan import Plan
 
 Known = dict[tuple[str, bytes | None], tuple[str, Route]]
 """Header as clients wrote it -> subject and route, since the routing last changed."""

@@ -8,11 +8,11 @@ from dataclasses import replace
 import structlog
 
 from mesh.core.routing import LocalLink
+from mesh.lane.batch import Batch
+from mesh.lane.holds import ChainKey
+from mesh.lane.lane import Lane, Source
 from mesh.model.facts import ENDED, Held
 from mesh.model.frames import MessageClass, SourcePartition
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.holds import ChainKey
-from mesh.runtime.lane.lane import Lane, Source
 from mesh.transport.port import TopicPartition
 
 HOLDS_MAX = 1_000_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.lane.holds import ChainKey, Holds
+from mesh.lane.refused import RefusedFrames
 from mesh.model.control import Stop
 from mesh.model.facts import (
     Accepted,
@@ -22,8 +24,6 @@ from mesh.model.facts import (
     Truncations,
 )
 from mesh.model.frames import NONE_OFFSET, Era
-from mesh.runtime.lane.holds import ChainKey, Holds
-from mesh.runtime.lane.refused import RefusedFrames
 from mesh.transport.port import TopicPartition
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import PoisonError, UnknownVersionError
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.messages.ingress import take_ingress
-from mesh.runtime.messages.refusing import POISON, refuse
-from mesh.runtime.messages.transit import pass_over, take_frames
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.ingress import take_ingress
+from mesh.lane.messages.refusing import POISON, refuse
+from mesh.lane.messages.transit import pass_over, take_frames
 from mesh.transport.port import Record, TopicPartition
 
 TRIES = 2

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from mesh.codec.frames import NO_EXT, MessageTuple, encode_bare_tails, encode_tail
 from mesh.core.routes import PUBLISHED_HERE, Route
+from mesh.lane.batch import Batch
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.addressing import by_address
+from mesh.lane.messages.delivering import deliver
+from mesh.lane.messages.outgoing import Came, Stretch, count_routes, send_stretch
+from mesh.lane.messages.refusing import POISON, refuse
+from mesh.lane.messages.selecting import selected
+from mesh.lane.traces import see
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
 from mesh.model.subject import matches, subject_fault
-from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.traces import see
-from mesh.runtime.messages.addressing import by_address
-from mesh.runtime.messages.delivering import deliver
-from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, send_stretch
-from mesh.runtime.messages.refusing import POISON, refuse
-from mesh.runtime.messages.selecting import selected
 from mesh.transport.headers import UNREADABLE, all_headers, headers_of
 from mesh.transport.port import Headers, Record
 
