@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.lanes.commits import Commits, CommitsAtOnce
+from mesh.runtime.process.commits import Commits, CommitsAtOnce
 from mesh.runtime.process.drills import SlowIntake, SlowLink
 from mesh.runtime.process.errands import Errands, SteppedErrands
 from mesh.runtime.process.intake import PolledIntake

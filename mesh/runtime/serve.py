@@ -25,9 +25,9 @@ from mesh.lane.traces import Traces
 from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster as Declared
 from mesh.model.topology import Topology
-from mesh.runtime.lanes.commits import ThreadedCommits
 from mesh.runtime.port.server import Port
 from mesh.runtime.process.clock import BusyTime, Clock, MonotonicClock
+from mesh.runtime.process.commits import ThreadedCommits
 from mesh.runtime.process.credentials import Clients, Renewal, turn_ms
 from mesh.runtime.process.drills import Drill, SlowIntake, WallClock, read_drill
 from mesh.runtime.process.errands import ThreadedErrands

@@ -51,12 +51,12 @@ from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.control.standing_by import StandingBy
 from mesh.runtime.control.unread import Unread
 from mesh.runtime.lanes.admission import Admission
-from mesh.runtime.lanes.commits import Commits, CommitsAtOnce
 from mesh.runtime.lanes.direct import LEAVE_S, DirectCopies
 from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.process.clock import Clock
+from mesh.runtime.process.commits import Commits, CommitsAtOnce
 from mesh.runtime.process.errands import LOOK_S, Errands
 from mesh.runtime.process.intake import Intake, by_partition
 from mesh.runtime.process.questions import Questions
@@ -191,6 +191,7 @@ class Worker:
             self.new_uuid,
             self._read_positions,
             self._unread,
+            self.commits,
         )
         self._listen()
         self._host_trees()

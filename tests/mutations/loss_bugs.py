@@ -9,7 +9,7 @@ from mesh.runtime.background.displacing import Displacing
 from mesh.runtime.background.holding import Holds
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.lanes.sources import Sources
-from mesh.runtime.lanes.transactions import write_rows
+from mesh.runtime.process.transactions import write_rows
 from mesh.transport.port import TopicPartition
 from tests.mutations.patching import Mutation, Patches
 

@@ -44,9 +44,9 @@ from mesh.runtime.background.catching_up import (
 from mesh.runtime.background.displacing import Displacing
 from mesh.runtime.background.quarantine import Trial, keep_aside
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.lanes.transactions import write_rows
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.runtime.process.recall import Recall
+from mesh.runtime.process.transactions import write_rows
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 RETRY_MS = 5_000

@@ -39,8 +39,8 @@ from mesh.model.frames import (
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import Begins, CatchUp, account, route_again, shadow_of
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.lanes.transactions import write_rows
 from mesh.runtime.process.errands import Errand, Steps
+from mesh.runtime.process.transactions import write_rows
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 
 RETRY_MS = 1_000

@@ -6,6 +6,7 @@ The others learn from what the leader wrote who the node is, and route by the sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -30,6 +31,7 @@ from mesh.runtime.control.leading import (
 from mesh.runtime.control.left_out import LeftOut
 from mesh.runtime.control.own_ends import OwnEnds
 from mesh.runtime.control.unread import Unread
+from mesh.runtime.process.commits import Commits, Pending
 from mesh.runtime.process.errands import Errand, Errands, Steps
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.process.recall import Recall
@@ -184,6 +186,7 @@ class Leadership:
         questions: Asks beside the loop.
         new_uuid: Makes the node's identity at its very first start.
         read_positions: Where this worker stands on each neighbour's outboxes.
+        commits: Commits beside the loop.
         unread: Told what the node has kept of its neighbours as this worker takes the leadership.
         uuid: The node's identity, once it is known.
     """
@@ -198,10 +201,12 @@ class Leadership:
     new_uuid: Callable[[], str]
     read_positions: Positions
     unread: Unread
+    commits: Commits
     uuid: str | None = None
     _control: ControlWriter | None = None
     _taking: Errand[Led] | None = None
     _writes: list[Write] = field(default_factory=list)
+    _pending: Pending = field(default_factory=Pending)
     _asked_ms: int = -RETRY_MS
     _failed_ms: int = -RETRY_MS
     _is_other: bool = False
@@ -235,8 +240,8 @@ class Leadership:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the control topics are being taken."""
-        return self._taking is not None
+        """Whether the control topics are being taken, or something is being written there."""
+        return self._taking is not None or self._pending.is_any
 
     def follow(self, *, is_due: bool, now_ms: int) -> Iterator[Input]:
         """Take, keep or leave the control topics; yield what changes.
@@ -342,7 +347,11 @@ class Leadership:
             self._writes.append(write)
 
     def write(self, now_ms: int) -> Iterator[Input]:
-        """Write what was asked for in this turn, in one transaction. Spec: K23."""
+        """Write what was asked for by now, in one transaction after the other. Spec: K23."""
+        if self._pending.is_any:
+            if not self._pending.is_through:
+                return
+            yield from self._end_write(now_ms)
         if self._control is None or not (self._writes or self._is_other):
             return
         left_out = self._left_out.now(now_ms)
@@ -352,22 +361,36 @@ class Leadership:
         self._control.left_out = left_out
         told = self._told_of_others(now_ms) if self._is_other else None
         writes, self._writes = self._writes, []
+        if told is None and not writes:
+            return
         try:
-            if told is not None:
-                self._control.introduce(told)
-            if writes:
-                self._control.write(writes)
+            self._control.write(told, writes)
         except TransportError as error:
-            # The next leader, perhaps this worker, compares what is written with what should be.
-            log.warning("control.lost", fault=str(error))
-            self._fail(error, now_ms)
-            yield from self.stop()
-        else:
-            self._failures = 0
+            yield from self._lose(error, now_ms)
+            return
+        self._pending.begin(self.commits, self._control.writer.commit)
+        if self._pending.is_through:
+            yield from self._end_write(now_ms)
+
+    def _end_write(self, now_ms: int) -> Iterator[Input]:
+        """See what has become of the transaction that was begun last."""
+        try:
+            self._pending.end()
+        except TransportError as error:
+            yield from self._lose(error, now_ms)
+            return
+        self._failures = 0
+        if self._control is not None:
             self._left_out.took(self._control.written_to)
             if cut_off := self._control.ends.cut_off:
                 log.warning("control.cut_off", topics=cut_off)
                 yield from self.stop()  # whoever leads anew writes again what is lost
+
+    def _lose(self, error: TransportError, now_ms: int) -> Iterator[Input]:
+        """Lead no more: the next leader compares what is written with what should be."""
+        log.warning("control.lost", fault=str(error))
+        self._fail(error, now_ms)
+        yield from self.stop()
 
     def _fail(self, error: TransportError, now_ms: int) -> None:
         """Have the next leadership leave out what refuses, or rest if several failed in a row."""
@@ -404,6 +427,8 @@ class Leadership:
         """Release the control topics."""
         self.questions.forget("identity")
         if self._control is not None:
+            with suppress(TransportError):
+                self._pending.end()  # its writer is in use until then
             self._control.writer.close()
             self._control = None
             self._writes.clear()

@@ -215,21 +215,26 @@ class ControlWriter:
         self._control(identity_key(), encode_identity(identity), headers)
         self.writer.commit()
 
-    def write(self, writes: Iterable[Write]) -> None:
-        """Write everything of one step in one transaction.
+    def write(self, told: Identity | None, writes: Iterable[Write]) -> None:
+        """Hand over everything of one step in one transaction, which is not committed yet.
+
+        Args:
+            told: Who the node is, if that is to be told anew.
+            writes: The rest.
 
         Raises:
             TransportFencedError: Another worker owns lane 0.
         """
         self.written_to.clear()
         self.writer.begin()
+        if told is not None:
+            self._control(identity_key(), encode_identity(told))
         for write in writes:
             try:
                 self._write(write)
             except LocalProtocolError as error:
                 # A number that somebody else said has no next one: that record stays as it was.
                 log.error("control.not_written", fault=str(error)[:500])  # noqa: TRY400
-        self.writer.commit()
 
     def _write(self, write: Write) -> None:
         match write:

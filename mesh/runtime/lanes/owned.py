@@ -30,16 +30,16 @@ from mesh.model.inputs import Input, LaneApplied, SourceResumed, SourceStopped
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from mesh.runtime.lanes.commits import Commits, Outcome
 from mesh.runtime.lanes.direct import DirectCopies
 from mesh.runtime.lanes.overfull import Overfull
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
-from mesh.runtime.lanes.transactions import Transactions
 from mesh.runtime.process.clock import Clock
+from mesh.runtime.process.commits import Commits, Outcome
 from mesh.runtime.process.errands import LOOK_S, Errand, Errands
 from mesh.runtime.process.recall import Recall
+from mesh.runtime.process.transactions import Transactions
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 BATCH_RECORDS = 10_000
@@ -368,7 +368,7 @@ class Lanes:
                 if taken < len(some):
                     self.sources.wait(lane, at, now)
             if lane.batch is not None:
-                self.transactions[lane.number].write(lane.batch)
+                self.transactions[lane.number].write(lane.batch.rows)
         except (TransportError, PoisonError) as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
@@ -428,7 +428,7 @@ class Lanes:
     def _end_commits(self, now: int) -> Iterator[Input]:
         """End what is through; lanes whose commit takes longer read nothing until it is. K17."""
         for lane in list(self.owned.values()):
-            if lane.closing is not None and self.transactions[lane.number].is_through:
+            if lane.closing is not None and self.transactions[lane.number].pending.is_through:
                 yield from self._end_commit(lane)
         late = frozenset(lane.number for lane in self.owned.values() if lane.closing is not None)
         if late != self.sources.still.committing:
@@ -455,9 +455,9 @@ class Lanes:
         """
         lane.close(batch, self.clock.now_ms())
         transactions = self.transactions[lane.number]
-        transactions.write(batch)
+        transactions.write(batch.rows)
         transactions.begin_commit(self.commits)
-        return transactions.outcome
+        return transactions.pending.outcome
 
     def _end_commit(self, lane: Lane) -> Sequence[Input]:
         """Wait for the commit of a lane that is under way, if one is; return what it tells."""
@@ -483,10 +483,10 @@ class Lanes:
         Raises:
             TransportError: Nothing was committed, or nobody knows; the lane must be taken anew.
         """
-        closing, transactions = lane.closing, self.transactions[lane.number]
-        if closing is None or not transactions.is_committing:
+        closing, pending = lane.closing, self.transactions[lane.number].pending
+        if closing is None or not pending.is_any:
             return None
-        transactions.end_commit()
+        pending.end()
         lane.committed(closing)
         return closing
 

@@ -12,7 +12,7 @@ from mesh.lab.world import World
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
-from mesh.runtime.lanes.commits import Commits, CommitsAtOnce
+from mesh.runtime.process.commits import Commits, CommitsAtOnce
 from mesh.runtime.process.errands import Errands, SteppedErrands
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, Headers, Record, TopicPartition

@@ -12,28 +12,30 @@ from concurrent.futures import Future
 import pytest
 
 from mesh.errors import TransportError
-from mesh.runtime.lanes import commits as commits_of
-from mesh.runtime.lanes.commits import ThreadedCommits
+from mesh.model.frames import MessageClass
+from mesh.runtime.process import commits as commits_of
+from mesh.runtime.process.commits import ThreadedCommits
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 from tests.sim.late_commits import LateCommits
 
 TWO = {**CHAIN, "nodes": {node: {"lanes": 2, "partitions": 4} for node in "abc"}}
 LONG = 1 << 30
+ZERO, ONE, CONTROL = "mesh.a.lane.0", "mesh.a.lane.1", "mesh.a.control"
 
 
 class Slow:
-    """Commits of which those of one lane of a take as long as somebody says."""
+    """Commits of which those of a's writers take as long as somebody says."""
 
     def __init__(self) -> None:
-        self.looks = {0: 0, 1: 0}
+        self.looks = {ZERO: 0, ONE: 0, CONTROL: 0}
         self.fails = False
         self.under_way: list[Future[None]] = []
         self.most = self.waited = 0
 
     def begin(self, commit: Callable[[], None]) -> Future[None]:
         name = commit.__self__.transactional_id or ""  # type: ignore[attr-defined]
-        looks = self.looks[int(name[-1])] if "mesh-a-" in name or ".a." in name else 0
+        looks = self.looks.get(name, 0)
         late = LateCommits(lambda: looks, lambda: False, self._awaited)
         if looks and self.fails:
             self.fails = False
@@ -80,7 +82,7 @@ def came(mesh: SmallMesh, parity: int) -> list[int]:
 
 
 def test_commits_of_two_lanes_are_under_way_together(mesh: SmallMesh, slow: Slow) -> None:
-    slow.looks = {0: 3, 1: 3}
+    slow.looks = {ZERO: 3, ONE: 3}
     publish(mesh, *range(10))
     mesh.run()
     assert slow.most == 2
@@ -90,13 +92,13 @@ def test_commits_of_two_lanes_are_under_way_together(mesh: SmallMesh, slow: Slow
 
 def test_a_commit_that_takes_long_keeps_nobody_else_waiting(mesh: SmallMesh, slow: Slow) -> None:
     """Its lane reads nothing meanwhile, and goes on where it stood."""
-    slow.looks[1] = LONG
+    slow.looks[ONE] = LONG
     for number in range(10):
         publish(mesh, number)
         mesh.run(1_000)
     assert (came(mesh, 0), came(mesh, 1)) == ([0, 2, 4, 6, 8], [])
     assert slow.waited == 0
-    slow.looks[1] = 0
+    slow.looks[ONE] = 0
     for late in slow.under_way:
         late._looks = 0
     mesh.run()
@@ -105,7 +107,7 @@ def test_a_commit_that_takes_long_keeps_nobody_else_waiting(mesh: SmallMesh, slo
 
 def test_one_that_fails_late_has_its_lane_taken_anew(mesh: SmallMesh, slow: Slow) -> None:
     """What was read meanwhile was read by nobody. Spec: K12."""
-    slow.looks[1], slow.fails = 20, True
+    slow.looks[ONE], slow.fails = 20, True
     publish(mesh, *range(10))
     mesh.run()
     publish(mesh, *range(10, 14))
@@ -118,7 +120,7 @@ def test_what_is_decided_behind_a_commit_that_fails_is_written_by_nobody(
     mesh: SmallMesh, slow: Slow
 ) -> None:
     """The lane is ahead of its log then, and all of it is thrown away. Spec: K12."""
-    slow.looks[1], slow.fails = LONG, True
+    slow.looks[ONE], slow.fails = LONG, True
     publish(mesh, 1)
     mesh.run(1_000)
     mesh.subscribe("a", "own", ">")
@@ -127,7 +129,7 @@ def test_what_is_decided_behind_a_commit_that_fails_is_written_by_nobody(
     assert lane.closing is not None
     assert lane.batch is not None
     assert slow.waited == 0
-    slow.looks[1] = slow.under_way[0]._looks = 0
+    slow.looks[ONE] = slow.under_way[0]._looks = 0
     mesh.run()
     assert mesh.world.workers["a"].lanes.owned[1] is not lane
     publish(mesh, 3)
@@ -137,21 +139,21 @@ def test_what_is_decided_behind_a_commit_that_fails_is_written_by_nobody(
 
 def test_nobody_is_told_of_positions_before_they_are_committed(mesh: SmallMesh, slow: Slow) -> None:
     """Who hears of them deletes what lies below; a successor would look for it there. Spec: K5."""
-    slow.looks[1] = LONG
+    slow.looks[ONE] = LONG
     publish(mesh, 1)
     mesh.run(1_000)
     lanes = mesh.world.workers["a"].lanes
     at = TopicPartition("mesh.a.in.g", 1)
     assert lanes.owned[1].closing is not None
     assert (lanes.read_positions(None)[at].read, lanes.read_positions(None)[at].needed) == (0, 0)
-    slow.looks[1] = slow.under_way[0]._looks = 0
+    slow.looks[ONE] = slow.under_way[0]._looks = 0
     mesh.run()
     assert (lanes.read_positions(None)[at].read, lanes.read_positions(None)[at].needed) == (1, 1)
 
 
 def test_interest_that_changes_meanwhile_is_cut_behind_it(mesh: SmallMesh, slow: Slow) -> None:
     """The lane reads nothing before, so nothing goes by the new routing uncut. Spec: K25."""
-    slow.looks[1] = 100
+    slow.looks[ONE] = 100
     publish(mesh, 1)
     mesh.run(200)
     mesh.subscribe("c", "late", ">")
@@ -165,14 +167,50 @@ def test_interest_that_changes_meanwhile_is_cut_behind_it(mesh: SmallMesh, slow:
 
 
 def test_who_dies_meanwhile_has_committed_nothing(mesh: SmallMesh, slow: Slow) -> None:
-    slow.looks[1] = LONG
+    slow.looks[ONE] = LONG
     publish(mesh, *range(6))
     mesh.run(1_000)
     mesh.world.kill("a")
-    slow.looks[1] = 0
+    slow.looks[ONE] = 0
     mesh.world.start("a")
     mesh.run()
     assert (came(mesh, 0), came(mesh, 1)) == ([0, 2, 4], [1, 3, 5])
+
+
+def test_what_a_node_says_of_itself_keeps_no_lane_waiting(mesh: SmallMesh, slow: Slow) -> None:
+    """What is to be said meanwhile is said afterwards, all of it. Spec: K23."""
+    slow.looks[CONTROL] = LONG
+    mesh.run(2_000)
+    mesh.subscribe("a", "own", ">")
+    publish(mesh, *range(4))
+    mesh.run(1_500)
+    assert (came(mesh, 0), came(mesh, 1)) == ([0, 2], [1, 3])
+    own = mesh.read(mesh.names.endpoint("a", "own"))
+    assert slow.waited == 0
+    before = len(mesh.read("mesh.a.control"))
+    slow.looks[CONTROL] = 0
+    for late in slow.under_way:
+        late._looks = 0
+    mesh.run()
+    assert len(mesh.read("mesh.a.control")) > before
+    publish(mesh, 4)
+    mesh.run()
+    assert len(mesh.read(mesh.names.endpoint("a", "own"))) == len(own) + 1
+    assert slow.waited == 0
+
+
+def test_a_node_whose_words_were_not_committed_says_them_again(mesh: SmallMesh, slow: Slow) -> None:
+    """Who leads anew compares what is written with what should be. Spec: K16, K23."""
+    leadership = mesh.world.workers["a"]._leadership
+    epoch = leadership.incarnation.epoch
+    slow.looks[CONTROL], slow.fails = 20, True
+    mesh.subscribe("a", "own", "y/>")
+    mesh.run()
+    assert not slow.fails
+    assert leadership.incarnation.epoch == epoch + 1
+    mesh.write(mesh.names.ingress("c", MessageClass.GUARANTEED), b"1", headers=[subject("y/1")])
+    mesh.run()
+    assert [one.value() for one in mesh.read(mesh.names.endpoint("a", "own"))] == [b"1"]
 
 
 def test_threads_wait_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from mesh.lab.world import World, kafka_of
 from mesh.lane.batch import Batch
 from mesh.model.control import Change, Stage
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.lanes.transactions import Transactions
 from mesh.runtime.process.errands import SteppedErrands
 from mesh.runtime.process.intake import PolledIntake
+from mesh.runtime.process.transactions import Transactions
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, TopicPartition

@@ -8,6 +8,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topics import TopicNames
 from mesh.runtime.control.leadership import RETRY_MS, Leadership, take_control
 from mesh.runtime.control.unread import Unread
+from mesh.runtime.process.commits import CommitsAtOnce
 from mesh.runtime.process.errands import SteppedErrands
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.process.recall import Recall
@@ -39,6 +40,7 @@ def standby(kafka: MemoryKafka, looks: int) -> Leadership:
         lambda: "other",
         lambda _: (),
         unread,
+        CommitsAtOnce(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Commits wait for brokers beside the loop, each lane's for itself. Spec: K17."""
+"""Commits wait for brokers beside the loop, each writer's for itself. Spec: K17."""
 
 from __future__ import annotations
 
@@ -40,6 +40,38 @@ class Commits(Protocol):
 
     def close(self) -> None:
         """Begin no more; who waits for one that is under way has to do so."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """The commit that one writer has under way, if it has one.
+
+    Attributes:
+        is_any: Whether one was begun that nobody has ended.
+        outcome: What to wait for; None if nothing, or it is through, and well.
+    """
+
+    is_any: bool = False
+    outcome: Outcome | None = None
+
+    def begin(self, commits: Commits, commit: Callable[[], None]) -> None:
+        """Begin one."""
+        self.is_any, self.outcome = True, commits.begin(commit)
+
+    @property
+    def is_through(self) -> bool:
+        """Whether it is known what has come of it, or there is none."""
+        return self.outcome is None or self.outcome.done()
+
+    def end(self) -> None:
+        """Wait for it.
+
+        Raises:
+            TransportError: Nothing was committed, or nobody knows.
+        """
+        outcome, self.outcome, self.is_any = self.outcome, None, False
+        if outcome is not None:
+            outcome.result()
 
 
 @dataclass(frozen=True, slots=True)
