@@ -9,43 +9,42 @@ from mesh.runtime.background.displacing import Displacing
 from mesh.runtime.background.holding import Holds
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.lanes.sources import Sources
-from mesh.runtime.process.transactions import write_rows
+from mesh.runtime.process.transactions import transact
 from mesh.transport.port import TopicPartition
 from tests.mutations.patching import Mutation, Patches
 
 
 def displaced_before_letters(patches: Patches) -> None:
-    def wrapper(write):
-        def wrong(self, of, writer, records, topic_id):
-            self.home.admin().delete_before({of.at: records[-1].offset() + 1})
-            write(self, of, writer, records, topic_id)
+    def wrapper(write_left):
+        def wrong(self, reading, start):
+            self.home.admin().delete_before({reading.of.at: reading.records[-1].offset() + 1})
+            write_left(self, reading, start)
 
         return wrong
 
-    patches.wrap(Displacing, "_write", wrapper)
+    patches.wrap(Displacing, "_write_left", wrapper)
 
 
 def quarantined_before_letter(patches: Patches) -> None:
-    late: list[tuple[tuple, dict]] = []
+    late: list[tuple] = []
 
-    def keep_aside(*args, **more):
-        late[:] = [(args, more)]
+    def keep_aside(*args):
+        late[:] = [args]
 
-    def wrapper(write):
-        def wrong(self, active, suspect, now_ms):
+    def wrapper(take_written):
+        def wrong(self, active, now_ms):
+            for args in late:
+                args[2].rows.clear()
+                original(*args)
+                transact(active.writer, args[2].rows)
             late.clear()
-            write(self, active, suspect, now_ms)
-            for args, more in late:
-                active.writer.begin()
-                original(*args, **more)
-                write_rows(active.writer, args[2].rows)
-                active.writer.commit()
+            take_written(self, active, now_ms)
 
         return wrong
 
     original = holding.keep_aside
     patches.put(holding, "keep_aside", keep_aside)
-    patches.wrap(Holds, "_write", wrapper)
+    patches.wrap(Holds, "_take_written", wrapper)
 
 
 def consent_skips_one_more(patches: Patches) -> None:
@@ -73,7 +72,7 @@ def consent_not_awaited(patches: Patches) -> None:
 
 
 def announcement_not_delivered(patches: Patches) -> None:
-    patches.put(gaps, "_deliver", lambda lane, source, origin, ext, came: None)
+    patches.put(gaps, "_deliver", lambda *_: None)
 
 
 def mates_not_told(patches: Patches) -> None:

@@ -3,7 +3,7 @@
 Only where an operator wrote so: it is a loss. In one transaction stand the dead letters, the
 announcement of the loss in the endpoint, the account of it, and how far this went; only after its
 commit are the records deleted. Who finds that a predecessor died in between deletes, and no more.
-But for that transaction nobody waits for Kafka in the loop.
+Nobody waits for Kafka in the loop.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import structlog
 from mesh.codec.keys import fact_key
 from mesh.codec.state import encode_fact, encode_ledger
 from mesh.errors import DecodeError, TransportError
+from mesh.lane.batch import Rows
 from mesh.lane.kept import kept_in
 from mesh.lane.lane import Lane
 from mesh.lane.messages.refusing import letter_row
@@ -29,8 +30,10 @@ from mesh.model.state import DeadLetter, Dropped, Ledger
 from mesh.runtime.background.quarantine import PutAside, delivered_aside, loss_header
 from mesh.runtime.lanes.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.process.commits import Pending
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.runtime.process.recall import Recall
+from mesh.runtime.process.transactions import transact
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition, Writer
 
@@ -74,6 +77,9 @@ class _Reading:
         records: What was read.
         idle: Turns in which nothing was found.
         passed: Below which offset records are to be deleted, once they are dead letters.
+        pending: The commit of those under way.
+        letters: How many they are.
+        until: Below which offset all are, then.
     """
 
     of: Overfull
@@ -81,6 +87,13 @@ class _Reading:
     records: list[Record] = field(default_factory=list)
     idle: int = 0
     passed: int | None = None
+    pending: Pending = field(default_factory=Pending)
+    letters: int = 0
+    until: int = 0
+
+    def close(self) -> None:
+        self.opened.reader.close()
+        self.pending.close(self.opened.writer)
 
 
 @dataclass(slots=True)
@@ -118,8 +131,9 @@ class Displacing:
 
     @property
     def is_opening(self) -> bool:
-        """Whether it waits for what it needs."""
-        return self._opening is not None
+        """Whether it waits for what it needs, or for a commit."""
+        is_writing = self._reading is not None and self._reading.pending.is_any
+        return self._opening is not None or is_writing
 
     def close(self) -> None:
         """Stop; whoever takes the lanes goes on."""
@@ -130,7 +144,7 @@ class Displacing:
 
     def _leave(self) -> None:
         if self._reading is not None:
-            self._reading.opened.close()
+            self._reading.close()
             self._reading = None
             self.lanes.sources.questions.forget("displaced")
 
@@ -151,6 +165,9 @@ class Displacing:
         of, reader = reading.of, reading.opened.reader
         if not self.lanes.owns(of.lane):
             self._leave()
+            return
+        if reading.pending.is_any:
+            self._end_commit(reading)
             return
         if reading.passed is None and of.until > of.first:
             found = reader.read(0.0, CHUNK)
@@ -178,77 +195,93 @@ class Displacing:
             if not topic_id or topic_id != reading.opened.topic_id or start is None:
                 self._leave()
                 return
-            reading.passed = self._write_left(reading, start)
+            self._write_left(reading, start)
+            if reading.pending.is_any:
+                self._end_commit(reading)
+                return
+            reading.passed = reading.opened.passed
             if reading.passed <= start:
                 self._leave()
                 return
-        deleting = partial(_delete, admin, of.at, reading.passed)
-        if questions.answer(("displaced", "deleted"), deleting):
+        self._delete(reading, reading.passed)
+
+    def _delete(self, reading: _Reading, passed: int) -> None:
+        deleting = partial(_delete, self.home.admin(), reading.of.at, passed)
+        if self.lanes.sources.questions.answer(("displaced", "deleted"), deleting):
             self._leave()
 
-    def _write_left(self, reading: _Reading, start: int) -> int:
-        """Write what is still there; return below which offset all are dead letters."""
+    def _write_left(self, reading: _Reading, start: int) -> None:
+        """Begin to write what is still there, if anything is."""
         of, opened = reading.of, reading.opened
         records = reading.records[:CHUNK]
         left = [record for record in records if record.offset() >= max(start, opened.passed)]
-        deliveries = [record for record in left if not _is_announcement(record)]
-        if not deliveries:
-            return opened.passed
-        self._write(of, opened.writer, left, opened.topic_id)
-        count = self.lanes.pushed_out.get(of.endpoint, 0) + len(deliveries)
+        reading.letters = sum(not _is_announcement(record) for record in left)
+        if reading.letters:
+            reading.until = left[-1].offset() + 1
+            rows = _rows(of, left, opened.topic_id)
+            reading.pending.begin(self.lanes.commits, partial(transact, opened.writer, rows))
+
+    def _end_commit(self, reading: _Reading) -> None:
+        """See what has become of the dead letters, if that is known; then have them deleted."""
+        if not reading.pending.is_through:
+            return
+        reading.pending.end()
+        of, passed = reading.of, reading.until
+        count = self.lanes.pushed_out.get(of.endpoint, 0) + reading.letters
         self.lanes.pushed_out[of.endpoint] = count
         log.error(
             "endpoint.displaced",
             endpoint=of.endpoint,
             partition=of.at.partition,
-            messages=len(deliveries),
+            messages=reading.letters,
             reason=of.reason,
         )
-        return left[-1].offset() + 1
+        reading.passed = passed
+        self._delete(reading, passed)
 
-    def _write(
-        self, of: Overfull, writer: Writer, records: Sequence[Record], topic_id: bytes
-    ) -> None:
-        lane, place = of.lane, _place(of.lane)
-        letters = TopicPartition(lane.names.dead_letters(lane.node), place.partition)
-        losses = _Losses()
-        messages = 0
-        writer.begin()
-        for record in records:
-            headers = headers_of(record)
-            if _is_announcement(record) and losses.add(headers[0]):
-                continue
-            messages += 1
-            aside = PutAside("", 1, MessageClass.GUARANTEED, record.key(), record.value(), headers)
-            try:
-                aside = delivered_aside(record.key(), record.value(), headers)
-                losses.add(loss_header(headers, lane.node, lane.names, of.reason))
-            except DecodeError:
-                pass  # somebody else wrote it: a dead letter without an identity
-            letter = DeadLetter(
-                reason=of.reason.upper(),
-                detail=f"{of.endpoint} holds no more",
-                topic=of.at.topic,
-                partition=of.at.partition,
-                offset=record.offset(),
-                topic_id=topic_id,
-                target=of.at.topic,
-                identity=aside.identity,
-            )
-            row = letter_row(letter, aside.key, aside.value, aside.headers)
-            writer.produce_all(letters.topic, letters.partition, [row])
-        for header in losses.headers():
-            writer.produce(of.at.topic, None, None, of.at.partition, headers=[header])
-        told = SourceAt(of.at, topic_id, records[-1].offset() + 1)
-        writer.produce(place.topic, encode_fact(told), fact_key(told.key), place.partition)
-        ledger = Ledger(
-            node=lane.node,
-            lane=lane.number,
-            lane_epoch=lane.positions.epoch,
-            dropped=[Dropped(of.reason, of.at.topic, of.at.partition, messages)],
+
+def _rows(of: Overfull, records: Sequence[Record], topic_id: bytes) -> Rows:
+    """Return what is to be written of records that go."""
+    lane, place, rows = of.lane, _place(of.lane), Rows(list)
+    letters = TopicPartition(lane.names.dead_letters(lane.node), place.partition)
+    losses = _Losses()
+    messages = 0
+    for record in records:
+        headers = headers_of(record)
+        if _is_announcement(record) and losses.add(headers[0]):
+            continue
+        messages += 1
+        aside = PutAside("", 1, MessageClass.GUARANTEED, record.key(), record.value(), headers)
+        try:
+            aside = delivered_aside(record.key(), record.value(), headers)
+            losses.add(loss_header(headers, lane.node, lane.names, of.reason))
+        except DecodeError:
+            pass  # somebody else wrote it: a dead letter without an identity
+        letter = DeadLetter(
+            reason=of.reason.upper(),
+            detail=f"{of.endpoint} holds no more",
+            topic=of.at.topic,
+            partition=of.at.partition,
+            offset=record.offset(),
+            topic_id=topic_id,
+            target=of.at.topic,
+            identity=aside.identity,
         )
-        writer.produce(lane.names.ledger(lane.node), encode_ledger(ledger), None, place.partition)
-        writer.commit()
+        row = letter_row(letter, aside.key, aside.value, aside.headers)
+        rows[letters.topic, letters.partition].append(row)
+    for header in losses.headers():
+        rows[of.at.topic, of.at.partition].append((None, None, 0, [header]))
+    told = SourceAt(of.at, topic_id, records[-1].offset() + 1)
+    rows[place.topic, place.partition].append((encode_fact(told), fact_key(told.key), 0, None))
+    ledger = Ledger(
+        node=lane.node,
+        lane=lane.number,
+        lane_epoch=lane.positions.epoch,
+        dropped=[Dropped(of.reason, of.at.topic, of.at.partition, messages)],
+    )
+    account = (encode_ledger(ledger), None, 0, None)
+    rows[lane.names.ledger(lane.node), place.partition].append(account)
+    return rows
 
 
 def _opening(home: KafkaCluster, recall: Recall, of: Overfull) -> Steps[_Opened]:

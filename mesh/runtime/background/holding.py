@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -44,9 +45,10 @@ from mesh.runtime.background.catching_up import (
 from mesh.runtime.background.displacing import Displacing
 from mesh.runtime.background.quarantine import Trial, keep_aside
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.process.commits import Pending
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.runtime.process.recall import Recall
-from mesh.runtime.process.transactions import write_rows
+from mesh.runtime.process.transactions import transact
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 RETRY_MS = 5_000
@@ -71,20 +73,26 @@ class _CatchUp:
         hold: Number of the hold; 0 if the lane reads no source yet.
         again: Reads the lane's sources.
         writer: Writes.
-        known: Chains of the target and of the sources as they were read for it.
+        written: Chains of the target and of the sources as they were read for it.
         began_ms: When it began to write.
         narrowing: Finds out which records are refused, if some are.
+        pending: The commit under way.
+        known: The same as `written` once that is through.
+        facts: What it tells.
     """
 
     target: str
     hold: int
     again: CatchUp
     writer: Writer
-    known: Positions
+    written: Positions
     link: LocalLink | None
     endpoint: str
     began_ms: int
     narrowing: _Narrowing | None = None
+    pending: Pending = field(default_factory=Pending)
+    known: Positions = field(init=False)
+    facts: Sequence[Fact] = ()
 
     @property
     def key(self) -> tuple[int, str]:
@@ -92,7 +100,7 @@ class _CatchUp:
 
     def close(self) -> None:
         self.again.close()
-        self.writer.close()
+        self.pending.close(self.writer)
         if self.narrowing is not None and self.narrowing.errand is not None:
             self.narrowing.errand.call_off()
 
@@ -211,9 +219,10 @@ class Holds:
 
     @property
     def is_opening(self) -> bool:
-        """Whether it waits for what a catch-up needs."""
-        is_narrowing = self._active is not None and self._active.narrowing is not None
-        return self._opening is not None or is_narrowing or self._displacing.is_opening
+        """Whether it waits for what a catch-up needs, or for a commit."""
+        active = self._active
+        is_busy = active is not None and (active.narrowing is not None or active.pending.is_any)
+        return self._opening is not None or is_busy or self._displacing.is_opening
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Write some more of what is held; yield what commits of the lane tell."""
@@ -251,7 +260,9 @@ class Holds:
     def give_way(self, now_ms: int) -> None:
         """Let others have their turn, if what is being written has had its share."""
         active = self._active
-        if active is None or active.narrowing is not None or now_ms - active.began_ms < SHARE_MS:
+        if active is None or now_ms - active.began_ms < SHARE_MS:
+            return
+        if active.narrowing is not None or active.pending.is_any:
             return
         log.info("target.gives_way", target=active.target, lane=active.again.lane.number)
         self._tried_ms[active.key] = now_ms
@@ -298,6 +309,8 @@ class Holds:
         for one in (self._active, self._opening):
             if one is not None:
                 one.close()
+        if self._active is not None:
+            self.lanes.stand_still(self._active.again.lane, for_now=False)
         self._active = self._opening = None
 
     def _due(self, now_ms: int) -> Iterator[tuple[Lane, str]]:
@@ -380,24 +393,76 @@ class Holds:
 
     def _go_on(self, active: _CatchUp, now_ms: int) -> Iterator[Input]:
         again, lane = active.again, active.again.lane
-        suspect = self._suspects.get(active.key)
+        if active.pending.is_any:
+            self._end_commit(active, now_ms)
+            return
         if active.narrowing is None:
-            yield from again.read(CHUNK if suspect is None else 1)
+            yield from again.read(1 if active.key in self._suspects else CHUNK)
             if not self.lanes.owns(lane):
                 return
+        elif (errand := active.narrowing.errand) is not None:
+            again.is_met = False  # the lane goes on meanwhile
+            if not errand.has_ended():
+                return
+            active.writer, active.narrowing.errand = errand.result(), None
         if again.is_met and self._has_new_source(active):
             del self._tried_ms[active.key]  # the next catch-up reads that one too, at once
             self._leave()
             return
-        if not (again.is_met or again.lost or any(again.records.values())):
+        if again.is_met or again.lost or any(again.records.values()):
+            self._begin_to_write(active, now_ms)
+            self._end_commit(active, now_ms)
+
+    def _begin_to_write(self, active: _CatchUp, now_ms: int) -> None:
+        """Begin to write what was read, without what the target refuses for good."""
+        lane, suspect = active.again.lane, self._suspects.get(active.key)
+        limit = self.lanes.topology.quarantine_after
+        if active.narrowing is None and suspect is not None and suspect.tries + 1 >= limit:
+            neighbour = active.link.neighbour if active.link is not None else ""
+            trial = Trial(active.target, lane.node, lane.names, active.endpoint, neighbour)
+            active.narrowing = _Narrowing(trial)
+        active.known = active.written.of_target(active.written.sent)
+        batch, active.facts = self._decide(active, now_ms)
+        transaction = partial(transact, active.writer, batch.rows)
+        if active.narrowing is not None:
+            transaction = partial(active.narrowing.trial.transact, active.writer, batch.rows)
+        active.pending.begin(self.lanes.commits, transaction)
+
+    def _end_commit(self, active: _CatchUp, now_ms: int) -> None:
+        """See what has become of a commit, if that is known; the lane waits for the last."""
+        again, lane = active.again, active.again.lane
+        if not active.pending.is_through:
+            self.lanes.stand_still(lane, for_now=again.is_met)
             return
         try:
-            if not self._write(active, suspect, now_ms):
-                return
+            active.pending.end()
         except TransportRecordError as error:
-            if error.topics == (active.target,):
+            self.lanes.stand_still(lane, for_now=False)
+            if error.topics != (active.target,):
+                raise
+            if active.narrowing is None or not active.narrowing.trial.narrow():
                 self._suspect(active)
-            raise
+                raise
+            active.narrowing.trial.refusal = error
+            # The client library may lose count of what a refused request held, and fail with
+            # the next transaction too: a new writer begins anew.
+            active.writer.close()
+            active.narrowing.errand = self._open_writer(lane)
+            return
+        self._take_written(active, now_ms)
+
+    def _take_written(self, active: _CatchUp, now_ms: int) -> None:
+        """Take note of what is written; the lane writes the target again if that is all."""
+        again, lane = active.again, active.again.lane
+        active.written = active.known
+        again.lost.clear()
+        for fact in active.facts:
+            lane.positions.apply_catch_up(fact)
+        if active.narrowing is not None:
+            for one in active.narrowing.trial.aside:
+                log.error("record.quarantined", target=active.target, identity=one.identity)
+            active.narrowing = None
+        suspect = self._suspects.get(active.key)
         if suspect is not None and suspect.passed():
             del self._suspects[active.key]
         if again.is_met:
@@ -429,71 +494,9 @@ class Holds:
             for record in active.again.records.get(source.at, ()):
                 suspect.refused(source.at, record.offset())
 
-    def _write(self, active: _CatchUp, suspect: Suspect | None, now_ms: int) -> bool:
-        """Write what was read in one transaction, without what its target refuses for good.
-
-        Returns:
-            Whether that is done; else the next turn goes on.
-        """
-        limit = self.lanes.topology.quarantine_after
-        if suspect is None or suspect.tries + 1 < limit:
-            self._write_once(active, active.known, now_ms)
-            return True
-        lane = active.again.lane
-        if active.narrowing is None:
-            neighbour = active.link.neighbour if active.link is not None else ""
-            trial = Trial(active.target, lane.node, lane.names, active.endpoint, neighbour)
-            active.narrowing = _Narrowing(trial)
-        narrowing, trial = active.narrowing, active.narrowing.trial
-        while True:
-            if narrowing.errand is not None:
-                if not narrowing.errand.has_ended():
-                    active.again.is_met = False  # the lane goes on meanwhile
-                    return False
-                errand, narrowing.errand = narrowing.errand, None
-                active.writer = errand.result()
-            known = active.known.of_target(active.known.sent)
-            try:
-                self._write_once(active, known, now_ms, narrowing)
-            except TransportRecordError as error:
-                if error.topics != (active.target,) or not trial.narrow():
-                    raise
-                trial.refusal = error
-                # The client library may lose count of what a refused request held, and fail with
-                # the next transaction too: a new writer begins anew.
-                active.writer.close()
-                narrowing.errand = self._open_writer(lane)
-            else:
-                active.known = known
-                active.narrowing = None
-                for one in trial.aside:
-                    log.error("record.quarantined", target=trial.target, identity=one.identity)
-                return True
-
-    def _write_once(
-        self,
-        active: _CatchUp,
-        known: Positions,
-        now_ms: int,
-        narrowing: _Narrowing | None = None,
-    ) -> None:
-        lane, writer = active.again.lane, active.writer
-        batch, facts = self._decide(active, known, now_ms, narrowing)
-        writer.begin()
-        if narrowing is not None:
-            narrowing.trial.write(writer, batch.rows)
-        else:
-            write_rows(writer, batch.rows)
-        writer.commit()
-        active.again.lost.clear()
-        for fact in facts:
-            lane.positions.apply_catch_up(fact)
-
-    def _decide(
-        self, active: _CatchUp, known: Positions, now_ms: int, narrowing: _Narrowing | None
-    ) -> tuple[Batch, Sequence[Fact]]:
+    def _decide(self, active: _CatchUp, now_ms: int) -> tuple[Batch, Sequence[Fact]]:
         """Return what is to be written of what was read, and how far the target is written then."""
-        again, lane = active.again, active.again.lane
+        again, lane, known = active.again, active.again.lane, active.known
         shadow = shadow_of(lane, known, link=active.link, endpoint=active.endpoint)
         batch = shadow.open(now_ms)
         reached: dict[Source, int] = {}
@@ -507,7 +510,7 @@ class Holds:
             route_again(shadow, source, records, self.lanes.poison, now_ms)
             if records:
                 reached[source] = records[-1].offset() + 1
-        if narrowing is not None:
+        if (narrowing := active.narrowing) is not None:
             narrowing.trial.replace_in(batch.rows)
             for source in reached:
                 keep_aside(narrowing.trial, shadow, batch, source, again.records[source.at][-1])

@@ -82,13 +82,14 @@ class Trial:
                     self.aside.append(_put_aside(key, value, headers or (), is_link=is_link))
                     some[at] = self._announcement(key, stamp, headers or ())
 
-    def write(self, writer: Writer, rows: Rows) -> None:
-        """Hand rows over; of the target so many at once as the edges leave together.
+    def transact(self, writer: Writer, rows: Rows) -> None:
+        """Write rows in a transaction; of the target so many at once as the edges leave together.
 
         Raises:
             TransportRecordError: The target refuses what came since the last edge.
         """
         self._count = self._begun = 0
+        writer.begin()
         for (topic, partition), some in rows.items():
             if topic != self.target:
                 writer.produce_all(topic, partition, some)
@@ -99,6 +100,7 @@ class Trial:
                 writer.produce_all(topic, partition, [row])
                 self._count += 1
         self._wait(writer)
+        writer.commit()
 
     def _wait(self, writer: Writer) -> None:
         if writer.flush():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 import structlog
@@ -39,8 +40,9 @@ from mesh.model.frames import (
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import Begins, CatchUp, account, route_again, shadow_of
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.process.commits import Pending
 from mesh.runtime.process.errands import Errand, Steps
-from mesh.runtime.process.transactions import write_rows
+from mesh.runtime.process.transactions import transact
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 
 RETRY_MS = 1_000
@@ -62,6 +64,8 @@ class _Repair:
         known: What is known of the target.
         truncations: Losses at the end of the source that were accepted.
         generation: Of the offsets that it has come to: what was lost before is announced.
+        pending: The commit under way.
+        is_last: Whether all is sent with that.
     """
 
     asked: Asked
@@ -72,10 +76,12 @@ class _Repair:
     known: Positions
     truncations: Sequence[Truncation]
     generation: int
+    pending: Pending = field(default_factory=Pending)
+    is_last: bool = False
 
     def close(self) -> None:
         self.again.close()
-        self.writer.close()
+        self.pending.close(self.writer)
 
 
 @dataclass(slots=True)
@@ -146,8 +152,9 @@ class Repairs:
 
     @property
     def is_opening(self) -> bool:
-        """Whether it waits for what a repair needs."""
-        return self._opening is not None
+        """Whether it waits for what a repair needs, or for a commit."""
+        is_writing = self._active is not None and self._active.pending.is_any
+        return self._opening is not None or is_writing
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Send some more of what is asked for; yield what commits of the lane tell."""
@@ -188,6 +195,7 @@ class Repairs:
     def _leave(self) -> None:
         if self._active is not None:
             self._active.close()
+            self.lanes.stand_still(self._active.again.lane, for_now=False)
             self._active = None
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
@@ -278,6 +286,9 @@ class Repairs:
 
     def _go_on(self, repair: _Repair, now_ms: int) -> Iterator[Input]:
         again = repair.again
+        if repair.pending.is_any:
+            self._end_commit(repair)
+            return
         yield from again.read()
         if not self.lanes.owns(again.lane):
             return
@@ -288,10 +299,18 @@ class Repairs:
             batch = shadow.open(now_ms)
             self._send(repair, shadow, batch, records, now_ms)
             account(shadow, batch, repair=True)
-            repair.writer.begin()
-            write_rows(repair.writer, batch.rows)
-            repair.writer.commit()
-        if again.is_met:
+            repair.is_last = again.is_met
+            transaction = partial(transact, repair.writer, batch.rows)
+            repair.pending.begin(self.lanes.commits, transaction)
+            self._end_commit(repair)
+
+    def _end_commit(self, repair: _Repair) -> None:
+        """See what has become of a commit, if that is known; the lane waits for the last."""
+        if not repair.pending.is_through:
+            self.lanes.stand_still(repair.again.lane, for_now=repair.is_last)
+            return
+        repair.pending.end()
+        if repair.is_last:
             self._finish(repair)
 
     def _send(

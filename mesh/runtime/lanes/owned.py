@@ -277,6 +277,17 @@ class Lanes:
         self.transactions.pop(number).writer.close()
         log.info("lane.dropped", lane=number)
 
+    def stand_still(self, lane: Lane, *, for_now: bool) -> None:
+        """Have a lane read nothing while the last is written that is to be its own again. K20."""
+        meeting = self.sources.still.meeting
+        if for_now == (lane.number in meeting):
+            return
+        if for_now:
+            meeting[lane.number] = None
+        else:
+            del meeting[lane.number]
+        self.sources.settle(self.owned, self.clock.now_ms())
+
     def owns(self, lane: Lane) -> bool:
         """Say whether a lane is still the one that this worker owns under its number."""
         return self.owned.get(lane.number) is lane
@@ -302,7 +313,7 @@ class Lanes:
             ):
                 del self._accepted[place]
                 continue
-            if lane.leaves_out_any:
+            if lane.leaves_out_any or lane.number in self.sources.still.meeting:
                 continue  # who is left out could not be told of the loss
             try:
                 self.sources.resume(lane, stop, now)

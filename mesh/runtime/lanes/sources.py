@@ -442,7 +442,7 @@ class Sources:
 
     def _holds(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> bool:
         lane = at.partition % self.topology.nodes[self.node].lanes
-        if lane in self.still.committing:
+        if lane in self.still.committing or lane in self.still.meeting:
             return True
         if link is None:
             is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED

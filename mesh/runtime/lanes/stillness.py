@@ -24,6 +24,7 @@ class Stillness:
         filters: Subjects of which operators want nothing to be taken of clients.
         waiting: Parts of the own ingress whose next message has such a subject.
         committing: Lanes whose commit takes long.
+        meeting: Lanes that wait while a target is written that is to be theirs again.
     """
 
     holding: bool = False
@@ -35,6 +36,7 @@ class Stillness:
     filters: frozenset[str] = frozenset()
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
     committing: frozenset[int] = frozenset()
+    meeting: dict[int, None] = field(default_factory=dict)
 
     def holds(self, node: str, neighbour: str, at: TopicPartition, now_ms: int) -> bool:
         """Say whether a node is to read nothing of a neighbour's outbox just now."""

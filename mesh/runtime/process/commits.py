@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from mesh.transport.port import Writer
 
 THREADS_MAX = 16
 """Commits that wait side by side; a thread is made when one is needed."""
@@ -27,6 +29,9 @@ class Outcome(Protocol):
         Raises:
             TransportError: Nothing was committed, or nobody knows.
         """
+
+    def add_done_callback(self, call: Callable[[Any], object]) -> None:
+        """Have something called once it is known, by whoever learns of it."""
 
 
 class Commits(Protocol):
@@ -63,6 +68,14 @@ class Pending:
         """Whether it is known what has come of it, or there is none."""
         return self.outcome is None or self.outcome.done()
 
+    def close(self, writer: Writer) -> None:
+        """Close a writer as soon as it is in use no more; nobody waits for that."""
+        outcome, self.outcome, self.is_any = self.outcome, None, False
+        if outcome is None:
+            writer.close()
+        else:
+            outcome.add_done_callback(lambda _: writer.close())
+
     def end(self) -> None:
         """Wait for it.
 
@@ -85,6 +98,9 @@ class _Failed:
 
     def result(self) -> None:
         raise self.error
+
+    def add_done_callback(self, call: Callable[[Any], object]) -> None:
+        call(self)
 
 
 class CommitsAtOnce:

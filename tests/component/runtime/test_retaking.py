@@ -13,7 +13,7 @@ from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportError, TransportUnknownError
 from mesh.lab.world import World, kafka_of
-from mesh.lane.batch import Batch
+from mesh.lane.batch import Rows
 from mesh.model.control import Change, Stage
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.errands import SteppedErrands
@@ -221,11 +221,11 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
     zero, epoch = worker._lanes.owned[0], worker._lanes.owned[1].positions.epoch
     write, failed = Transactions.write, []
 
-    def fails_once(one: Transactions, batch: Batch) -> None:
-        if batch.lane == 1 and not failed:
-            failed.append(batch.lane_epoch)
+    def fails_once(one: Transactions, rows: Rows) -> None:
+        if one is worker.lanes.transactions.get(1) and not failed:
+            failed.append(worker.lanes.owned[1].positions.epoch)
             raise TransportUnknownError("a request may have been sent twice")
-        write(one, batch)
+        write(one, rows)
 
     worker._lanes._give_up(worker._lanes.owned[1], TransportError("a connection was lost"))
     monkeypatch.setattr(Transactions, "write", fails_once)
