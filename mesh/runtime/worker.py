@@ -262,8 +262,6 @@ class Worker:
         assigned = self._assigned()
         self._follow_membership(assigned)
         lanes = self._lanes
-        if lanes is not None:
-            lanes.sources.moved.clear()
         records = self.intake.read(self.patience(timeout_s))
         now = self.clock.now_ms()
         data = self._sort(records)

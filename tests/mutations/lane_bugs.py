@@ -118,7 +118,6 @@ def no_rewind_after_failure(patches: Patches) -> None:
     def wrong(self, places_kafka, positions):
         fresh = {at: p for at, p in positions.items() if at not in _seen(self)}
         _seen(self).update(positions)
-        self.moved.update(fresh)
         here = self.readers[places_kafka]
         here.assign(
             {at: fresh.get(at, _FURTHEST.get((id(here), at), p)) for at, p in positions.items()}
@@ -206,13 +205,6 @@ def not_fenced(patches: Patches) -> None:
         return
 
     patches.put(MemoryWriter, "fence", wrong)
-
-
-def fetched_before_rewind_routed(patches: Patches) -> None:
-    def wrong(self, kafka, positions):
-        self.readers[kafka].assign(positions)
-
-    patches.put(Sources, "_read", wrong)
 
 
 def fetched_before_loss_routed(patches: Patches) -> None:
@@ -379,7 +371,6 @@ LANE_BUGS = (
     Mutation("positions-not-read-again", "after an unknown outcome the lane trusts its memory", positions_not_read_again),
     Mutation("same-writer-after-unknown", "the writer is used on after an unknown outcome (R3)", same_writer_after_unknown),
     Mutation("not-fenced", "a successor does not fence the former owner", not_fenced),
-    Mutation("fetched-before-rewind", "records fetched before a rewind are routed too", fetched_before_rewind_routed),
     Mutation("fetched-before-loss", "what a lost lane was reading is not put back", fetched_before_loss_routed),
     Mutation("inherited-not-skipped", "a successor repeats direct copies that went ahead", inherited_not_skipped),
     Mutation("direct-not-reserved", "direct copies go before any position beyond them is committed", direct_not_reserved),

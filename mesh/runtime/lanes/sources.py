@@ -43,8 +43,6 @@ class Sources:
     """Finds the topics that the lanes read, and hands their partitions to the lanes.
 
     Attributes:
-        moved: Partitions assigned since this was last cleared: what was fetched of them before
-            must not be routed, because it is read again.
         vanished: Topics of this very node that were looked for and are not there.
         expected_epochs: Leader epoch of the record before the position, by partition, where that
             record is read once more before all else: in a log that lost its end and has grown
@@ -58,7 +56,6 @@ class Sources:
     readers: Mapping[str, Reader]
     intake: Intake
     questions: Questions
-    moved: set[TopicPartition] = field(default_factory=set)
     vanished: dict[str, None] = field(default_factory=dict)
     expected_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _topics: dict[str, SourceTopic] = field(default_factory=dict)
@@ -118,7 +115,7 @@ class Sources:
 
     def is_read(self, at: TopicPartition) -> bool:
         """Say whether what is fetched of a source follows what was routed: else it comes again."""
-        return at not in self._unread and at not in self.moved
+        return at not in self._unread
 
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
         """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
@@ -370,7 +367,6 @@ class Sources:
         return [at for at in places if at not in stops]
 
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
-        self.moved.update(positions)
         begins = {at: begin - (at in self.expected_epochs) for at, begin in positions.items()}
         self.readers[kafka].assign(begins)
 
