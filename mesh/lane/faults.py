@@ -63,15 +63,15 @@ def ask_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Have the next commit keep that a chain is broken, and the node ask for a repair. K11."""
     last = lane.positions.accepted.get(key, NONE_OFFSET)
     _, attempts = lane.positions.gaps.get(key, (last, -1))
-    lane.asked_ms[key] = batch.opened_ms
-    lane.ask_again_ms.pop(key, None)
-    lane.unreadable.pop(key[0], None)
+    lane.broken.asked_ms[key] = batch.opened_ms
+    lane.broken.ask_again_ms.pop(key, None)
+    lane.broken.unreadable.pop(key[0], None)
     lane.note(batch, Gap(*key, last, attempts + 1, is_open=True))
 
 
 def ask_again(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Ask once more if the repair has not come for long: it may have been lost as well. K11."""
-    if batch.opened_ms - lane.asked_ms.setdefault(key, batch.opened_ms) >= AGAIN_MS:
+    if batch.opened_ms - lane.broken.asked_ms.setdefault(key, batch.opened_ms) >= AGAIN_MS:
         ask_repair(lane, batch, key)
 
 
@@ -82,17 +82,17 @@ def repair_failed(lane: Lane, batch: Batch, key: ChainKey) -> None:
     as long as a target is left out.
     """
     _give_up_if_hopeless(lane, key)
-    if key in lane.given_up or not _is_vain(lane, key):
+    if key in lane.broken.given_up or not _is_vain(lane, key):
         ask_repair(lane, batch, key)
     else:
-        lane.ask_again_ms[key] = batch.opened_ms + AGAIN_MS
+        lane.broken.ask_again_ms[key] = batch.opened_ms + AGAIN_MS
 
 
 def ask_due(lane: Lane, now_ms: int) -> None:
     """Ask for the repairs that have rested."""
-    for key in [key for key, due_ms in lane.ask_again_ms.items() if due_ms <= now_ms]:
+    for key in [key for key, due_ms in lane.broken.ask_again_ms.items() if due_ms <= now_ms]:
         if key not in lane.positions.gaps:
-            del lane.ask_again_ms[key]  # it came after all
+            del lane.broken.ask_again_ms[key]  # it came after all
             continue
         _give_up_if_hopeless(lane, key)
         batch = lane.open(now_ms)
@@ -110,8 +110,8 @@ def _give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
     """
     if lane.leaves_out_any:
         return
-    if _is_vain(lane, key) and key[0] in lane.unreadable:
-        lane.given_up.add(key)
+    if _is_vain(lane, key) and key[0] in lane.broken.unreadable:
+        lane.broken.given_up.add(key)
 
 
 def _is_vain(lane: Lane, key: ChainKey) -> bool:
@@ -149,7 +149,9 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
         else:
             known.append(Halted(stop))
     known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
-    lane.ask_again_ms = {key: now_ms + AGAIN_MS for key in positions.gaps if _is_vain(lane, key)}
+    lane.broken.ask_again_ms = {
+        key: now_ms + AGAIN_MS for key in positions.gaps if _is_vain(lane, key)
+    }
     notices += inputs_of(known, neighbours)
 
 

@@ -15,14 +15,16 @@ import structlog
 from mesh.codec.state import encode_fact
 from mesh.core.routing import LocalLink, Router
 from mesh.lane.accounts import Accounts
-from mesh.lane.batch import RESERVED_MS, Batch, DirectRows, Reading
+from mesh.lane.batch import Batch, Reading
+from mesh.lane.broken import BrokenChains
 from mesh.lane.closed import OPEN, Closed
 from mesh.lane.holds import ChainKey
+from mesh.lane.link_ages import LinkAges
 from mesh.lane.memos import Memos
 from mesh.lane.positions import Positions
 from mesh.lane.refused import NOT_TAKEN, RefusedFrames
+from mesh.lane.reservations import Reservations
 from mesh.lane.traces import Traces
-from mesh.model.control import Lineage
 from mesh.model.facts import (
     EraBegan,
     ErasBegun,
@@ -108,20 +110,10 @@ class Lane:
         sources: What it reads.
         batch: What it has decided since it closed the last batch, or None.
         closing: The one that is being committed, or None.
-        ready: Direct copies that may be written.
-        handed_on: Direct sources: next offset after the last that became `ready`.
-        ahead: Direct sources: this lane has reserved the offsets below this one, so their copies
-            need not wait for a commit. Spec: K18.
-        inherited: Direct sources: the former owner had reserved the offsets below this one.
+        direct: What it may hand on of direct sources, and what it has. Spec: K18.
         taken_ms: When its former owner was fenced.
-        committed_ms: When the last successful commit was begun.
-        asked_ms: When a repair of a broken chain was asked for last.
-        ask_again_ms: When one is to be asked for again that has come several times for nothing.
-        given_up: Chains whose gap no repair can close: the next frame is accepted as it is.
-        forgiven: Outbox partitions where an operator accepted a frame that cannot be read. Whose it
-            was is unknown, so the next hole there, of whatever source, is asked for by nobody.
+        broken: What it remembers of broken chains.
         accounts: What all lanes of this worker have committed.
-        unreadable: Outbox partitions where a frame could not be read since a repair was asked for.
         flags: Of the frames it writes: a repair says so. Spec: K20.
         narrowed: Routes by this instead of by all that is known: to one target.
         written: Bytes of guaranteed frames written per outbox partition, for limits.
@@ -134,10 +126,7 @@ class Lane:
             their holds: each is kept with the first source of which something is left out.
         holds_begun: How many it has begun since it was taken.
         traces: Told of each batch that was committed; None if nobody follows traces.
-        link_numbers: Guaranteed outboxes, both ways, of links that a change made, and the change's
-            number, as of the last time that `open` was called.
-        made_after: Neighbours whose links a change made, and the number of the topology that was
-            in force until then, likewise.
+        ages: Which links a change made, as of the last time that `open` was called.
         memos: What it remembers while the routing stays the same.
     """
 
@@ -149,18 +138,11 @@ class Lane:
     sources: dict[TopicPartition, Source] = field(default_factory=dict)
     batch: Batch | None = None
     closing: Closing | None = None
-    ready: list[DirectRows] = field(default_factory=list)
-    handed_on: dict[TopicPartition, int] = field(default_factory=dict)
-    ahead: dict[TopicPartition, int] = field(default_factory=dict)
-    inherited: dict[TopicPartition, int] = field(init=False)
+    direct: Reservations = field(init=False)
     taken_ms: int = 0
-    committed_ms: int = 0
-    asked_ms: dict[ChainKey, int] = field(default_factory=dict)
-    ask_again_ms: dict[ChainKey, int] = field(default_factory=dict)
-    given_up: set[ChainKey] = field(default_factory=set)
-    forgiven: set[TopicPartition] = field(default_factory=set)
+    broken: BrokenChains = field(default_factory=BrokenChains)
+    ages: LinkAges = field(default_factory=LinkAges)
     accounts: Accounts = field(default_factory=Accounts)
-    unreadable: dict[TopicPartition, None] = field(default_factory=dict)
     flags: FrameFlags = FrameFlags.NONE
     narrowed: Router | None = None
     written: dict[TopicPartition, int] = field(default_factory=dict)
@@ -172,14 +154,9 @@ class Lane:
     new_holds: dict[str, int] = field(default_factory=dict)
     holds_begun: int = 0
     traces: Traces | None = None
-    link_numbers: dict[str, int] = field(default_factory=dict)
-    made_after: dict[str, int] = field(default_factory=dict)
     memos: Memos = field(default_factory=Memos)
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
-    _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
-    _lineage: Lineage | None = None
-    _made_last: int = 0
     _has_cut: bool = False
     _is_ending: bool = False
 
@@ -187,8 +164,8 @@ class Lane:
         """Look up what stays the same for the lane's life."""
         self.names = TopicNames(self.topology.prefix)
         self.partitions = self.topology.nodes[self.node].partitions
-        self._number_links()
-        self.inherited = dict(self.positions.reserved)
+        self.ages.follow(self.learner.lineage, self.names, self.node)
+        self.direct = Reservations(dict(self.positions.reserved))
         self.awaited = self.positions.in_force
         self.followed = self.followed_before = self.awaited.get(CHANGE, UNCHANGED)
 
@@ -199,8 +176,8 @@ class Lane:
 
     def open(self, now_ms: int) -> Batch:
         """Return the open batch; begin one if there is none."""
-        if self._lineage is not self.learner.lineage:
-            self._number_links()
+        if self.ages.lineage is not self.learner.lineage:
+            self.ages.follow(self.learner.lineage, self.names, self.node)
         if self.batch is None:
             self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
         return self.batch
@@ -220,7 +197,7 @@ class Lane:
             reached = (at, reading.topic_id, reading.next, ahead, reading.generation)
             is_left, leader_epoch = at in positions.left, reading.leader_epoch
             self.note(batch, SourceAt(*reached, is_left, leader_epoch))
-        account = batch.finish(self.number, self.link_numbers)
+        account = batch.finish(self.number, self.ages.numbers)
         self.closing = Closing(batch, account, now_ms, begins, positions.in_force)
 
     def committed(self, closing: Closing) -> None:
@@ -231,11 +208,7 @@ class Lane:
         if self.traces is not None:
             open_ms = closing.began_ms - batch.opened_ms
             self.traces.committed(self.number, open_ms, closing.account, batch.parents)
-        for at in batch.readings:
-            if (reserved := positions.reserved.get(at)) is not None:
-                self.ahead[at], self.handed_on[at] = reserved, positions.next[at]
-        self.committed_ms = closing.began_ms
-        self.ready += batch.direct
+        self.direct.committed(batch, closing.began_ms, positions.reserved, positions.next)
 
     def committed_position(self, at: TopicPartition) -> int:
         """Return up to which offset a source was read for certain: a successor begins there."""
@@ -255,18 +228,17 @@ class Lane:
         """
         if source.message_class is MessageClass.GUARANTEED:
             batch.is_awaited = True
-        elif last >= self.ahead.get(source.at, 0):
-            batch.waiting[source.at] = None
-            batch.is_awaited = True
         else:
-            self.handed_on[source.at] = last + 1
+            self.direct.about_to_read(batch, source.at, last)
 
     def hand_over(
         self, batch: Batch, source: Source, topic: str, partition: int, rows: Sequence[Row]
     ) -> None:
-        """Take direct copies: they may go if a committed position is beyond them. Spec: K18."""
-        may_go = source.message_class is MessageClass.DIRECT and source.at not in batch.waiting
-        (self.ready if may_go else batch.direct).append((topic, partition, rows))
+        """Take direct copies; those of guaranteed messages wait for the commit. Spec: K18."""
+        if source.message_class is MessageClass.GUARANTEED:
+            batch.direct.append((topic, partition, rows))
+        else:
+            self.direct.hand_over(batch, source.at, topic, partition, rows)
 
     def note(self, batch: Batch, fact: Fact) -> None:
         """Have a fact hold from now on, and the next commit keep it."""
@@ -285,21 +257,13 @@ class Lane:
         place = {"topic": at.topic, "partition": at.partition}
         log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
 
-    def hold_direct(self, now_ms: int) -> None:
-        """Have direct copies wait for the next commit if the last one is long ago.
-
-        It tells whether the lane is still owned: a successor may serve it already. Spec: K18.
-        """
-        if now_ms - self.committed_ms > RESERVED_MS:
-            self.ahead = dict.fromkeys(self.ahead, 0)
-
     def give_back(self, now_ms: int) -> None:
         """Have the next commit, the lane's last here, reserve nothing: positions become exact.
 
         Not while another commit is under way: what the lane has reserved is known at its end.
         """
         self._is_ending = True
-        for at in self.ahead:
+        for at in self.direct.sources():
             self.tell_position(at, self.positions.next[at], now_ms)
 
     def tell_position(self, at: TopicPartition, reached: int, now_ms: int) -> None:
@@ -381,20 +345,6 @@ class Lane:
         era = self.positions.era_of(source.at, offset) or self.learner.era
         # A node that was given another file since began another domain; a frame has one of each.
         return came if any(one.domain == era.domain for one in came) else (*came, era)
-
-    def barred(self, eras: tuple[Era, ...]) -> tuple[str, ...]:
-        """Return the neighbours whose links messages of these eras do not cross, sorted.
-
-        Those are the links that were made when a later topology was in force than the one which
-        took the messages. No topology has both the way that led them here and such a link: behind
-        it they may have arrived by a way that has ended since. What was taken before this series
-        of topologies began is older than all of them. Spec: K10, K28.
-        """
-        domain = self.learner.lineage.domain
-        number = next((era.number for era in eras if era.domain == domain), 0)
-        if number >= self._made_last:
-            return ()
-        return tuple(sorted(name for name, after in self.made_after.items() if after > number))
 
     def position(self, at: TopicPartition) -> int:
         """Return the next offset of a source to be routed; the beginning if none was ever."""
@@ -482,7 +432,7 @@ class Lane:
         topic, partition = outbox.topic, outbox.partition
         since = self.positions.since.get((outbox, of), 0)
         # What is dropped here is of the chain too: whoever takes the lane goes on behind it.
-        number = self.link_numbers.get(topic, 0)
+        number = self.ages.numbers.get(topic, 0)
         self.note(batch, Sent(outbox, of, chain.last, since, number))
         if source.message_class is MessageClass.GUARANTEED:
             batch.rows[topic, partition].append((value, key, 0, None))
@@ -497,21 +447,11 @@ class Lane:
 
     def sent(self, key: ChainKey, last: int, since: int) -> Sent:
         """Return the fact that a source was sent so far over the link that there is now."""
-        return Sent(*key, last, since, self.link_numbers.get(key[0].topic, 0))
-
-    def _number_links(self) -> None:
-        names, guaranteed = self.names, MessageClass.GUARANTEED
-        self._lineage, self.link_numbers, self.made_after = self.learner.lineage, {}, {}
-        for one, other, number, before in self._lineage.links:
-            if self.node in (one, other):
-                self.link_numbers[names.outbox(one, other, guaranteed)] = number
-                self.link_numbers[names.outbox(other, one, guaranteed)] = number
-                self.made_after[other if one == self.node else one] = before
-        self._made_last = max(self.made_after.values(), default=0)
+        return Sent(*key, last, since, self.ages.numbers.get(key[0].topic, 0))
 
     def encoded(self, fact: Fact) -> bytes:
         """Return the bytes of a fact, with the number of the link that it speaks of. Spec: K12."""
-        return encode_fact(fact, self.link_numbers.get(fact.at.topic, 0))
+        return encode_fact(fact, self.ages.numbers.get(fact.at.topic, 0))
 
     def is_guaranteed(self, endpoint: str) -> bool:
         """Say whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""
@@ -521,12 +461,6 @@ class Lane:
         """Take nothing of exactly these subjects: none of them is remembered as known."""
         self.paused = filters
         self.memos.forget_subjects()
-
-    def direct_epoch(self, at: TopicPartition, epoch: int) -> int:
-        """Return the highest lane epoch seen on a direct outbox partition, this one included."""
-        highest = max(epoch, self._direct_epochs.get(at, epoch))
-        self._direct_epochs[at] = highest
-        return highest
 
     def outbox(self, link: LocalLink, source: Source) -> TopicPartition:
         """Return where copies of a source's messages leave on a link. Spec: K3."""

@@ -110,7 +110,7 @@ def begin_links(
         key = (lane.outbox(link, source), source.identity)
         offset = max(0, lane.position(source.at) if stop is None else stop.first)
         since = position_in_chain(lane.generation(source.at), offset)
-        is_other = positions.links.get(key, 0) != lane.link_numbers.get(key[0].topic, 0)
+        is_other = positions.links.get(key, 0) != lane.ages.numbers.get(key[0].topic, 0)
         if are_new or is_other or positions.since.get(key, UNLINKED) == UNLINKED:
             sent = positions.sent.get(key, NONE_OFFSET)
             lane.note(lane.open(now_ms), lane.sent(key, sent, since))

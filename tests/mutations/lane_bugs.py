@@ -12,6 +12,7 @@ from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
 from mesh.lane.messages import delivering, ingress, outgoing, transit
 from mesh.lane.positions import Positions
+from mesh.lane.reservations import Reservations
 from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
 from mesh.runtime.lanes import owned as lanes
@@ -228,13 +229,13 @@ def inherited_not_skipped(patches: Patches) -> None:
 def direct_not_reserved(patches: Patches) -> None:
     def wrong(lane, batch, source, last):
         batch.is_awaited = True
-        lane.handed_on[source.at] = last + 1
+        lane.direct.handed_on[source.at] = last + 1
 
     patches.put(Lane, "about_to_read", wrong)
 
 
 def reservation_never_ends(patches: Patches) -> None:
-    patches.put(Lane, "hold_direct", lambda lane, now_ms: None)
+    patches.put(Reservations, "expire", lambda direct, now_ms: None)
     patches.put(lanes, "take_lane", _taken_long_ago(taking.take_lane))
 
 

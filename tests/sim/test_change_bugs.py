@@ -10,6 +10,7 @@ from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
 from mesh.lane.lane import Lane
+from mesh.lane.link_ages import LinkAges
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.runtime.control.changing import Changing
@@ -51,7 +52,7 @@ def interest_kept(patches: Patches) -> None:
 
 
 def nothing_barred(patches: Patches) -> None:
-    patches.put(Lane, "barred", lambda lane, eras: ())
+    patches.put(LinkAges, "barred", lambda *_: ())
 
 
 def move_walks() -> None:

@@ -61,7 +61,7 @@ class Poison:
         if tries >= TRIES:
             _put_aside(lane, source, records[0], fault, now_ms)
             return 1
-        ready, handed_on = len(lane.ready), lane.handed_on.get(source.at)
+        ready, handed_on = len(lane.direct.ready), lane.direct.handed_on.get(source.at)
         try:
             if source.link is None:
                 return take_ingress(lane, source, records, now_ms)
@@ -70,9 +70,7 @@ class Poison:
             raise
         except Exception as error:
             # Direct copies of what failed have not left yet: they come again.
-            del lane.ready[ready:]
-            if handed_on is not None:
-                lane.handed_on[source.at] = handed_on
+            lane.direct.take_back(ready, {} if handed_on is None else {source.at: handed_on})
             raise self._failed(source, records, error) from error
 
     def _failed(self, source: Source, records: Sequence[Record], error: Exception) -> PoisonError:

@@ -54,6 +54,7 @@ from mesh.lane.traces import see_frame
 from mesh.model.facts import Accepted
 from mesh.model.frames import (
     NONE_OFFSET,
+    Era,
     FrameFlags,
     FrameKind,
     Hop,
@@ -120,7 +121,7 @@ def _leave_out(lane: Lane, batch: Batch, source: Source, offset: int) -> None:
     """Take note of a frame that cannot be read: nobody reads it again, nor can a repair help."""
     if not lane.is_second:
         lane.mark(batch, source, offset)
-        lane.unreadable[source.at] = None
+        lane.broken.unreadable[source.at] = None
 
 
 def _take_frame(
@@ -129,7 +130,7 @@ def _take_frame(
     offset, said = record.offset(), decode_eras(peeked.eras_bytes)
     eras = lane.eras(source, offset, said)
     hop = peeked.hop
-    arrival = _arrival(lane, link, hop, lane.barred(eras) if lane.made_after else ())
+    arrival = _arrival(lane, link, hop, _barred(lane, eras) if lane.ages.made_after else ())
     plan = _plan(lane, source, arrival, peeked)
     fault = _fault(lane, hop.path)
     if not hop.path or hop.path[-1] != link.neighbour:
@@ -177,6 +178,10 @@ def _take_frame(
         _split(lane, batch, source, came, header.origin, peeked, value, plan, after)
     if plan.delivers:
         _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+
+
+def _barred(lane: Lane, eras: Sequence[Era]) -> tuple[str, ...]:
+    return lane.ages.barred(eras, lane.learner.lineage.domain)
 
 
 def _fault(lane: Lane, path: Sequence[str]) -> str | None:
@@ -240,7 +245,7 @@ def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
     last = positions.accepted.get(key, NONE_OFFSET)
     is_gap, is_repair = peeked.kind is FrameKind.GAP, bool(peeked.flags & FrameFlags.REPAIR)
     if source.message_class is MessageClass.DIRECT:
-        if hop.lane_epoch < lane.direct_epoch(source.at, hop.lane_epoch):
+        if hop.lane_epoch < lane.direct.epoch(source.at, hop.lane_epoch):
             batch.dropped("stale_epoch", source.at, peeked.count)
             return None
         if last >= chain.last:
@@ -252,16 +257,16 @@ def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
     if is_repair and not is_gap and not peeked.count:
         _end_repair(lane, batch, source, hop, offset)
         return None
-    is_given_up, is_broken = key in lane.given_up, key in positions.gaps
-    is_excused = is_given_up or (source.at in lane.forgiven and not is_broken)
+    is_given_up, is_broken = key in lane.broken.given_up, key in positions.gaps
+    is_excused = is_given_up or (source.at in lane.broken.forgiven and not is_broken)
     verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused, is_gap=is_gap)
     match verdict:
         case Verdict.ACCEPT | Verdict.PARTIAL:
             if chain.previous > last and is_given_up:
                 announce_unreadable(lane, batch, source, hop, last, offset)
             elif chain.previous > last:
-                lane.forgiven.discard(source.at)
-            lane.given_up.discard(key)
+                lane.broken.forgiven.discard(source.at)
+            lane.broken.given_up.discard(key)
             lane.note(batch, Accepted(*key, chain.last))
             if not is_repair:
                 end_repair(lane, batch, key)
@@ -281,9 +286,9 @@ def _end_repair(lane: Lane, batch: Batch, source: Source, hop: Hop, offset: int)
     """Take the frame without messages that ends a repair: what follows it is accepted. K20."""
     chain, key = hop.chain, (source.at, hop.chain.source)
     last = lane.positions.accepted.get(key, NONE_OFFSET)
-    if key in lane.given_up and chain.previous > last:
+    if key in lane.broken.given_up and chain.previous > last:
         announce_unreadable(lane, batch, source, hop, last, offset)
-        lane.given_up.discard(key)
+        lane.broken.given_up.discard(key)
         last = chain.previous
     if chain.previous <= last:
         # It may have brought more than the lane had sent: that is not taken once more.

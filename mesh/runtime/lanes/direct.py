@@ -50,10 +50,10 @@ class DirectCopies:
         """Write what may go, at once."""
         partitions: set[tuple[str, int]] = set()
         for lane in lanes:
-            for topic, partition, rows in lane.ready:
+            for topic, partition, rows in lane.direct.ready:
                 self.writer.produce_all(topic, partition, rows)
                 partitions.add((topic, partition))
-            lane.ready.clear()
+            lane.direct.ready.clear()
         if partitions:
             self._written_ms = self.clock.now_ms()
             gap = max(MS_PER_REQUEST * len(partitions), self.commit_ms // 2)

@@ -244,8 +244,8 @@ class Lanes:
             if committed > position:
                 place = {"topic": at.topic, "partition": at.partition}
                 log.warning("direct.lost", **place, first=position, next=committed)
-            lane.inherited.pop(at, None)
-            lane.handed_on[at] = max(position, committed)
+            lane.direct.inherited.pop(at, None)
+            lane.direct.handed_on[at] = max(position, committed)
             if position > committed:
                 lane.tell_position(at, position, now)  # whoever drains this link waits for it
 
@@ -271,7 +271,7 @@ class Lanes:
         with suppress(TransportError):
             self._end(lane)  # its writer is in use until then
         del self.owned[number]
-        self._former[number] = (lane.positions.epoch, lane.handed_on)
+        self._former[number] = (lane.positions.epoch, lane.direct.handed_on)
         self.direct.write([lane])
         self.sources.stop(lane)
         self.transactions.pop(number).writer.close()
@@ -342,7 +342,7 @@ class Lanes:
     def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
         """Hand records to the lanes they belong to, in order; commit each batch that is full."""
         for lane in self.owned.values():
-            lane.hold_direct(self.clock.now_ms())
+            lane.direct.expire(self.clock.now_ms())
             ask_due(lane, now)
         lanes = self.topology.nodes[self.machine.node].lanes
         for at, records in data.items():
@@ -400,11 +400,11 @@ class Lanes:
             if (batch := lane.batch) is not None and lane.closing is None:
                 soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
                 moments.append(soon if batch.is_awaited else late)
-            moments.extend(lane.ask_again_ms.values())
+            moments.extend(lane.broken.ask_again_ms.values())
         if self._takings or self.sources.still.committing:
             timeout_s = min(timeout_s, LOOK_S)
         moments.extend(self.sources.still.resting.values())
-        if any(lane.ready for lane in self.owned.values()):
+        if any(lane.direct.ready for lane in self.owned.values()):
             moments.append(self.direct.due_ms)
         now = self.clock.now_ms()
         return min([timeout_s, *(max(0.0, (moment - now) / 1000) for moment in moments)])

@@ -259,7 +259,7 @@ class Sources:
         announce(lane, batch, source, stop, came_before(lane, source), goes_on)
         if stop.reason == StopReason.VERSION:
             lane.mark(batch, source, stop.first)
-            lane.forgiven.add(at)
+            lane.broken.forgiven.add(at)
         if stop.reason == StopReason.TRUNCATED:
             lane.keep_truncation(batch, source, Truncation(generation, position, stop.next))
             lane.cut_marks_off(batch, at, position)
@@ -336,7 +336,7 @@ class Sources:
             return False
         log.warning("source.recreated", topic=at.topic, partition=at.partition)
         positions.begin_anew(at)
-        for kept in (lane.ahead, lane.inherited):
+        for kept in (lane.direct.ahead, lane.direct.inherited):
             kept.pop(at, None)
         return True
 
@@ -401,9 +401,9 @@ class Sources:
             start, end = bounds[at][0] or 0, bounds[at][1] or 0
             if end < lane.position(at):
                 self._turn_back(lane, at, end, now_ms)
-            lane.skip(at, "takeover", min(lane.inherited.get(at, 0), end), now_ms)
+            lane.skip(at, "takeover", min(lane.direct.inherited.get(at, 0), end), now_ms)
             lane.skip(at, "retention", start, now_ms)
-            lane.inherited.pop(at, None)
+            lane.direct.inherited.pop(at, None)
 
     def _turn_back(self, lane: Lane, at: TopicPartition, end: int, now_ms: int) -> None:
         """Go on at the end of a truncated log: its offsets come again, as a new generation.
@@ -418,7 +418,7 @@ class Sources:
         stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
         goes_on = position_in_chain(generation + 1, end)
         announce(lane, batch, source, stop, came_before(lane, source), goes_on)
-        lane.inherited.pop(at, None)
+        lane.direct.inherited.pop(at, None)
         batch.read(at, topic_id, generation + 1, end, end - 1, 0, records=0)
 
     def lost(self, lanes: Mapping[int, Lane], places: Collection[TopicPartition]) -> None:
@@ -476,7 +476,7 @@ class Sources:
 
 def _is_early(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
     """Say whether a former owner may still use what it had reserved: where the log ends then."""
-    return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.inherited
+    return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.direct.inherited
 
 
 def _bounds(

@@ -50,7 +50,8 @@ def unfinished(world: SwarmWorld) -> str:
             node = name.partition("/")[0]
             ready[node] = ready.get(node, 0) + len(worker._lanes.owned)
             if any(
-                lane.batch or lane.closing or lane.ready for lane in worker._lanes.owned.values()
+                lane.batch or lane.closing or lane.direct.ready
+                for lane in worker._lanes.owned.values()
             ):
                 return f"{name} has a batch open"
             for lane in worker._lanes.owned.values():

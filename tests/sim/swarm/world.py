@@ -410,7 +410,7 @@ class SwarmWorld:
         for lane in worker._lanes.owned.values():
             if lane.batch is not None:
                 self.reached[f"{how} with a batch open"] += 1
-            if any(lane.ahead.values()):
+            if any(lane.direct.ahead.values()):
                 self.reached[f"{how} with direct reserved"] += 1
-            if lane.ready:
+            if lane.direct.ready:
                 self.reached[f"{how} with direct copies not written"] += 1

@@ -1,0 +1,88 @@
+"""How far direct copies go before positions beyond them are committed. Spec: K18, DESIGN 5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.lane.batch import RESERVED_MS, Batch, DirectRows
+from mesh.transport.port import Row, TopicPartition
+
+
+@dataclass(slots=True)
+class Reservations:
+    """What a lane may hand on of direct sources, and what it has.
+
+    Attributes:
+        inherited: The former owner had reserved the offsets below this one.
+        ready: Copies that may be written.
+        handed_on: Next offset after the last whose copies became `ready`.
+        ahead: The lane has reserved the offsets below this one, so copies need not wait for a
+            commit.
+        committed_ms: When the last successful commit was begun.
+    """
+
+    inherited: dict[TopicPartition, int]
+    ready: list[DirectRows] = field(default_factory=list)
+    handed_on: dict[TopicPartition, int] = field(default_factory=dict)
+    ahead: dict[TopicPartition, int] = field(default_factory=dict)
+    committed_ms: int = 0
+    _epochs: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def about_to_read(self, batch: Batch, at: TopicPartition, last: int) -> None:
+        """Decide whether copies of records up to offset `last` may go before the next commit."""
+        if last >= self.ahead.get(at, 0):
+            batch.waiting[at] = None
+            batch.is_awaited = True
+        else:
+            self.handed_on[at] = last + 1
+
+    def hand_over(
+        self, batch: Batch, at: TopicPartition, topic: str, partition: int, rows: Sequence[Row]
+    ) -> None:
+        """Take copies of a direct source: they may go if a committed position is beyond them."""
+        (batch.direct if at in batch.waiting else self.ready).append((topic, partition, rows))
+
+    def committed(
+        self,
+        batch: Batch,
+        began_ms: int,
+        reserved: Mapping[TopicPartition, int],
+        positions: Mapping[TopicPartition, int],
+    ) -> None:
+        """Take note of a commit: what waited for it may go, and what it has reserved.
+
+        Args:
+            batch: What is committed.
+            began_ms: When that was begun.
+            reserved: By source, below which offset.
+            positions: Up to where each source is read.
+        """
+        for at in batch.readings:
+            if (offset := reserved.get(at)) is not None:
+                self.ahead[at], self.handed_on[at] = offset, positions[at]
+        self.committed_ms = began_ms
+        self.ready += batch.direct
+
+    def expire(self, now_ms: int) -> None:
+        """Have copies wait for the next commit if the last one is long ago.
+
+        It tells whether the lane is still owned: a successor may serve it already.
+        """
+        if now_ms - self.committed_ms > RESERVED_MS:
+            self.ahead = dict.fromkeys(self.ahead, 0)
+
+    def take_back(self, ready: int, handed_on: Mapping[TopicPartition, int]) -> None:
+        """Forget copies that became ready since: what failed comes again."""
+        del self.ready[ready:]
+        self.handed_on.update(handed_on)
+
+    def epoch(self, at: TopicPartition, epoch: int) -> int:
+        """Return the highest lane epoch seen on a direct outbox partition, this one included."""
+        highest = max(epoch, self._epochs.get(at, epoch))
+        self._epochs[at] = highest
+        return highest
+
+    def sources(self) -> Iterable[TopicPartition]:
+        """Return the sources of which something was reserved."""
+        return list(self.ahead)
