@@ -147,6 +147,11 @@ class Movers:
         return self._opening is not None
 
     @property
+    def is_moving(self) -> bool:
+        """Whether it waits for a commit."""
+        return any(mover.pending.is_any for mover in self._movers.values())
+
+    @property
     def members(self) -> Sequence[Consumer]:
         """The memberships of groups of queues that it has just now, or is giving up."""
         leaving = [mover for _, mover in self._leaving]
@@ -337,11 +342,15 @@ class Movers:
         if target is None or now_ms - self._failed_ms.get(key, -RETRY_MS) < RETRY_MS:
             return
         try:
+            mover = self._movers.get(key)
+            if mover is not None and mover.pending.is_any:
+                if not mover.pending.is_through:
+                    return
+                self._end_move(key, mover)
             # What is sent while sources hold is on its way still when its walk changes. K28
             is_held = self.lanes.sources.still.holding
             link = None if is_held else self._link_to(target, lane)
             most = self._may_send(key, seen, link, link_states) if link is not None else 0
-            mover = self._movers.get(key)
             if link is None or most <= 0:
                 if mover is not None:
                     self._rest(key, mover, now_ms)
@@ -353,14 +362,19 @@ class Movers:
                 mover = self._movers.get(key)
             if mover is None:
                 return
-            moved = mover.move(link, target.address, most)
-            name, version, left = self._left[key]
-            self._left[key] = (name, version, left - moved)
+            mover.begin_to_move(link, target.address, most, self.lanes.commits)
+            if mover.pending.is_any and mover.pending.is_through:
+                self._end_move(key, mover)
         except TransportError as error:
             log.warning("queue.not_moved", queue=queue, lane=lane.number, fault=str(error))
             self._failed_ms[key] = now_ms
             if key in self._movers:
                 self._leave(key)
+
+    def _end_move(self, key: tuple[int, str], mover: Mover) -> None:
+        """Take note of what is moved: so much less may be sent."""
+        name, version, left = self._left[key]
+        self._left[key] = (name, version, left - mover.end_move())
 
     def _open(self, lane: Lane, queue: str, now_ms: int) -> None:
         """Have a mover join its group; one at a time, since it needs the lane's second writer."""

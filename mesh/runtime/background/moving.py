@@ -8,8 +8,10 @@ lost or doubled: the group's offsets are where the next one goes on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -21,6 +23,7 @@ from mesh.core.moving import MEMBER
 from mesh.core.redelivery import Share
 from mesh.core.routing import LocalLink
 from mesh.errors import DecodeError
+from mesh.lane.batch import Rows
 from mesh.lane.kept import kept_in
 from mesh.lane.lane import Lane, Source
 from mesh.lane.messages.outgoing import Came, hop_over
@@ -39,8 +42,10 @@ from mesh.model.headers import GAP_HEADER
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
 from mesh.model.state import DeadLetter, Ledger, SentCount
 from mesh.runtime.background.catching_up import caught_up_partition
+from mesh.runtime.process.commits import Commits, Pending
 from mesh.runtime.process.errands import Steps
 from mesh.runtime.process.recall import Recall
+from mesh.runtime.process.transactions import write_rows
 from mesh.transport.headers import headers_of
 from mesh.transport.port import (
     Consumer,
@@ -157,8 +162,25 @@ def _open(
 
 
 @dataclass(slots=True)
+class _Moving:
+    """What a mover has decided to move.
+
+    Attributes:
+        sent: Last offset sent then; see `Mover`.
+        rows: What is to be written.
+        written: Outbox partitions among that.
+        counts: Messages by class.
+    """
+
+    sent: _Sent
+    rows: Rows = field(default_factory=lambda: Rows(list))
+    written: dict[TopicPartition, None] = field(default_factory=dict)
+    counts: Counter[MessageClass] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
 class Mover:
-    """Moves what its lane is given of one queue. One transaction per call of `move`.
+    """Moves what its lane is given of one queue. One transaction at a time.
 
     Its frames leave in partitions that its lane writes, so each has one lane as its writer.
 
@@ -171,6 +193,7 @@ class Mover:
         sent: Last offset sent, per outbox partition and partition of the endpoint. Spec: K11.
         marks: How far its outbox partitions must be read before all that it wrote there is.
         unmarked: Those that it has written since it was asked where they end.
+        pending: The commit under way.
     """
 
     lane: Lane
@@ -181,6 +204,8 @@ class Mover:
     sent: _Sent = field(default_factory=dict)
     marks: dict[TopicPartition, int] = field(default_factory=dict)
     unmarked: dict[TopicPartition, None] = field(default_factory=dict)
+    pending: Pending = field(default_factory=Pending)
+    _moving: _Moving | None = None
     _parts: dict[TopicPartition, _Part] = field(default_factory=dict)
     _early: list[Record] = field(default_factory=list)
 
@@ -191,13 +216,14 @@ class Mover:
         given = self._read(1)  # which may take away what was given before
         self._early += given
 
-    def move(self, link: LocalLink, address: str, most: int) -> int:
-        """Send up to so many messages to a member; return how many that were.
+    def begin_to_move(self, link: LocalLink, address: str, most: int, commits: Commits) -> None:
+        """Begin to send up to so many messages to a member, if there are any.
 
         Args:
             link: The link on the way.
             address: The member's.
             most: How many; more than none.
+            commits: Commits beside the loop.
 
         Raises:
             TransportError: Nothing was moved; close it.
@@ -206,25 +232,32 @@ class Mover:
         records = self._read(min(most, CHUNK))
         records, self._early = [*self._early, *records], []
         if not records:
-            return 0
-        sent = dict(self.sent)
-        written: dict[TopicPartition, None] = {}
-        counts = dict.fromkeys(MessageClass, 0)
-        self.writer.begin()
+            return
+        moving = self._moving = _Moving(dict(self.sent))
         for record in records:
             part = self._parts[TopicPartition(record.topic(), record.partition())]
             if not part.share.is_done(record.offset()):
-                message_class = self._write(record, link, address, sent, written)
-                if message_class is not None:
-                    counts[message_class] += 1
-        self._pass(records)
-        self._account(link, sent, counts)
-        self.writer.commit()
-        self.sent = sent
+                self._decide(record, link, address, moving)
+        passed = self._pass(records)
+        self._account(link, moving)
+        moving_on = partial(_transact, self.writer, moving.rows, passed, self.consumer.ticket)
+        self.pending.begin(commits, moving_on)
+
+    def end_move(self) -> int:
+        """Wait for what was begun; return how many messages were sent.
+
+        Raises:
+            TransportError: Nothing was moved; close it.
+        """
+        moving, self._moving = self._moving, None
+        self.pending.end()
+        if moving is None:
+            return 0
+        self.sent = moving.sent
         # A neighbour that asks what has become of them is told by the lane. Spec: K11.
-        self.lane.positions.sent_by_movers(sent)
-        self.unmarked |= written
-        return sum(counts.values())
+        self.lane.positions.sent_by_movers(moving.sent)
+        self.unmarked |= moving.written
+        return sum(moving.counts.values())
 
     def _read(self, most: int) -> list[Record]:
         """Read, and follow what the group gives and takes."""
@@ -241,15 +274,8 @@ class Mover:
                 self._parts[at] = _Part(passed, share, share.base)
         return list(records)
 
-    def _write(
-        self,
-        record: Record,
-        link: LocalLink,
-        address: str,
-        sent: _Sent,
-        written: dict[TopicPartition, None],
-    ) -> MessageClass | None:
-        """Write the copy of a message; return its class, or None if it is no message.
+    def _decide(self, record: Record, link: LocalLink, address: str, moving: _Moving) -> None:
+        """Decide what is written for a message: its copy, or a dead letter if it is none.
 
         A stranger may have written it, in the form of a delivery too.
         """
@@ -260,8 +286,8 @@ class Mover:
             if len(tail) > self.lane.topology.max_message_bytes + MOVED_ROOM:
                 raise DecodeError("it is larger than a message may be")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001 - whatever it raises, it is this record's fault
-            self._leave_out(record, str(error))
-            return None
+            self._leave_out(record, str(error), moving)
+            return
         at = TopicPartition(record.topic(), self._target_partition(record.partition()))
         source = Source(at, self.topic_id, delivery.message_class, None)
         outbox, of = (
@@ -269,10 +295,11 @@ class Mover:
             SourcePartition(self.topic_id, record.partition()),
         )
         offset = record.offset()
-        previous = sent.get((outbox, of), NONE_OFFSET)
+        previous = moving.sent.get((outbox, of), NONE_OFFSET)
         chain = Chain(source=of, previous=previous, first=offset, last=offset)
-        sent[outbox, of] = offset
-        written[outbox] = None
+        moving.sent[outbox, of] = offset
+        moving.written[outbox] = None
+        moving.counts[delivery.message_class] += 1
         origin = Origin(
             node=delivery.path[0],
             source=delivery.source,
@@ -286,15 +313,14 @@ class Mover:
         hop = hop_over(self.lane, link, _came(self.lane, origin, offset), chain)
         value = assemble_value(record.timestamp()[1], [(0, 0, 0, tail)])
         key = relay_key(hop, key_tail(origin, FrameFlags.NONE))
-        self.writer.produce(outbox.topic, value, key, outbox.partition)
-        return delivery.message_class
+        moving.rows[outbox.topic, outbox.partition].append((value, key, 0, None))
 
     def _target_partition(self, partition: int) -> int:
         """Return which partition of outboxes takes a partition's copies: one of the lane's. K2."""
         lanes = self.lane.topology.nodes[self.lane.node].lanes
         return partition - partition % lanes + self.lane.number
 
-    def _leave_out(self, record: Record, why: str) -> None:
+    def _leave_out(self, record: Record, why: str, moving: _Moving) -> None:
         """Keep what is no message, and cannot move, as a dead letter of the node."""
         is_announcement = [name for name, _ in headers_of(record)] == [GAP_HEADER]
         letter = DeadLetter(
@@ -309,11 +335,11 @@ class Mover:
         place = TopicPartition(lane.names.dead_letters(lane.node), caught_up_partition(lane))
         headers = headers_of(record)
         row = letter_row(letter, record.key(), record.value(), headers)
-        self.writer.produce_all(place.topic, place.partition, [row])
+        moving.rows[place.topic, place.partition].append(row)
         log.warning("queue.not_moved", queue=self.queue, offset=record.offset(), why=letter.detail)
 
-    def _pass(self, records: Sequence[Record]) -> None:
-        """Have the transaction move the group behind these records."""
+    def _pass(self, records: Sequence[Record]) -> Mapping[TopicPartition, Passed]:
+        """Return how far the transaction is to move the group: behind these records."""
         for record in records:
             part = self._parts[TopicPartition(record.topic(), record.partition())]
             part.end = max(part.end, record.offset() + 1)
@@ -322,28 +348,24 @@ class Mover:
             part = self._parts[at]
             part.share.finish(part.end - 1, (), part.end)
             passed[at] = Passed(part.share.base, part.share.remark)
-        self.writer.send_offsets(passed, self.consumer.ticket)
+        return passed
 
-    def _account(
-        self,
-        link: LocalLink,
-        sent: Mapping[tuple[TopicPartition, SourcePartition], int],
-        counts: Mapping[MessageClass, int],
-    ) -> None:
+    def _account(self, link: LocalLink, moving: _Moving) -> None:
         lane, partition = self.lane, caught_up_partition(self.lane)
         progress, ledger = lane.names.progress(lane.node), lane.names.ledger(lane.node)
-        for (outbox, of), offset in sent.items():
+        for (outbox, of), offset in moving.sent.items():
             if self.sent.get((outbox, of)) == offset:
                 continue
             told = lane.sent((outbox, of), offset, 0)
-            self.writer.produce(progress, lane.encoded(told), fact_key(told.key), partition)
+            row = (lane.encoded(told), fact_key(told.key), 0, None)
+            moving.rows[progress, partition].append(row)
         account = Ledger(
             node=lane.node,
             lane=lane.number,
             lane_epoch=lane.positions.epoch,
-            sent=[SentCount(link.neighbour, one, n, n) for one, n in counts.items() if n],
+            sent=[SentCount(link.neighbour, one, n, n) for one, n in moving.counts.items() if n],
         )
-        self.writer.produce(ledger, encode_ledger(account), None, partition)
+        moving.rows[ledger, partition].append((encode_ledger(account), None, 0, None))
 
     def take_unmarked(self) -> Sequence[TopicPartition]:
         """Return, once, the outbox partitions that it has written."""
@@ -368,8 +390,17 @@ class Mover:
     def close(self) -> None:
         """Leave the group at once."""
         self.consumer.close()
-        self.writer.close()
+        self.pending.close(self.writer)
         log.info("queue.moved", queue=self.queue, lane=self.lane.number)
+
+
+def _transact(
+    writer: Writer, rows: Rows, passed: Mapping[TopicPartition, Passed], ticket: object
+) -> None:
+    writer.begin()
+    write_rows(writer, rows)
+    writer.send_offsets(passed, ticket)
+    writer.commit()
 
 
 def _came(lane: Lane, origin: Origin, offset: int) -> Came:

@@ -53,8 +53,9 @@ class BackgroundWork:
 
     @property
     def is_opening(self) -> bool:
-        """Whether something is being opened that a turn soon wants to go on with."""
-        return any(one.is_opening for one in (self.repairs, self.holds, self.movers))
+        """Whether something is opened or committed that a turn soon wants to go on with."""
+        is_opening = any(one.is_opening for one in (self.repairs, self.holds, self.movers))
+        return is_opening or self.movers.is_moving
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Go by another topology."""
