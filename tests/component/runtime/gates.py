@@ -1,9 +1,11 @@
-"""Errands that stand still while a test wants it: what happens meanwhile is what is tried."""
+"""Errands that stand still while a test wants it, and writers that fail: what is tried is the rest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mesh.errors import TransportError
+from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.errands import Errand, SteppedErrands, Steps, T
 
 
@@ -53,3 +55,12 @@ class _Gated:
     @property
     def is_off(self) -> bool:
         return self.inner.is_off
+
+
+def break_writer(lanes: Lanes, number: int) -> None:
+    """Have a lane's next transaction fail at once, as after a lost connection."""
+
+    def begin() -> None:
+        raise TransportError("a connection was lost")
+
+    lanes.transactions[number].writer.begin = begin

@@ -29,8 +29,8 @@ from streaming.audits.rules import RULES
 from streaming.connectors.sink import Output
 from streaming.job.port import Port as AuditPort
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
+from tests.component.runtime.gates import break_writer
 from tests.component.runtime.test_kept import SOURCE, compact
-from tests.component.runtime.test_retaking import break_writer
 
 ROOT = Path(__file__).parents[3]
 ALERTS = ROOT / "infra" / "prometheus" / "alerts.yaml"
@@ -216,7 +216,7 @@ def loses_its_lane_again_and_again(of: Scraped) -> None:
     for _ in range(6):
         lanes = of.mesh.world.workers["a"].lanes
         assert lanes is not None
-        break_writer(lanes.owned[0])
+        break_writer(lanes, 0)
         of.mesh.publish(b"x", [subject("acme/x")])
         of.mesh.run(8_000)
 

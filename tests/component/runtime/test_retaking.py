@@ -15,7 +15,6 @@ from mesh.errors import TransportError, TransportUnknownError
 from mesh.lab.world import World, kafka_of
 from mesh.lane.batch import Rows
 from mesh.model.control import Change, Stage
-from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.errands import SteppedErrands
 from mesh.runtime.process.intake import PolledIntake
 from mesh.runtime.process.transactions import Transactions
@@ -23,6 +22,7 @@ from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
+from tests.component.runtime.gates import break_writer
 
 OWN = "mesh.a.ep.own"
 
@@ -38,15 +38,6 @@ def values(kafka: MemoryKafka, topic: str) -> list[int]:
 def publish(mesh: SmallMesh, letter: str, *numbers: int) -> None:
     for number in numbers:
         mesh.write(f"mesh.a.in.{letter}", b"%d" % number, headers=[subject("x")])
-
-
-def break_writer(lanes: Lanes, number: int) -> None:
-    """Have a lane's next transaction fail at once, as after a lost connection."""
-
-    def begin() -> None:
-        raise TransportError("a connection was lost")
-
-    lanes.transactions[number].writer.begin = begin
 
 
 def second_worker(world: World, node: str) -> Worker:
