@@ -105,10 +105,12 @@ def cut_over(
         rerouted |= dict.fromkeys(_rerouted(old, new))
         over_remade |= dict.fromkeys(_over(new, old, remade))
     taking_part |= moving | ends | dict.fromkeys(_ends(after, before))
+    # Nothing waits for who leaves without a link, and it routes nothing for anybody.
+    linked = dict.fromkeys(itertools.chain(*(link.ends for link in before.links), after.nodes))
     return CutOver(
         holding=holding,
         rounds=[sorted(pairs) for pairs in rounds],
-        taking_part=sorted(node for node in taking_part if node not in given_up),
+        taking_part=sorted(node for node in taking_part if node not in given_up and node in linked),
         arriving=sorted(node for node in after.nodes if node not in before.nodes),
         leaving=sorted(node for node in before.nodes if node not in after.nodes),
         heard=sorted(link.ends for link in after.links) if is_shared_otherwise else (),

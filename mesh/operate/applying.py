@@ -154,10 +154,15 @@ class Applying:
     def unable(self, seen: Observation) -> Sequence[str]:
         """Return which nodes that must take part are down, in words."""
         return [
-            f"node {node} {_MUST_START if node in self.cut.arriving else _IS_DOWN}"
+            f"node {node} {self._needed(node)}"
             for node in self.cut.taking_part
             if not seen.nodes[node].is_up
         ]
+
+    def _needed(self, node: str) -> str:
+        if node in self.cut.leaving:
+            return _LEAVES_LINKED
+        return _MUST_START if node in self.cut.arriving else _IS_DOWN
 
     def _unheard(self, seen: Observation) -> Sequence[str]:
         """Return which links must be heard over now and are down, or disabled, in words."""
@@ -326,6 +331,11 @@ class Applying:
             if seen.untaken.get(node)
         ]
 
+
+_LEAVES_LINKED = (
+    "leaves and does not beat: start it, or take its links away first, in a change of their own; "
+    "--allow-delete gives up what waits for it"
+)
 
 _IS_DOWN = "must take part and does not beat: start it"
 _MUST_START = "is new and does not beat: start it with the new topology file"

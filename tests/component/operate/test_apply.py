@@ -190,6 +190,20 @@ def test_a_node_is_added_and_taken_away() -> None:
     assert in_force(nodes) == (3, two)
 
 
+def test_a_node_that_is_down_goes_once_its_links_have_gone() -> None:
+    """Its workload is often gone by then, as in an upgrade of the chart."""
+    alone, less = mesh_of("a-b", nodes="a b c"), mesh_of("a-b", nodes="a b")
+    nodes = Following(mesh_of("a-b", "b-c"), alone)
+    nodes.down.add("c")
+    with pytest.raises(NotBegunError, match="c leaves and does not beat: start it, or take its"):
+        change(nodes, less).run(60)
+    nodes.down.clear()
+    change(nodes).run(60)
+    nodes.down.add("c")
+    assert change(nodes, less).run(60).pauses == {}
+    assert in_force(nodes) == (3, less)
+
+
 def test_a_node_that_comes_holds_before_others_switch_if_what_it_sends_could_stray() -> None:
     """b may still send to c what comes from a by the new link. Spec: K28."""
     nodes = Following(mesh_of("b-c", nodes="b c"), mesh_of("a-b"))

@@ -177,6 +177,14 @@ def test_a_node_that_leaves_holds_and_is_read_to_its_end() -> None:
     assert gone.rounds == [[("a", "b"), ("c", "b")], [("b", "a")]]
 
 
+def test_a_node_that_leaves_without_a_link_may_be_down() -> None:
+    """Nothing waits for it, and nobody asks it: its links went with a change of their own."""
+    cut = cut_over(mesh("a b c", Z=multi("a-b")), mesh("a b", Z=multi("a-b")))
+    assert (cut.leaving, cut.holding, cut.taking_part) == (["c"], ["c"], [])
+    cut = cut_over(mesh("a b c", Z=multi("a-b", "b-c")), mesh("a b", Z=multi("a-b")))
+    assert "c" in cut.taking_part
+
+
 def ends_that_change(before: Topology, after: Topology) -> set[str]:
     """Return who has a link that is gone or another one afterwards."""
 
