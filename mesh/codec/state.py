@@ -79,6 +79,7 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
                 "generation": fact.generation,
                 "reason": _LEFT if fact.is_left else "",
                 "leader_epoch": fact.leader_epoch,
+                "behind": fact.behind,
             }
         case EpochRaised():
             fields = {"offset": fact.epoch}
@@ -127,9 +128,16 @@ def _fact(fields: Fields) -> Fact:
         case InterestInForce.word:
             return InterestInForce(offset, _in_force(fields))
         case SourceAt.word:
-            generation, leader_epoch = fields["generation"], fields["leader_epoch"]
-            is_left = reason == _LEFT
-            return SourceAt(at, topic_id, offset, ahead, generation, is_left, leader_epoch)
+            return SourceAt(
+                at,
+                topic_id,
+                offset,
+                ahead,
+                fields["generation"],
+                reason == _LEFT,
+                fields["leader_epoch"],
+                fields["behind"],
+            )
         case Halted.word:
             end = offset + ahead if ahead >= 0 else NONE_OFFSET
             generation = fields["generation"]

@@ -28,7 +28,7 @@ MessageId = tuple[bytes, int, int, int]
 """Identity of a message: ingress topic id, partition, generation, offset. Spec: K9."""
 
 
-_LOST_DIRECT = frozenset({"takeover", "retention", "stale_epoch", "earlier_topology"})
+_LOST_DIRECT = frozenset({"takeover", "unwritten", "retention", "stale_epoch", "earlier_topology"})
 """Why direct messages that were read, or should have been, went nowhere. Spec: K18, lab.md 2."""
 
 

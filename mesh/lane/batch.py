@@ -80,6 +80,8 @@ class Batch:
         is_awaited: Whether something waits for its commit.
         waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
         direct: What waits.
+        unwritten: First offset of each source of which something waits.
+        taking: First offset of what is being read of each source.
         needless: Copies that are needless at most, by link or endpoint: a wider filter than it
             asked for selects them. Spec: DESIGN 3.
         parents: Traces of applications that are followed; see `mesh.lane.traces`.
@@ -96,6 +98,8 @@ class Batch:
     is_awaited: bool = False
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
     direct: list[DirectRows] = field(default_factory=list)
+    unwritten: dict[TopicPartition, int] = field(default_factory=dict)
+    taking: dict[TopicPartition, int] = field(default_factory=dict)
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     facts: dict[FactKey, Fact | None] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
@@ -184,6 +188,14 @@ class Batch:
             self._delivered[endpoint, message_class] -= messages
         if neighbour:
             self._sent[neighbour, message_class][0] -= messages
+
+    def have_wait(
+        self, at: TopicPartition, topic: str, partition: int, rows: Sequence[Row]
+    ) -> None:
+        """Take direct copies of what is being read of a source: they wait for the commit."""
+        self.direct.append((topic, partition, rows))
+        if at in self.taking:  # else it only announces a loss
+            self.unwritten.setdefault(at, self.taking[at])
 
     def note(self, fact: Fact) -> None:
         """Have a fact committed with this batch; a later one of the same key replaces it."""

@@ -165,7 +165,8 @@ class Lane:
         self.names = TopicNames(self.topology.prefix)
         self.partitions = self.topology.nodes[self.node].partitions
         self.ages.follow(self.learner.lineage, self.names, self.node)
-        self.direct = Reservations(dict(self.positions.reserved))
+        positions = self.positions
+        self.direct = Reservations(dict(positions.reserved), dict(positions.unwritten))
         self.awaited = self.positions.in_force
         self.followed = self.followed_before = self.awaited.get(CHANGE, UNCHANGED)
 
@@ -196,7 +197,8 @@ class Lane:
             ahead = reading.ahead if self._is_direct(at) and not self._is_ending else 0
             reached = (at, reading.topic_id, reading.next, ahead, reading.generation)
             is_left, leader_epoch = at in positions.left, reading.leader_epoch
-            self.note(batch, SourceAt(*reached, is_left, leader_epoch))
+            behind = self.direct.unwritten.below(at, reading.next, batch.unwritten)
+            self.note(batch, SourceAt(*reached, is_left, leader_epoch, behind))
         account = batch.finish(self.number, self.ages.numbers)
         self.closing = Closing(batch, account, now_ms, begins, positions.in_force)
 
@@ -221,11 +223,9 @@ class Lane:
 
     # -- direct copies ----------------------------------------------------------------------
 
-    def about_to_read(self, batch: Batch, source: Source, last: int) -> None:
-        """Decide whether copies of records up to offset `last` may go before the next commit.
-
-        Spec: K18.
-        """
+    def about_to_read(self, batch: Batch, source: Source, first: int, last: int) -> None:
+        """Decide whether copies of records `first` to `last` may go before the next commit. K18."""
+        batch.taking[source.at] = first
         if source.message_class is MessageClass.GUARANTEED:
             batch.is_awaited = True
         else:
@@ -236,7 +236,7 @@ class Lane:
     ) -> None:
         """Take direct copies; those of guaranteed messages wait for the commit. Spec: K18."""
         if source.message_class is MessageClass.GUARANTEED:
-            batch.direct.append((topic, partition, rows))
+            batch.have_wait(source.at, topic, partition, rows)
         else:
             self.direct.hand_over(batch, source.at, topic, partition, rows)
 
@@ -263,14 +263,18 @@ class Lane:
         Not while another commit is under way: what the lane has reserved is known at its end.
         """
         self._is_ending = True
-        for at in self.direct.sources():
+        for at in dict.fromkeys([*self.direct.sources(), *self.positions.unwritten]):
             self.tell_position(at, self.positions.next[at], now_ms)
 
     def tell_position(self, at: TopicPartition, reached: int, now_ms: int) -> None:
         """Have the next commit tell how far a source was read, and reserve nothing beyond."""
-        topic_id, generation = self.positions.topic_ids[at], self.generation(at)
-        fact = SourceAt(at, topic_id, reached, generation=generation)
-        self.note(self.open(now_ms), fact)
+        batch, positions = self.open(now_ms), self.positions
+        topic_id, generation = positions.topic_ids[at], self.generation(at)
+        is_known = reached == positions.next.get(at)
+        epoch = positions.leader_epochs.get(at, -1) if is_known else -1
+        behind = self.direct.unwritten.below(at, reached, batch.unwritten)
+        is_left = at in positions.left
+        self.note(batch, SourceAt(at, topic_id, reached, 0, generation, is_left, epoch, behind))
 
     # -- interest -------------------------------------------------------------------------
 

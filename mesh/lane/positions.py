@@ -36,6 +36,7 @@ class Positions:
         next: Next offset to read per source partition.
         reserved: Direct sources: below this offset copies may have been handed on without another
             commit. Spec: K18.
+        unwritten: Of so many offsets before `next` direct copies may not have been written. K18.
         topic_ids: Topic id that a position belongs to: a topic made anew is another one.
         generations: Of the offsets of a source, where that is not 0. Spec: K9.
         leader_epochs: Of the record before a position, where that is known: a log that lost its
@@ -59,6 +60,7 @@ class Positions:
     epoch: int = 0
     next: dict[TopicPartition, int] = field(default_factory=dict)
     reserved: dict[TopicPartition, int] = field(default_factory=dict)
+    unwritten: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)
     generations: dict[TopicPartition, int] = field(default_factory=dict)
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
@@ -110,6 +112,9 @@ class Positions:
                 self.reserved.pop(at, None)
                 if fact.ahead:
                     self.reserved[at] = fact.next + fact.ahead
+                self.unwritten.pop(at, None)
+                if fact.behind:
+                    self.unwritten[at] = fact.behind
                 self.topic_ids[at] = fact.topic_id
                 self.generations[at] = fact.generation
                 self.leader_epochs.pop(at, None)
@@ -162,7 +167,8 @@ class Positions:
 
     def begin_anew(self, at: TopicPartition) -> None:
         """Know no position of a source any more: its topic was made anew."""
-        for kept in (self.next, self.reserved, self.generations, self.leader_epochs):
+        known = (self.next, self.reserved, self.unwritten, self.generations, self.leader_epochs)
+        for kept in known:
             kept.pop(at, None)
 
     def forget(self, fact: Held | Sent) -> None:

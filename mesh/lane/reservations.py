@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.lane.batch import RESERVED_MS, Batch, DirectRows
+from mesh.lane.unwritten import Unwritten
 from mesh.transport.port import Row, TopicPartition
 
 
@@ -15,18 +16,23 @@ class Reservations:
 
     Attributes:
         inherited: The former owner had reserved the offsets below this one.
+        doubtful: Of so many offsets, also of guaranteed sources, copies may be lost that the former
+            owner had not written.
         ready: Copies that may be written.
         handed_on: Next offset after the last whose copies became `ready`.
         ahead: The lane has reserved the offsets below this one, so copies need not wait for a
             commit.
         committed_ms: When the last successful commit was begun.
+        unwritten: From where on copies may not be in Kafka yet.
     """
 
     inherited: dict[TopicPartition, int]
+    doubtful: dict[TopicPartition, int]
     ready: list[DirectRows] = field(default_factory=list)
     handed_on: dict[TopicPartition, int] = field(default_factory=dict)
     ahead: dict[TopicPartition, int] = field(default_factory=dict)
     committed_ms: int = 0
+    unwritten: Unwritten = field(default_factory=Unwritten)
     _epochs: dict[TopicPartition, int] = field(default_factory=dict)
 
     def about_to_read(self, batch: Batch, at: TopicPartition, last: int) -> None:
@@ -41,7 +47,12 @@ class Reservations:
         self, batch: Batch, at: TopicPartition, topic: str, partition: int, rows: Sequence[Row]
     ) -> None:
         """Take copies of a direct source: they may go if a committed position is beyond them."""
-        (batch.direct if at in batch.waiting else self.ready).append((topic, partition, rows))
+        if at in batch.waiting:
+            batch.have_wait(at, topic, partition, rows)
+        else:
+            self.ready.append((topic, partition, rows))
+            if at in batch.taking:
+                self.unwritten.ready.setdefault(at, batch.taking[at])
 
     def committed(
         self,
@@ -63,6 +74,7 @@ class Reservations:
                 self.ahead[at], self.handed_on[at] = offset, positions[at]
         self.committed_ms = began_ms
         self.ready += batch.direct
+        self.unwritten.add(batch.unwritten)
 
     def expire(self, now_ms: int) -> None:
         """Have copies wait for the next commit if the last one is long ago.

@@ -157,7 +157,7 @@ class EndpointStatus:
     Attributes:
         endpoint: Its name.
         state: `full`: as much waits as may; `lossy`: the oldest of its messages became dead
-            letters; `held`: its topic refuses records; `missing`: it has no topic; `refused`: it
+            letters; `held`: its topic takes no records; `missing`: it has no topic; `refused`: it
             is a queue that attracts nothing of what was subscribed.
         reason: In words.
     """

@@ -95,6 +95,8 @@ class SourceAt(_OfPartition):
         is_left: Its link was removed: what is there when it comes back may be another topic.
         leader_epoch: Of the record read last, -1 if it is not known: a log that lost its end and
             grew again shows by it.
+        behind: Of so many offsets before `next` direct copies may not be in Kafka yet: who dies now
+            has lost them. K18.
     """
 
     word: ClassVar[str] = "source"
@@ -105,6 +107,7 @@ class SourceAt(_OfPartition):
     generation: int = 0
     is_left: bool = False
     leader_epoch: int = -1
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True)

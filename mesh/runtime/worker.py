@@ -523,6 +523,7 @@ class Worker:
     def close(self) -> None:
         """Commit what is open and leave the group at once; who leads next says all anew."""
         if self._lanes is not None:
+            self._lanes.hand_back(sorted(self._lanes.owned))
             self._lanes.keep(frozenset())
         if self._standing_by is not None:
             self._standing_by.close()

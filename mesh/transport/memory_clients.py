@@ -425,6 +425,10 @@ class MemoryWriter:
         self._led_nowhere = set()
         self._cut_off = 0
 
+    def pending(self) -> int:
+        """Return how many records are in flight: none ever is."""
+        return 0
+
     def failed(self) -> int:
         """Return how many records failed since the last call."""
         return self._reset()

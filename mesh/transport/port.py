@@ -224,6 +224,12 @@ class Writer(Protocol):
                 waits as long as the brokers may take.
         """
 
+    def pending(self) -> int:
+        """Return how many records were handed over and are not acknowledged yet; no wait.
+
+        Only without a transaction. Those that have failed for good are none of them.
+        """
+
     def failed(self) -> int:
         """Return how many records failed for good since the last such call or `flush`; no wait.
 

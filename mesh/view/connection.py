@@ -10,7 +10,7 @@ from mesh.config.references import resolve_options
 from mesh.errors import ConfigError, Problem, TransportDeniedError
 from mesh.model.topology import Topology
 from mesh.transport.kafka import RealKafka
-from mesh.transport.kafka.admin import DEADLINE_S
+from mesh.transport.kafka.asking import DEADLINE_S
 from mesh.transport.port import KafkaCluster
 
 

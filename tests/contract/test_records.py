@@ -17,6 +17,7 @@ def test_records_of_a_partition_keep_their_order_and_partition(stand: Stand) -> 
     for number in range(2_000):
         writer.produce(topic, b"%d" % number, b"key", number % 2)
     assert writer.flush() == 0
+    assert writer.pending() == 0
     reader = stand.reader(*places)
     records = stand.take(reader, 2_000)
     for place in places:

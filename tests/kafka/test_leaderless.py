@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,30 +23,14 @@ from mesh.config.topology_writer import write_topology
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware
 from mesh.model.topics import TopicNames
-from mesh.runtime.process.clock import MonotonicClock
 from mesh.view.mesh_view import MeshView
+from tests.kafka.waiting import CLOCK, SOON_S, endpoint_reasons, wait_for
 
 pytestmark = pytest.mark.kafka
 
-CLOCK = MonotonicClock()
 LIMIT_S = 40.0
-SOON_S = 25.0
-"""So soon a healthy endpoint has what was published while the other one cannot be written.
-
-The broker that stands still leads a third of all other partitions too, until the cluster has left
-it out: who asked it before waits for the client library's ten seconds, readers and writers in turn.
-"""
 EACH = 40
 KEEP = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-
-
-def wait_for(what: str, condition: Callable[[], bool], limit_s: float = LIMIT_S) -> float:
-    """Wait until a condition holds; return how long that took, in seconds."""
-    begun = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begun < limit_s, f"{what}: not within {limit_s:g} s"
-        CLOCK.wait(0.1)
-    return time.monotonic() - begun
 
 
 @dataclass(slots=True)
@@ -65,12 +48,6 @@ class Lone:
             self.client.publish("x", b"%d" % number, key=b"k%d" % (number % 5))
         self.client.flush()
         self.published += EACH
-
-    def reason(self) -> str:
-        """Return what the node says of its endpoints."""
-        self.view.refresh()
-        heartbeat = self.view.nodes["a"].heartbeat
-        return " ".join(one.reason for one in (heartbeat.endpoints if heartbeat else ()))
 
 
 @pytest.fixture
@@ -124,21 +101,21 @@ def test_a_broker_that_stands_still_costs_one_endpoint_alone(lone: Lone) -> None
     """The healthy one gets everything soon, also from a successor; both have all of it once."""
     good = Received(lone, "good")
     lone.publish()
-    wait_for("good has the first", lambda: good.has(lone.published))
+    wait_for("good has the first", lambda: good.has(lone.published), LIMIT_S)
     other = Received(lone, "lone")
-    wait_for("lone has the first", lambda: other.has(lone.published))
+    wait_for("lone has the first", lambda: other.has(lone.published), LIMIT_S)
     os.kill(lone.pid, signal.SIGSTOP)
-    wait_for("the node says that lone has no leader", lambda: "no leader" in lone.reason())
+    wait_for("lone is told", lambda: "no leader" in endpoint_reasons(lone.view, "a"), LIMIT_S)
     lone.publish()
     wait_for("good goes on", lambda: good.has(lone.published), SOON_S)
     lone.fleet.kill_node("a")
     lone.fleet.start_node("a")
-    wait_for("a successor serves", lone.fleet.ready_file("a").exists)
+    wait_for("a successor serves", lone.fleet.ready_file("a").exists, LIMIT_S)
     lone.publish()
     wait_for("good goes on under a successor", lambda: good.has(lone.published), SOON_S)
     os.kill(lone.pid, signal.SIGCONT)
-    wait_for("lone has the rest", lambda: other.has(lone.published))
+    wait_for("lone has the rest", lambda: other.has(lone.published), LIMIT_S)
     lone.publish()
     for received in (good, other):
-        wait_for("both go on", lambda one=received: one.has(lone.published))
+        wait_for("both go on", lambda one=received: one.has(lone.published), LIMIT_S)
         assert sorted(received.numbers) == list(range(lone.published))

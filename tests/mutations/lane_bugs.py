@@ -16,7 +16,7 @@ from mesh.lane.reservations import Reservations
 from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
 from mesh.runtime.lanes import owned as lanes
-from mesh.runtime.lanes import taking
+from mesh.runtime.lanes import sources, taking
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
 from mesh.transport.memory_clients import MemoryWriter
@@ -227,11 +227,15 @@ def inherited_not_skipped(patches: Patches) -> None:
 
 
 def direct_not_reserved(patches: Patches) -> None:
-    def wrong(lane, batch, source, last):
+    def wrong(lane, batch, source, first, last):
         batch.is_awaited = True
         lane.direct.handed_on[source.at] = last + 1
 
     patches.put(Lane, "about_to_read", wrong)
+
+
+def unwritten_not_counted(patches: Patches) -> None:
+    patches.put(sources, "count_unwritten", lambda lane, at, now_ms: None)
 
 
 def reservation_never_ends(patches: Patches) -> None:
@@ -375,6 +379,7 @@ LANE_BUGS = (
     Mutation("fetched-before-loss", "what a lost lane was reading is not put back", fetched_before_loss_routed),
     Mutation("inherited-not-skipped", "a successor repeats direct copies that went ahead", inherited_not_skipped),
     Mutation("direct-not-reserved", "direct copies go before any position beyond them is committed", direct_not_reserved),
+    Mutation("unwritten-not-counted", "direct copies that a dead worker had not written are not counted", unwritten_not_counted),
     Mutation("reservation-never-ends", "a zombie goes on using what it had reserved", reservation_never_ends),
     Mutation("previous-off-by-one", "the chain names the offset before the last one sent", previous_off_by_one),
     Mutation("sent-not-recovered", "a successor does not know what was sent", sent_not_recovered),

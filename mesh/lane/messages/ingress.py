@@ -50,7 +50,7 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
                 return 0
         gathered = _gather(lane, batch, source, records)
     first, last = records[0].offset(), records[-1].offset()
-    lane.about_to_read(batch, source, last)
+    lane.about_to_read(batch, source, first, last)
     count, leader_epoch = len(records), records[-1].leader_epoch()
     batch.read(
         source.at,

@@ -95,10 +95,10 @@ def _place(source: Source, record: Record) -> _Place:
 def _put_aside(lane: Lane, source: Source, record: Record, fault: str, now_ms: int) -> None:
     """Write a dead letter in a record's place, and go on behind it."""
     batch = lane.open(now_ms)
-    lane.about_to_read(batch, source, record.offset())
+    at, offset = source.at, record.offset()
+    lane.about_to_read(batch, source, offset, offset)
     refuse(lane, batch, source, record, POISON, fault)
     count = 1 if source.link is None else pass_over(lane, batch, source, source.link, record)
-    at, offset = source.at, record.offset()
     epoch = record.leader_epoch()
     batch.read(at, source.topic_id, source.generation, offset, offset, count, leader_epoch=epoch)
     log.error("record.poison", topic=at.topic, partition=at.partition, offset=offset)

@@ -85,7 +85,7 @@ def take_frames(
     taken = 0
     for record in records:
         offset = record.offset()
-        lane.about_to_read(batch, source, offset)
+        lane.about_to_read(batch, source, offset, offset)
         count = 0
         try:
             if not (is_second and lane.is_left_out(source, offset)):

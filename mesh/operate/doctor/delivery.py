@@ -224,14 +224,24 @@ def _queues(at: Examination, node: str) -> Check:
 
 
 def _held(at: Examination, node: str) -> Check:
-    """Are there targets that lanes leave out because they cannot be written? Spec: K20."""
-    targets = at.reports().of(node).targets_held
+    """Are there targets that lanes leave out because they cannot be written? Spec: K20.
+
+    Progress tells of those that are owed something, the heartbeat of direct endpoints besides.
+    """
+    names, beat = TopicNames(at.topology.prefix), at.view.nodes[node].heartbeat
+    told = {
+        names.endpoint(node, one.endpoint): one.reason
+        for one in (beat.endpoints if beat is not None else ())
+        if one.state == HELD
+    }
+    topics = dict.fromkeys([*at.reports().of(node).targets_held, *told])
+    targets = [told.get(topic, topic) for topic in topics]
     return judged(
         Category.DELIVERY,
         f"{node} can write all its targets",
         f"held: {first_of(targets)}" if targets else "",
-        "the topic refuses records: look at its limits, its leader and the rights of this node; "
-        "what it lacks is written beside the lane once it can be",
+        "the topic takes no records: look at its limits, its leader and the rights of this node; "
+        "what is guaranteed is written beside the lane once it can be",
     )
 
 

@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from mesh.errors import TransportError
-from mesh.lane.held import endpoint_of, hold
+from mesh.lane.held import hold
 from mesh.lane.lane import Lane
 from mesh.model.control import FULL, HELD, LOSSY, EndpointStatus
 from mesh.model.frames import MessageClass
@@ -44,11 +44,19 @@ _Written = Mapping[TopicPartition, tuple[Lane, int]]
 """Partitions that are asked about: whose they are, and bytes written until then."""
 
 
-def _held(lane: Lane, target: str) -> str:
-    lanes = lane.topology.nodes[lane.node].lanes
-    why = lane.closed.of_lane(lane.number, lanes).get(target)
-    cause = f"cannot be written: {why}" if why else "cannot be written"
-    return f"{target} {cause}; what it lacks is written once it can"
+def _held(lane: Lane) -> Iterator[EndpointStatus]:
+    """Yield the endpoints that a lane does not write, and why, as far as that is known."""
+    closed = lane.closed.of_lane(lane.number, lane.topology.nodes[lane.node].lanes)
+    for name in lane.learner.classes if closed or lane.leaves_out_any else ():
+        topic = lane.names.endpoint(lane.node, name)
+        cause = f": {closed[topic]}" if topic in closed else ""
+        if lane.is_guaranteed(name) and lane.leaves_out(topic):
+            then = "what it lacks is written once it can"
+        elif cause and not lane.is_guaranteed(name):
+            then = "what comes for it meanwhile is discarded"
+        else:
+            continue
+        yield EndpointStatus(name, HELD, f"{topic} cannot be written{cause}; {then}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class EndpointBacklogs:
-    """Watches the guaranteed endpoints of this worker's lanes: those with limits, and held ones.
+    """Watches the endpoints of this worker's lanes: those with limits, and those not written.
 
     Each lane has an equal part of a limit in bytes.
 
@@ -94,7 +102,7 @@ class EndpointBacklogs:
     def has_work(self) -> bool:
         """Whether there is anything to look at, or to take back."""
         holds = any(lane.leaves_out_any for lane in self.lanes.owned.values())
-        return bool(self.topology.waiting_limits or holds or self._told)
+        return bool(self.topology.waiting_limits or holds or self.lanes.closed or self._told)
 
     @property
     def waiting(self) -> frozenset[tuple[int, str]]:
@@ -291,9 +299,8 @@ class EndpointBacklogs:
             elif texts:
                 now[name] = EndpointStatus(name, FULL, texts[0])
         for lane in self.lanes.owned.values():
-            for target in lane.left_out:
-                if name := endpoint_of(lane, target):
-                    now.setdefault(name, EndpointStatus(name, HELD, _held(lane, target)))
+            for status in _held(lane):
+                now.setdefault(status.endpoint, status)
         for name in {**self._told, **now}:
             if self._told.get(name) != now.get(name):
                 yield EndpointSeen(name, now.get(name))

@@ -112,10 +112,12 @@ class _Narrowing:
     Attributes:
         trial: Finds them, and leaves them out.
         errand: Opens the next writer, or None if there is one.
+        proof: Once it is committed, the lane was not taken before that one was opened.
     """
 
     trial: Trial
     errand: Errand[Writer] | None = None
+    proof: Batch | None = None
 
 
 @dataclass(slots=True)
@@ -137,6 +139,7 @@ class _Opening:
         lane, target: What for.
         errand: Opens the second writer.
         second: What that has brought.
+        proof: Once it is committed, the lane was not taken before the second writer was opened.
         hold: Number of the hold then.
         again: Is to read.
         begins: Opens what that needs.
@@ -146,6 +149,7 @@ class _Opening:
     target: str
     errand: Errand[_Second]
     second: _Second | None = None
+    proof: Batch | None = None
     hold: int = 0
     again: CatchUp | None = None
     begins: Errand[Begins] | None = None
@@ -331,9 +335,17 @@ class Holds:
         """Go on opening; return the catch-up if all is open.
 
         The writer comes first: after that, what progress says of former tries is final. Spec: R3.
+        Then the lane proves that it is still owned: a former owner who has not heard of it would
+        end holds by its own position, which the present one has passed.
         """
-        if opening.begins is None and opening.errand.has_ended():
+        if opening.second is None and opening.errand.has_ended():
             opening.second = opening.errand.result()
+            opening.proof = _proof(opening.lane, now_ms)
+        if not self.lanes.owns(opening.lane):
+            self._leave()
+            return None
+        if opening.proof is not None and _is_committed(opening.lane, opening.proof):
+            opening.proof = None
             if not self._begin(opening, now_ms):
                 self._leave()
                 return None
@@ -405,6 +417,12 @@ class Holds:
             if not errand.has_ended():
                 return
             active.writer, active.narrowing.errand = errand.result(), None
+            active.narrowing.proof = _proof(lane, now_ms)
+        if active.narrowing is not None and (proof := active.narrowing.proof) is not None:
+            again.is_met = False
+            if not _is_committed(lane, proof):
+                return
+            active.narrowing.proof = None
         if again.is_met and self._has_new_source(active):
             del self._tried_ms[active.key]  # the next catch-up reads that one too, at once
             self._leave()
@@ -522,6 +540,22 @@ class Holds:
             batch.write(place, lane.encoded(fact), fact_key(fact.key))
         account(shadow, batch, repair=False)
         return batch, facts
+
+
+def _proof(lane: Lane, now_ms: int) -> Batch:
+    """Have a lane commit soon: none but its owner can.
+
+    Until then nobody had taken it, and who takes it later fences what goes on beside it. K16.
+    """
+    batch = lane.open(now_ms)
+    batch.is_awaited = True
+    return batch
+
+
+def _is_committed(lane: Lane, batch: Batch) -> bool:
+    """Say whether a lane that is owned still has committed this."""
+    closing = lane.closing
+    return lane.batch is not batch and (closing is None or closing.batch is not batch)
 
 
 def _told(active: _CatchUp, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mesh.lane.lane import Lane
@@ -46,14 +46,22 @@ class DirectCopies:
         if self.clock.now_ms() >= self.due_ms:
             self.write(lanes)
 
+    def settle(self, lanes: Iterable[Lane]) -> None:
+        """Have lanes know that all copies are in Kafka, if that is so."""
+        if not self.writer.pending():
+            for lane in lanes:
+                lane.direct.unwritten.sent.clear()
+
     def write(self, lanes: Sequence[Lane]) -> None:
         """Write what may go, at once."""
+        self.settle(lanes)
         partitions: set[tuple[str, int]] = set()
         for lane in lanes:
             for topic, partition, rows in lane.direct.ready:
                 self.writer.produce_all(topic, partition, rows)
                 partitions.add((topic, partition))
             lane.direct.ready.clear()
+            lane.direct.unwritten.hand_over()
         if partitions:
             self._written_ms = self.clock.now_ms()
             gap = max(MS_PER_REQUEST * len(partitions), self.commit_ms // 2)

@@ -225,12 +225,16 @@ class Lanes:
         self.sources.relink(relinked.topology, self.owned, now_ms)
 
     def keep(self, assigned: frozenset[int]) -> None:
-        """Give up what the group did not leave to this worker: lanes, and takings under way."""
+        """Give up what the group did not leave to this worker: lanes, and takings under way.
+
+        Of what was to move it has told before: these are lost, and brokers may not answer.
+        """
         for number, errand in self._takings.items():
             if number not in assigned and not errand.is_off:
                 log.info("lane.taken_for_nothing", lane=number)
                 errand.call_off()
-        self.hand_back(sorted(self.owned.keys() - assigned))
+        for number in sorted(self.owned.keys() - assigned):
+            self.drop(number)
 
     def _go_on_behind(self, lane: Lane, handed_on: Mapping[TopicPartition, int], now: int) -> None:
         """Read direct sources from where the copies of the lane's former life ended; tell that.
@@ -241,9 +245,7 @@ class Lanes:
         positions = lane.positions
         for at, position in handed_on.items():
             committed = positions.next.get(at, position)
-            if committed > position:
-                place = {"topic": at.topic, "partition": at.partition}
-                log.warning("direct.lost", **place, first=position, next=committed)
+            lane.direct.doubtful[at] = max(0, committed - position)
             lane.direct.inherited.pop(at, None)
             lane.direct.handed_on[at] = max(position, committed)
             if position > committed:
@@ -251,19 +253,30 @@ class Lanes:
 
     def hand_back(self, numbers: Sequence[int]) -> None:
         """Give up lanes that others will take: with exact positions, and nothing comes late."""
-        for number in numbers:
-            lane = self.owned[number]
-            try:
-                self._end(lane)
-                lane.give_back(self.clock.now_ms())
-                if lane.batch is not None:
-                    self._begin_commit(lane, lane.batch)
-                    self._end(lane)
-            except TransportError as error:
-                log.info("lane.not_committed", lane=number, fault=str(error))
-            self.drop(number)
-        if numbers and (failed := self.direct.flush()):
+        lanes = [self.owned[number] for number in numbers]
+        known = [lane for lane in lanes if self._commit_last(lane)]
+        self.direct.write(lanes)
+        if lanes and (failed := self.direct.flush()):
             log.warning("direct.lost", records=failed)
+        else:
+            self.direct.settle(lanes)
+        for lane in known:
+            lane.give_back(self.clock.now_ms())
+            self._commit_last(lane)
+        for number in numbers:
+            self.drop(number)
+
+    def _commit_last(self, lane: Lane) -> bool:
+        """Commit all of a lane that is given up; say whether it stands where it says."""
+        try:
+            self._end(lane)
+            if lane.batch is not None:
+                self._begin_commit(lane, lane.batch)
+                self._end(lane)
+        except TransportError as error:
+            log.info("lane.not_committed", lane=lane.number, fault=str(error))
+            return False
+        return True
 
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened."""
@@ -464,6 +477,7 @@ class Lanes:
         Raises:
             TransportError: It cannot be written; the lane must be taken anew.
         """
+        self.direct.settle([lane])
         lane.close(batch, self.clock.now_ms())
         transactions = self.transactions[lane.number]
         transactions.write(batch.rows)

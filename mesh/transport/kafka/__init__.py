@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from mesh.errors import TransportDeniedError
-from mesh.transport.kafka.admin import DEADLINE_S, cluster_id
+from mesh.transport.kafka.admin import cluster_id
+from mesh.transport.kafka.asking import DEADLINE_S
 from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.faults import Site
 from mesh.transport.kafka.health import Health

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from base64 import b64decode
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import (
     Consumer,
@@ -34,51 +34,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.transport.groups import slowest
+from mesh.transport.kafka.asking import DEADLINE_S, RETRY_S, Asking
 from mesh.transport.kafka.epochs import agrees_until
-from mesh.transport.kafka.faults import (
-    IDENTITY,
-    MISSING,
-    Site,
-    error_of,
-    is_away,
-    is_denied,
-    transport_error,
-)
+from mesh.transport.kafka.faults import MISSING, Site, error_of, transport_error
 from mesh.transport.kafka.health import ANSWER_WITHIN_S, ASKED_TOPIC
 from mesh.transport.kafka.settings import Settings, group_settings
 from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
-REQUEST_S = 3.0
-DEADLINE_S = 5.0
-IMPATIENT_S = 0.5
-"""Both of the above after a call that nobody answered, until one is: callers try again anyway."""
-PARTS_S = 2.0
-"""How long is asked again for some parts of an answer, as of partitions that have no leader."""
 GROUPS_AT_ONCE = 8
 """So many consumer groups are asked side by side."""
 CREATE_DEADLINE_S = 60.0
-_RETRY_S = 0.1
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
-
-class _Identity:
-    """Whether brokers want who this is; if not, requests only run out of time.
-
-    Apart from the admin client's owner: a client that its own callback keeps alive would end, with
-    its threads, whenever Python looks for cycles.
-
-    Attributes:
-        refused: What they said, until one answers: the connection that it closes says less.
-    """
-
-    def __init__(self) -> None:
-        self.refused: KafkaError | None = None
-
-    def on_error(self, error: KafkaError) -> None:
-        """Take note of what the client tells."""
-        if error.code() in IDENTITY:
-            self.refused = error
 
 
 class KafkaAdmin:
@@ -88,18 +53,19 @@ class KafkaAdmin:
         self._answer_within_s = answer_within_s
         self._site = site
         self._settings = settings
-        self._is_away = False
-        self._identity = _Identity()
-        # Kept referenced: requests of a temporary client end with its destruction.
-        try:
-            own = {**settings, "error_cb": self._identity.on_error}
-            self._client = AdminClient(own)  # type: ignore[arg-type] # it takes a logger too
-        except KafkaException as exc:
-            raise transport_error(site, "open the admin client", error_of(exc)) from exc
+        self._looks = Asking(site, settings, answer_within_s)
+        self._changes: Asking | None = None
+        self._lock = threading.Lock()
 
-    @property
-    def _request_s(self) -> float:
-        return IMPATIENT_S if self._is_away else min(REQUEST_S, self._answer_within_s)
+    def _changing(self) -> Asking:
+        """Return what asks for changes: they may wait for a controller, or for copies.
+
+        Over connections of its own, so that no look waits for them, and with a patience of its own.
+        """
+        with self._lock:
+            if self._changes is None:
+                self._changes = Asking(self._site, self._settings, self._answer_within_s)
+            return self._changes
 
     def cluster_id(self) -> str:
         """Return the identity that the broker reports.
@@ -113,18 +79,20 @@ class KafkaAdmin:
         def ask_metadata() -> Mapping[str, Future[ClusterMetadata]]:
             answer: Future[ClusterMetadata] = Future()
             try:
-                answer.set_result(self._client.list_topics(ASKED_TOPIC, self._request_s))
+                answer.set_result(
+                    self._looks.client.list_topics(ASKED_TOPIC, self._looks.request_s)
+                )
             except KafkaException as error:
                 answer.set_exception(error)
             return {"": answer}
 
-        return self._answers(what, ask_metadata)[""]
+        return self._looks.answers(what, ask_metadata)[""]
 
     def ask(self, timeout_s: float = ANSWER_WITHIN_S) -> Future[Any]:
         """Send the smallest request there is; the future ends when it is answered."""
-        self._client.poll(0)
+        self._looks.client.poll(0)
         asked = TopicCollection([ASKED_TOPIC])
-        answers: Mapping[str, Future[Any]] = self._client.describe_topics(
+        answers: Mapping[str, Future[Any]] = self._looks.client.describe_topics(
             asked, request_timeout=timeout_s
         )
         return answers[ASKED_TOPIC]
@@ -139,14 +107,15 @@ class KafkaAdmin:
         missing = self._missing(topics)
         if not missing:
             return
+        changes = self._changing()
 
         def ask() -> Mapping[str, Future[None]]:
-            futures: Mapping[str, Future[None]] = self._client.create_topics(
-                missing, request_timeout=self._request_s, operation_timeout=self._request_s
+            futures: Mapping[str, Future[None]] = changes.client.create_topics(
+                missing, request_timeout=changes.request_s, operation_timeout=changes.request_s
             )
             return futures
 
-        self._answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
+        changes.answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
         self._wait_usable([topic.topic for topic in missing])
 
     def _missing(self, topics: Sequence[TopicSpec]) -> list[NewTopic]:
@@ -182,7 +151,7 @@ class KafkaAdmin:
                         f"{CREATE_DEADLINE_S:.0f} s; look at the brokers"
                     )
                 )
-            time.sleep(_RETRY_S)
+            time.sleep(RETRY_S)
 
     def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
         """Return those that exist."""
@@ -197,12 +166,12 @@ class KafkaAdmin:
             return {}
 
         def ask() -> Mapping[str, Future[TopicDescription]]:
-            futures: Mapping[str, Future[TopicDescription]] = self._client.describe_topics(
-                TopicCollection(list(dict.fromkeys(names))), request_timeout=self._request_s
+            futures: Mapping[str, Future[TopicDescription]] = self._looks.client.describe_topics(
+                TopicCollection(list(dict.fromkeys(names))), request_timeout=self._looks.request_s
             )
             return futures
 
-        return self._answers("describe topic", ask, good=MISSING)
+        return self._looks.answers("describe topic", ask, good=MISSING)
 
     def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         """Return all settings in force of those that exist."""
@@ -213,11 +182,11 @@ class KafkaAdmin:
 
         def ask() -> Mapping[ConfigResource, Future[Mapping[str, ConfigEntry]]]:
             futures: Mapping[ConfigResource, Future[Mapping[str, ConfigEntry]]] = (
-                self._client.describe_configs(wanted, request_timeout=self._request_s)
+                self._looks.client.describe_configs(wanted, request_timeout=self._looks.request_s)
             )
             return futures
 
-        answers = self._answers("ask for the settings of", ask, good=MISSING)
+        answers = self._looks.answers("ask for the settings of", ask, good=MISSING)
         return {
             str(resource.name): {key: str(entry.value) for key, entry in entries.items()}
             for resource, entries in answers.items()
@@ -275,16 +244,16 @@ class KafkaAdmin:
         }
 
         def ask() -> Mapping[Place, Future[object]]:
-            futures: Mapping[Place, Future[object]] = self._client.list_offsets(
+            futures: Mapping[Place, Future[object]] = self._looks.client.list_offsets(
                 wanted,
                 isolation_level=isolation,
-                request_timeout=self._request_s,
+                request_timeout=self._looks.request_s,
             )
             return futures
 
         answers: Mapping[Place, object] = {}
         try:
-            answers = self._answers("list offsets of", ask, good=MISSING) if wanted else {}
+            answers = self._looks.answers("list offsets of", ask, good=MISSING) if wanted else {}
         except TransportError as error:
             answers, fault = error.told, error
         found = {
@@ -324,15 +293,15 @@ class KafkaAdmin:
 
         def ask_rights() -> Mapping[str, Future[DescribeClusterResult]]:
             return {
-                "": self._client.describe_cluster(
-                    include_authorized_operations=True, request_timeout=self._request_s
+                "": self._looks.client.describe_cluster(
+                    include_authorized_operations=True, request_timeout=self._looks.request_s
                 )
             }
 
         what = "list consumer groups"
         if not self._kafka_cluster(what).brokers:  # see ASKED_TOPIC
             raise TransportUnavailableError(f"Kafka cluster {self._site}: {what}: no broker is up")
-        rights = self._answers(what, ask_rights)[""].authorized_operations
+        rights = self._looks.answers(what, ask_rights)[""].authorized_operations
         if rights is not None and not {AclOperation.DESCRIBE, AclOperation.ALL} & set(rights):
             raise TransportDeniedError(
                 f"Kafka cluster {self._site}: {what}: the right to describe the Kafka cluster is "
@@ -363,9 +332,10 @@ class KafkaAdmin:
 
     def _listed(self) -> ListConsumerGroupsResult:
         def ask_groups() -> Mapping[str, Future[ListConsumerGroupsResult]]:
-            return {"": self._client.list_consumer_groups(request_timeout=self._request_s)}
+            wait_s = self._looks.request_s
+            return {"": self._looks.client.list_consumer_groups(request_timeout=wait_s)}
 
-        return self._answers("list consumer groups", ask_groups)[""]
+        return self._looks.answers("list consumer groups", ask_groups)[""]
 
     def _places(self, topics: Sequence[str]) -> Sequence[TopicPartition]:
         return [
@@ -381,7 +351,7 @@ class KafkaAdmin:
             TransportUnavailableError: No broker answers.
         """
         try:
-            listed = self._client.list_topics(timeout=self._request_s)
+            listed = self._looks.client.list_topics(timeout=self._looks.request_s)
         except KafkaException as exc:
             raise transport_error(self._site, "list topics", error_of(exc)) from exc
         return [str(name) for name in listed.topics if str(name).startswith(prefix)]
@@ -402,7 +372,7 @@ class KafkaAdmin:
             consumer = Consumer(group_settings(self._settings, group))
             try:
                 wanted = [Place(at.topic, at.partition) for at in places]
-                answers = consumer.committed(wanted, timeout=self._request_s)
+                answers = consumer.committed(wanted, timeout=self._looks.request_s)
             finally:
                 consumer.close()
         except KafkaException as exc:
@@ -433,75 +403,15 @@ class KafkaAdmin:
         ]
         if not wanted:
             return
+        changes = self._changing()
 
         def ask() -> Mapping[Place, Future[object]]:
-            futures: Mapping[Place, Future[object]] = self._client.delete_records(
-                wanted, request_timeout=self._request_s
+            futures: Mapping[Place, Future[object]] = changes.client.delete_records(
+                wanted, request_timeout=changes.request_s
             )
             return futures
 
-        self._answers("delete records of", ask, good=MISSING)
-
-    def _answers(
-        self,
-        what: str,
-        ask: Callable[[], Mapping[_K, Future[_V]]],
-        *,
-        good: Iterable[int] = (),
-        refusals: dict[_K, str] | None = None,
-    ) -> dict[_K, _V]:
-        """Ask until every part is answered, or the deadline is over.
-
-        Args:
-            what: Begins the text of an error.
-            ask: Sends the whole request; it can be repeated without harm.
-            good: Error codes that are as good as an answer; such parts are left out.
-            refusals: Gets the broker's words for each part that it refuses, instead of an error.
-        """
-        passed = frozenset(good)
-        begun_s = time.monotonic()
-        deadline_s = begun_s + (IMPATIENT_S if self._is_away else self._answer_within_s)
-        while True:
-            self._client.poll(0)
-            answers: dict[_K, _V] = {}
-            again: KafkaError | None = None
-            denied: TransportError | None = None
-            for key, future in ask().items():
-                try:
-                    answers[key] = future.result(self._request_s + 1)
-                except FutureTimeoutError:
-                    again = KafkaError(KafkaError._TIMED_OUT, "no answer in time")
-                except KafkaException as exc:
-                    error = error_of(exc)
-                    if error.code() in passed:
-                        continue
-                    if refusals is not None and is_denied(error):
-                        refusals[key] = error.str()
-                        continue
-                    if not is_away(error):
-                        part = f"{what} {_label(key)}".rstrip()
-                        denied = denied or transport_error(self._site, part, error)
-                        continue
-                    again = error
-            if denied is not None:
-                denied.told = answers
-                raise denied
-            if again is None:
-                self._is_away, self._identity.refused = False, None
-                return answers
-            if answers:
-                deadline_s = min(deadline_s, begun_s + PARTS_S)
-            if time.monotonic() > deadline_s:
-                self._is_away = not answers
-                self._client.poll(0)
-                if (refused := self._identity.refused) is not None:
-                    # It may be a moment's: a broker that begins knows its users a little later.
-                    refusal = transport_error(self._site, what, refused)
-                    raise TransportUnavailableError(str(refusal))
-                fault = transport_error(self._site, what, again)
-                fault.told = answers
-                raise fault
-            time.sleep(_RETRY_S)
+        changes.answers("delete records of", ask, good=MISSING)
 
 
 def _infos(found: Mapping[str, TopicDescription]) -> Mapping[str, TopicInfo]:
@@ -509,12 +419,6 @@ def _infos(found: Mapping[str, TopicDescription]) -> Mapping[str, TopicInfo]:
         name: TopicInfo(name, _id_bytes(one.topic_id), len(one.partitions))
         for name, one in found.items()
     }
-
-
-def _label(key: object) -> str:
-    if isinstance(key, Place):
-        return f"{key.topic}[{key.partition}]"
-    return str(key)
 
 
 def _id_bytes(topic_id: Uuid) -> bytes:

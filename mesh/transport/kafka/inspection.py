@@ -42,13 +42,15 @@ class InspectingAdmin(KafkaAdmin):
         ]
         wanted = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
 
+        changes = self._changing()
+
         def ask() -> Mapping[str, Future[object]]:
-            asked = self._client.incremental_alter_configs(
-                [wanted], request_timeout=self._request_s
+            asked = changes.client.incremental_alter_configs(
+                [wanted], request_timeout=changes.request_s
             )
             return {str(resource.name): future for resource, future in asked.items()}
 
-        self._answers("change the settings of", ask)
+        changes.answers("change the settings of", ask)
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete topics with their records; those that do not exist are left out.
@@ -59,14 +61,15 @@ class InspectingAdmin(KafkaAdmin):
         wanted = list(self.describe(names))
         if not wanted:
             return
+        changes = self._changing()
 
         def ask() -> Mapping[str, Future[None]]:
-            futures: Mapping[str, Future[None]] = self._client.delete_topics(
-                wanted, request_timeout=self._request_s
+            futures: Mapping[str, Future[None]] = changes.client.delete_topics(
+                wanted, request_timeout=changes.request_s
             )
             return futures
 
-        self._answers("delete topic", ask, good=MISSING)
+        changes.answers("delete topic", ask, good=MISSING)
 
     def try_create(self, topics: Sequence[TopicSpec]) -> None:
         """Have the brokers judge a creation without doing it; what exists is left out.
@@ -77,14 +80,15 @@ class InspectingAdmin(KafkaAdmin):
         missing = self._missing(topics)
         if not missing:
             return
+        changes = self._changing()
 
         def ask() -> Mapping[str, Future[None]]:
-            futures: Mapping[str, Future[None]] = self._client.create_topics(
-                missing, request_timeout=self._request_s, validate_only=True
+            futures: Mapping[str, Future[None]] = changes.client.create_topics(
+                missing, request_timeout=changes.request_s, validate_only=True
             )
             return futures
 
-        self._answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
+        changes.answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
 
     def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
         """Return what the present principal may do with those that exist."""
@@ -92,15 +96,15 @@ class InspectingAdmin(KafkaAdmin):
             return {}
 
         def ask() -> Mapping[str, Future[TopicDescription]]:
-            futures: Mapping[str, Future[TopicDescription]] = self._client.describe_topics(
+            futures: Mapping[str, Future[TopicDescription]] = self._looks.client.describe_topics(
                 TopicCollection(list(dict.fromkeys(names))),
-                request_timeout=self._request_s,
+                request_timeout=self._looks.request_s,
                 include_authorized_operations=True,
             )
             return futures
 
         refusals: dict[str, str] = {}
-        answers = self._answers("describe topic", ask, good=MISSING, refusals=refusals)
+        answers = self._looks.answers("describe topic", ask, good=MISSING, refusals=refusals)
         found = {
             name: Rights(frozenset(one.name for one in answer.authorized_operations or ()))
             for name, answer in answers.items()
@@ -112,16 +116,16 @@ class InspectingAdmin(KafkaAdmin):
 
         def ask() -> Mapping[str, Future[ConsumerGroupDescription]]:
             futures: Mapping[str, Future[ConsumerGroupDescription]] = (
-                self._client.describe_consumer_groups(
+                self._looks.client.describe_consumer_groups(
                     list(groups),
-                    request_timeout=self._request_s,
+                    request_timeout=self._looks.request_s,
                     include_authorized_operations=True,
                 )
             )
             return futures
 
         refusals: dict[str, str] = {}
-        answers = self._answers("describe group", ask, refusals=refusals)
+        answers = self._looks.answers("describe group", ask, refusals=refusals)
         found = {
             name: Rights(frozenset(one.name for one in answer.authorized_operations or ()))
             for name, answer in answers.items()
@@ -149,15 +153,16 @@ class InspectingAdmin(KafkaAdmin):
             for one in wanted:  # a broker answers for itself alone
                 futures |= {
                     int(resource.name): future
-                    for resource, future in self._client.describe_configs(
-                        [one], request_timeout=self._request_s
+                    for resource, future in self._looks.client.describe_configs(
+                        [one], request_timeout=self._looks.request_s
                     ).items()
                 }
             return futures
 
+        answers = self._looks.answers("ask for the settings of broker", ask)
         return {
             number: {key: str(entry.value) for key, entry in entries.items()}
-            for number, entries in self._answers("ask for the settings of broker", ask).items()
+            for number, entries in answers.items()
         }
 
     def has_members(self, group: str) -> bool:
@@ -171,12 +176,12 @@ class InspectingAdmin(KafkaAdmin):
 
         def ask() -> Mapping[str, Future[ListConsumerGroupsResult]]:
             return {
-                "": self._client.list_consumer_groups(
-                    states=_WITH_MEMBERS, request_timeout=self._request_s
+                "": self._looks.client.list_consumer_groups(
+                    states=_WITH_MEMBERS, request_timeout=self._looks.request_s
                 )
             }
 
-        listed = self._answers("list consumer groups", ask)[""].valid or ()
+        listed = self._looks.answers("list consumer groups", ask)[""].valid or ()
         return any(one.group_id == group for one in listed)
 
     def group_members(self, group: str) -> Sequence[str]:
@@ -189,7 +194,7 @@ class InspectingAdmin(KafkaAdmin):
             TransportError: Nobody answers, or rights to describe the group are missing.
         """
         try:
-            found = self._client.list_groups(group, timeout=self._request_s)
+            found = self._looks.client.list_groups(group, timeout=self._looks.request_s)
         except KafkaException as exc:
             raise transport_error(self._site, f"ask for group {group}", error_of(exc)) from exc
         return [str(member.client_id) for one in found for member in one.members or ()]

@@ -149,6 +149,10 @@ class KafkaWriter:
             raise InvariantError(f"writer {self.name} is closed")
         return self._transactions
 
+    def pending(self) -> int:
+        """Return how many records were handed over and are not acknowledged yet; no wait."""
+        return 0 if self._producer is None else len(self._producer)
+
     def failed(self) -> int:
         """Return how many records failed for good since the last such call or `flush`; no wait."""
         return self._reports(0.0, gives_up=False)

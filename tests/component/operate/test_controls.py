@@ -16,6 +16,7 @@ from mesh.node.supposing import suppose
 from mesh.operate.doctor import Category
 from mesh.operate.endpoint_topics import missing_endpoints, with_missing
 from mesh.operate.status import NodeStatus, node_statuses
+from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate.examined import examination, failed
 from tests.component.operate.test_explanation import told
@@ -137,7 +138,27 @@ def test_a_channel_that_cannot_be_written_is_a_visible_error(mesh: Mesh) -> None
     [held] = statuses(mesh)[2].endpoints_full
     assert (held.endpoint, held.state) == ("e", "held")
     assert held.reason.startswith("mesh.c.ep.e cannot be written")
-    assert failed(mesh, Category.DELIVERY) == {"c can write all its targets": "held: mesh.c.ep.e"}
+    told = {"c can write all its targets": f"held: {held.reason}"}
+    assert failed(mesh, Category.DELIVERY) == told
     topic.message_bytes_max = allowed
     mesh.pause(20.0)
+    assert all(one.is_well for one in statuses(mesh))
+
+
+def test_a_direct_channel_that_cannot_be_written_is_told_too(mesh: Mesh) -> None:
+    """Nothing is owed to it, so no progress tells of it: the heartbeat does. Spec: D2, K20."""
+    client = mesh.client("c")
+    client.subscribe("live", "acme/>", message_class=MessageClass.DIRECT)
+    mesh.pause(3.0)
+    place = TopicPartition("mesh.c.ep.live", 0)
+    kafka = mesh.world.kafka["right"]
+    kafka.leaderless.add(place)
+    mesh.pause(10.0)
+    [held] = statuses(mesh)[2].endpoints_full
+    assert (held.endpoint, held.state) == ("live", "held")
+    assert "has no leader; what comes for it meanwhile is discarded" in held.reason
+    told = failed(mesh, Category.DELIVERY)["c can write all its targets"]
+    assert told == f"held: {held.reason}"
+    kafka.leaderless.clear()
+    mesh.pause(10.0)
     assert all(one.is_well for one in statuses(mesh))

@@ -13,11 +13,25 @@ from mesh.lane.batch import RESERVED_MS
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.transport.headers import headers_of
+from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
 
 INGRESS = "mesh.a.in.d"
 OUTBOX = "mesh.a.to.b.d"
+
+
+class Unanswered(MemoryFaults):
+    """Has the lane of a not hear that its next commit came about."""
+
+    def __init__(self) -> None:
+        self._has_failed = False
+
+    def called(self, call: Call, client: str, what: str) -> Outcome | None:
+        if call is not Call.COMMIT or what != "mesh.a.lane.0" or self._has_failed:
+            return None
+        self._has_failed = True
+        return Outcome.UNKNOWN_COMMITTED
 
 
 def publish(mesh: SmallMesh, *values: int) -> None:
@@ -83,7 +97,71 @@ def test_what_a_killed_worker_may_have_handed_on_is_skipped_and_counted(
     publish(settled, 4)
     settled.run()
     assert delivered(settled) == [0, 1, 2, 4]
-    assert dropped(settled, "a") == {"takeover": 3}
+    # The first one waited for its commit, and no later one told that it was written.
+    assert dropped(settled, "a") == {"takeover": 3, "unwritten": 1}
+
+
+def commit_without_writing(mesh: SmallMesh, node: str = "a") -> None:
+    """Let a node commit what it has read, and die before it writes direct copies of that."""
+    lanes = mesh.world.workers[node]._lanes
+    lanes.direct._written_ms = mesh.world.clock.now_ms() + 100_000
+    lane = lanes.owned[0]
+    mesh.world.run_until(lambda: bool(lane.direct.ready) and lane.batch is None, 10_000)
+    mesh.world.kill(node)
+    mesh.world.start(node)
+    mesh.run()
+
+
+def test_copies_that_were_not_written_when_their_worker_died_are_counted(
+    settled: SmallMesh,
+) -> None:
+    """Their position is committed, so nobody reads them again; and they are counted once. D2."""
+    publish(settled, *range(1, 101))
+    commit_without_writing(settled)
+    assert delivered(settled) == [0]
+    assert dropped(settled, "a") == {"unwritten": 100}
+    settled.world.kill("a")
+    settled.world.start("a")
+    settled.run()
+    assert dropped(settled, "a") == {"unwritten": 100}
+
+
+def test_so_are_those_of_guaranteed_messages_at_a_direct_endpoint(mesh: SmallMesh) -> None:
+    mesh.subscribe("a", "own", ">", b'{"class":"direct"}')
+    mesh.run()
+    mesh.publish(b"1", [subject("x")])
+    mesh.run()
+    mesh.publish(b"2", [subject("x")])
+    commit_without_writing(mesh)
+    mesh.publish(b"3", [subject("x")])
+    mesh.run()
+    assert delivered(mesh, "mesh.a.ep.own") == [1, 3]
+    assert delivered(mesh) == [1, 2, 3]
+    assert dropped(mesh, "a") == {"unwritten": 1}
+
+
+def test_what_was_written_before_a_worker_died_is_not_counted(settled: SmallMesh) -> None:
+    publish(settled, 1)
+    settled.run(2_000)
+    settled.world.kill("a")
+    settled.world.start("a")
+    settled.run()
+    assert delivered(settled) == [0, 1]
+    assert dropped(settled, "a") == {}
+
+
+def test_copies_of_a_commit_that_seemed_to_fail_are_counted(settled: SmallMesh) -> None:
+    """It came about, and its worker takes the lane again without having written them."""
+    publish(settled, *range(1, 101))
+    read_without_commit(settled)
+    settled.kafka.faults = Unanswered()
+    settled.run()
+    assert delivered(settled) == [0]
+    assert dropped(settled, "a") == {"unwritten": 100}
+    publish(settled, 101)
+    settled.run()
+    assert delivered(settled) == [0, 101]
+    assert dropped(settled, "a") == {"unwritten": 100}
 
 
 def test_a_stopped_worker_leaves_exact_positions(settled: SmallMesh) -> None:

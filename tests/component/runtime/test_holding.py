@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mesh.codec.deliveries import decode_delivery
-from mesh.codec.state import decode_fact
+from mesh.codec.state import decode_fact, decode_ledger
 from mesh.model.facts import Held
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.runtime.background.catching_up import CatchUp
+from mesh.runtime.lanes.taking import Taken, take_lane
+from mesh.runtime.process.errands import Steps
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.gates import Gate
 
@@ -47,6 +49,14 @@ def is_held(mesh: SmallMesh, node: str, topic: str) -> bool:
     return any(offset >= 0 for offset in held.values())
 
 
+def result_of(steps: Steps[Taken]) -> Taken:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
 @pytest.fixture
 def stuck(mesh: SmallMesh) -> SmallMesh:
     """The endpoint `c/s` takes no more records; `c/t` does."""
@@ -67,6 +77,20 @@ def test_the_others_go_on(stuck: SmallMesh) -> None:
     assert numbers(stuck, "mesh.c.ep.t") == [0, 1, 2, 3, 4, 5, 6]
     assert numbers(stuck, STUCK) == [0, 1]
     assert is_held(stuck, "c", STUCK)
+
+
+def test_who_has_lost_its_lane_catches_nothing_up(stuck: SmallMesh) -> None:
+    """It may not know: it would end the hold where it stands, which its successor has passed. K16."""
+    lanes = stuck.world.workers["c"]._lanes
+    taken = result_of(
+        take_lane(lanes.topology, "c", 0, stuck.kafka, lanes.recall, stuck.world.clock)
+    )
+    refuse(stuck, STUCK, is_refusing=False)
+    stuck.run(20_000)
+    beside = [one for one in stuck.read(stuck.names.ledger("c")) if one.partition() == 1]
+    epochs = {decode_ledger(one.value()).lane_epoch for one in beside}
+    assert min(epochs) > taken.positions.epoch
+    assert numbers(stuck, STUCK) == [0, 1, 2, 3, 4]
 
 
 def test_what_was_held_is_written_once_and_in_order(stuck: SmallMesh) -> None:
@@ -174,9 +198,7 @@ def test_an_endpoint_that_is_subscribed_again_during_its_catch_up_lacks_nothing(
     mesh.subscribe("c", "s", ">", None)
     mesh.run(500)
     is_slow[0] = True  # a new reader needs a while for its first record
-    mesh.run(7_000)
-    assert holds._active is not None
-    assert holds._active.endpoint == ""
+    mesh.world.run_until(lambda: getattr(holds._active, "endpoint", "s") == "", 12_000)
     mesh.subscribe("c", "s", ">")
     mesh.run(3_000)
     refuse(mesh, STUCK, is_refusing=False)

@@ -68,14 +68,18 @@ def test_a_refused_topic_costs_its_endpoint_alone(mesh: SmallMesh) -> None:
 
 
 def test_nobody_waits_for_a_refused_direct_endpoint(mesh: SmallMesh) -> None:
-    """What it does not get is counted."""
+    """What it does not get is counted, and the state of the endpoint says why."""
     mesh.kafka.refused[mesh.names.endpoint("c", "bad")] = REFUSAL
     mesh.subscribe("c", "bad", "x/>", b'{"class": "direct"}')
     mesh.run()
     mesh.publish(b"1", [subject("x/1")])
-    mesh.run()
+    mesh.run(6_000)
     assert values(mesh, mesh.names.endpoint("c", "s")) == [b"1"]
     assert dropped(mesh, "c") == {"not_writable": 1}
+    assert REFUSAL in status(mesh, "c")
+    mesh.kafka.refused.clear()
+    mesh.run(20_000)
+    assert status(mesh, "c") == ""
 
 
 def test_a_direct_message_for_an_endpoint_that_waits_for_its_topic_is_counted(
@@ -187,16 +191,22 @@ def test_a_link_whose_outbox_has_no_leader_waits_alone(mesh: SmallMesh) -> None:
 
 
 def test_direct_copies_for_it_are_discarded_and_counted(mesh: SmallMesh) -> None:
-    """They make nobody wait. Spec: D2, D3."""
+    """They make nobody wait, and the state of the endpoint says why. Spec: D2, D3."""
     mesh.subscribe("c", "live", ">", b'{"class": "direct"}')
     mesh.run()
     live = mesh.names.endpoint("c", "live")
     mesh.kafka.leaderless.add(TopicPartition(live, 0))
     mesh.run(3_000)
     mesh.write(mesh.names.ingress("a", MessageClass.DIRECT), b"1", headers=[subject("x")])
-    mesh.run()
+    mesh.run(6_000)
     assert dropped(mesh, "c")["not_writable"] == 1
     assert [record.value() for record in mesh.delivered()] == [b"1"]
+    assert "partition 0 has no leader; what comes for it meanwhile is discarded" in status(
+        mesh, "c"
+    )
+    mesh.kafka.leaderless.clear()
+    mesh.run(10_000)
+    assert status(mesh, "c") == ""
 
 
 def test_a_partition_without_leader_holds_an_id() -> None:

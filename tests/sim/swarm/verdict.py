@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from mesh.codec.state import decode_fact
@@ -15,13 +16,8 @@ from tests.sim.swarm.world import SwarmWorld
 
 LOSSY = frozenset(
     {
-        "kill",
-        "crash",
         "brokers",
         "pause",
-        "stop",
-        "leave",
-        "join",
         "deny",
         "outcome",
         "storm",
@@ -36,7 +32,9 @@ LOSSY = frozenset(
 PROMPT_MS = 6_000
 """So soon a message comes that nothing disturbs."""
 
-ACCOUNTS = frozenset({"node_down", "takeover", "stale_epoch", "not_writable", "earlier_topology"})
+ACCOUNTS = frozenset(
+    {"node_down", "takeover", "unwritten", "stale_epoch", "not_writable", "earlier_topology"}
+)
 """Reasons under which discarded direct messages are counted."""
 
 
@@ -146,8 +144,10 @@ def judge(world: SwarmWorld) -> int:
     # A direct endpoint of a node that is down wants nothing, of either class.
     is_accounted |= world.reached["neighbour.down"] > 0
     owed = 0
+    is_told = not kinds & LOSSY and world.damage is None and world.operators is None
     for wish in watch.wishes:
         seen = watch.delivered.get((wish.node, wish.endpoint), {})
+        lost_here: Counter[str] = Counter()
         for message in watch.messages():
             if not naive_matches(wish.filter_, message.subject):
                 continue
@@ -159,6 +159,8 @@ def judge(world: SwarmWorld) -> int:
             if _is_excused(world, wish, message):
                 continue
             if MessageClass.DIRECT in (wish.of, message.of):
+                if message.node == wish.node:
+                    lost_here[world.oracle.names.ingress(wish.node, message.of)] += 1
                 if is_accounted:
                     world.reached["direct message discarded with account"] += 1
                     continue
@@ -169,6 +171,11 @@ def judge(world: SwarmWorld) -> int:
             else:
                 rule = "lost"
             raise ViolationError(rule, f"{message} not at {wish}")
+        for ingress, count in lost_here.items() if is_told else ():
+            told = sum(n for (_, topic), n in watch.refused.items() if topic == ingress)
+            if count > told:
+                text = f"{count} of {ingress} not at {wish}, {told} are accounted for"
+                raise ViolationError("direct lost without account", text)
     for fault in watch.book.given_up() if watch.book is not None else ():
         raise ViolationError("given up in silence", fault)
     if world.strangers is not None:

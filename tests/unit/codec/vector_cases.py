@@ -280,7 +280,9 @@ STATE = [
     ),
     plain(
         "progress",
-        SourceAt(TopicPartition("mesh.tk1.in.g", 3), INGRESS, 1700, generation=1, leader_epoch=12),
+        SourceAt(
+            TopicPartition("mesh.tk1.in.g", 3), INGRESS, 1700, 0, 1, leader_epoch=12, behind=3
+        ),
         state.encode_fact,
         state.decode_fact,
         "how far a source is read",

@@ -26,5 +26,7 @@ def test_reports_are_taken_without_waiting_and_what_is_left_is_given_up(fault: s
             brokers.push(PRODUCE, [NOT_ENOUGH_REPLICAS] * 100)
         writer.produce("ep", b"lost", b"k", 1)
         assert writer.failed() == 0
+        assert writer.pending() == 1
         assert writer.flush(0.3) == 1
+        assert writer.pending() == 0
         kafka.close()

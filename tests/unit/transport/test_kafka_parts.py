@@ -24,9 +24,10 @@ from mesh.errors import (
     TransportUnknownError,
 )
 from mesh.runtime.trees.service import HOLD_MS
-from mesh.transport.kafka import RealKafka, admin
+from mesh.transport.kafka import RealKafka, admin, asking
 from mesh.transport.kafka.faults import Site, error_of, served, transport_error
 from mesh.transport.kafka.health import Health
+from mesh.transport.kafka.inspection import InspectingAdmin
 from mesh.transport.kafka.logs import LOG, Repeats
 from mesh.transport.kafka.settings import member_settings, reader_settings, writer_settings
 from mesh.transport.kafka.state import WriterState
@@ -128,7 +129,7 @@ def test_an_admin_client_ends_with_whoever_had_it() -> None:
 def test_no_broker_is_named_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a bounded time, however often it is asked."""
     for name in ("REQUEST_S", "DEADLINE_S", "IMPATIENT_S"):
-        monkeypatch.setattr(admin, name, 0.1)
+        monkeypatch.setattr(asking, name, 0.1)
     kafka = RealKafka("tokyo", {"bootstrap.servers": "127.0.0.1:1"})
     for _ in range(2):
         with pytest.raises(TransportUnavailableError, match=r"tokyo at 127\.0\.0\.1:1"):
@@ -137,6 +138,21 @@ def test_no_broker_is_named_with_its_address(monkeypatch: pytest.MonkeyPatch) ->
     assert not reader.reachable()
     assert not reader.read(0, 10)
     kafka.close()
+
+
+def test_a_change_that_nobody_answers_keeps_no_look_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker answers the requests of one connection in order, and a change may wait for a
+    controller that stands still: it has connections, and a patience, of its own.
+    """
+    monkeypatch.setattr(asking, "IMPATIENT_S", 0.1)
+    known = InspectingAdmin(SITE, {"bootstrap.servers": "127.0.0.1:1"}, 0.2)
+    looks = known._looks
+    with pytest.raises(TransportUnavailableError):
+        known.change("t", {"retention.ms": "1"})
+    assert (known._changing().request_s, looks.request_s) == (0.1, 0.2)
+    assert known._changing().client is not looks.client
 
 
 class _Lonely:
@@ -157,7 +173,7 @@ class _Lonely:
 
 def test_a_kafka_cluster_without_brokers_ends_no_process() -> None:
     known = admin.KafkaAdmin(SITE, {"bootstrap.servers": "localhost:1"}, 1.0)
-    known._client = _Lonely()
+    known._looks.client = _Lonely()
     assert known.cluster_id() == "abc"
     with pytest.raises(TransportUnavailableError, match="no broker is up"):
         known.readers(["t"])

@@ -23,8 +23,9 @@ class Asked(KafkaAdmin):
     def __init__(self, rights: set[AclOperation], errors: list[Exception]) -> None:
         super().__init__(Site("k", "nowhere.test:1"), {"bootstrap.servers": "nowhere.test:1"})
         self.rights, self.errors = rights, errors
+        self._looks.answers = self._told  # type: ignore[method-assign]
 
-    def _answers(self, what, ask, **_):
+    def _told(self, what, ask, **_):
         if ask.__name__ == "ask_rights":
             return {"": SimpleNamespace(authorized_operations=self.rights)}
         if ask.__name__ == "ask_metadata":
