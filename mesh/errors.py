@@ -178,6 +178,10 @@ class TransportUnavailableError(TransportError):
     """A broker cannot be reached just now; trying again is right."""
 
 
+class TransportStalledError(TransportUnavailableError):
+    """Brokers tell where a log ends, and what lies before that does not come."""
+
+
 class TransportHeldError(TransportUnavailableError):
     """The last transaction under an id waits for a partition, and holds the id meanwhile."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from mesh.errors import ClosedError, TransportUnavailableError
+from mesh.errors import ClosedError, TransportStalledError
 from mesh.transport.port import BEGINNING, PATIENCE_MS, KafkaCluster, Reader, Record, TopicPartition
 
 DEADLINE_MS = 60_000
@@ -31,6 +31,7 @@ class Follower:
         name: Client name of the reader used.
         now_ms: Clock for the deadline.
         patience_ms: How late the end of a log may be noticed.
+        deadline_ms: How long nothing may come while an end is not reached.
         gathers: Whether what comes, and the end of a log, may be noticed half a second late: it
             costs a tenth of the requests.
     """
@@ -42,12 +43,13 @@ class Follower:
         now_ms: Callable[[], int],
         patience_ms: int = FOLLOWER_PATIENCE_MS,
         *,
+        deadline_ms: int = DEADLINE_MS,
         gathers: bool = False,
     ) -> None:
         patience_ms = PATIENCE_MS if gathers else patience_ms
         self._kafka = kafka
         self._reader: Reader = kafka.reader(name, patience_ms=patience_ms, gathers=gathers)
-        self._now_ms = now_ms
+        self._now_ms, self._deadline_ms = now_ms, deadline_ms
         self._looked_ms = -GLANCE_MS
         self._is_closed = False
         self._lock = threading.Lock()  # held while the client library reads, or gives up the reader
@@ -60,7 +62,7 @@ class Follower:
 
     def remove(self, place: TopicPartition) -> None:
         """Follow this one no more."""
-        del self._wanted[place]
+        self._wanted.pop(place, None)
         if place in self._assigned:
             del self._assigned[place]
             self._reader.unassign([place])
@@ -101,7 +103,8 @@ class Follower:
             places: Whose ends to reach; all if left out. What comes of others is yielded too.
 
         Raises:
-            TransportUnavailableError: An end was not reached, and nothing arrived for a minute.
+            TransportStalledError: An end was not reached, and nothing came for too long.
+            TransportUnavailableError: Nobody tells where the logs end.
         """
         yield from self._read_to(self._kafka.admin().ends(list(places or self._wanted)))
 
@@ -114,7 +117,8 @@ class Follower:
             places: As for `catch_up`.
 
         Raises:
-            TransportUnavailableError: An end was not reached, and nothing arrived for a minute.
+            TransportStalledError: An end was not reached, and nothing came for too long.
+            TransportUnavailableError: Nobody tells where the logs end.
         """
         yield from self._read_to(self._kafka.admin().stable_ends(list(places or self._wanted)))
 
@@ -131,7 +135,7 @@ class Follower:
     def _read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[Record]:
         self._assign(ends)
         self._begin_again([p for p, end in ends.items() if self._reader.position(p) > end])
-        deadline = self._now_ms() + DEADLINE_MS
+        deadline = self._now_ms() + self._deadline_ms
         waiting = {place: end for place, end in ends.items() if end > 0}
         while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
             records = self._read(_READ_S)
@@ -139,12 +143,12 @@ class Follower:
             self._begin_again(self._reader.lost())
             if records:
                 # Millions may lie before the end: only standing still is a fault.
-                deadline = self._now_ms() + DEADLINE_MS
+                deadline = self._now_ms() + self._deadline_ms
             elif self._now_ms() > deadline:
                 place, end = next(iter(waiting.items()))
-                raise TransportUnavailableError(
+                raise TransportStalledError(
                     f"{place.topic}[{place.partition}]: offset {end} was not reached and nothing "
-                    f"came for {DEADLINE_MS // 1000} s; look for a hanging transaction"
+                    f"came for {self._deadline_ms // 1000} s; look for a hanging transaction"
                 )
 
     def close(self) -> None:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from mesh.errors import TransportStalledError
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+DEADLINE_MS = 20_000
+"""How long nothing may come: who may write there was fenced before, so nobody's end is awaited."""
 
 _ReadToEnd = Callable[[Sequence[TopicPartition]], Iterator[Record]]
 
@@ -27,7 +31,8 @@ class Recall:
     def __init__(
         self, kafka: KafkaCluster, places: Sequence[TopicPartition], now_ms: Callable[[], int]
     ) -> None:
-        self._follower = Follower(kafka, "recall", now_ms)
+        self._kafka, self._now_ms = kafka, now_ms
+        self._follower = self._open()
         self._follower.add(places)
         self._follower.prefetch()
         self._lock = threading.Lock()
@@ -57,6 +62,11 @@ class Recall:
         self._follower.add([place])
         try:
             self._keep(read_to_end([place]))
+        except TransportStalledError:
+            # A reader was seen to find nothing more for good, after its only broker had been away.
+            self._follower.close()
+            self._follower = self._open()
+            raise
         finally:
             self._follower.remove(place)
             # A reader lets go of a partition when it is read next, which may never be: until then
@@ -64,6 +74,9 @@ class Recall:
             self._keep(self._follower.fetched())
             found = self._early.pop(place, [])
         return found
+
+    def _open(self) -> Follower:
+        return Follower(self._kafka, "recall", self._now_ms, deadline_ms=DEADLINE_MS)
 
     def _keep(self, records: Iterator[Record]) -> None:
         for record in records:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import TransportStalledError
 from mesh.model.topics import TopicNames
 from mesh.runtime.control.leadership import RETRY_MS, Leadership, take_control
 from mesh.runtime.control.unread import Unread
@@ -42,6 +45,19 @@ def standby(kafka: MemoryKafka, looks: int) -> Leadership:
         unread,
         CommitsAtOnce(),
     )
+
+
+def test_who_is_given_nothing_more_is_given_it_by_another_reader() -> None:
+    """A client was seen to find nothing for good, though brokers had long been back. Spec: K16."""
+    kafka = MemoryKafka("k")
+    kafka.admin().create(node_topics(TOPOLOGY, "a"))
+    kafka.writer("w").produce(CONTROL.topic, b"v", b"k", 0)
+    clock = itertools.count(0, DEADLINE_MS)
+    recall = Recall(kafka, [], lambda: next(clock))
+    recall._follower._reader.read = lambda *_: ()
+    with pytest.raises(TransportStalledError, match="nothing came for 20 s"):
+        recall.records(CONTROL)
+    assert [one.value() for one in recall.records(CONTROL)] == [b"v"]
 
 
 def led_and_killed(kafka: MemoryKafka) -> None:
