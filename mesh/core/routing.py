@@ -26,6 +26,7 @@ from mesh.core.routes import PUBLISHED_HERE, Arrival, Memo, Route, RouteSum
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow
+from mesh.model.link_states import CONDUCT, Conduct, LinkState
 from mesh.model.queues import addressed, addresses_of, is_of_queue, member_of
 from mesh.model.reasons import FilterCause, Reason
 from mesh.model.subject import matches
@@ -116,34 +117,55 @@ class Router:
     Attributes:
         links: The node's links.
         table: Who wants what; call `forget` after changing it.
-        down: Neighbours whose heartbeat has stopped. Spec: K19, K32.
-        closed: Neighbours that nothing direct goes to, and why: the link is disabled, or enabled
-            again and not yet proven. Guaranteed messages are queued. Spec: DMR-10.
-        refused: Neighbours that nothing at all goes to, because the link is refused or probed;
-            and whether what they wrote before is still read. Spec: K27.
+        states: What its links are, by neighbour; up if nothing is said. Spec: DMR-10, K19, K27.
+        draining: Neighbours of whose shut links that is still read which was sent before.
         only: Of the endpoints of this node, only this one gets messages; None is all of them.
         near: How far members of queues are; without it no queue gets anything.
     """
 
     links: Sequence[LocalLink]
     table: InterestTable = field(default_factory=InterestTable)
-    down: dict[str, None] = field(default_factory=dict)
-    closed: dict[str, Reason] = field(default_factory=dict)
-    refused: dict[str, bool] = field(default_factory=dict)
+    states: dict[str, LinkState] = field(default_factory=dict)
+    draining: dict[str, None] = field(default_factory=dict)
     only: str | None = None
     near: Nearness | None = None
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Drop every remembered route: the table or the liveness of a neighbour has changed."""
+        """Drop every remembered route: the table or the state of a link has changed."""
         self._memos.clear()
         self._routes.clear()
 
+    def conduct(self, neighbour: str) -> Conduct:
+        """Return what this end of a link does."""
+        return CONDUCT[self.states.get(neighbour, LinkState.UP)]
+
+    def follow(self, neighbour: str, state: LinkState, *, drains: bool = False) -> None:
+        """Go by another state of a link.
+
+        Args:
+            neighbour: Its other end.
+            state: What it is now.
+            drains: Whether it was shut, and what was sent before is still read.
+        """
+        before = self.conduct(neighbour)
+        self.states[neighbour] = state
+        self.draining.pop(neighbour, None)
+        if drains:
+            self.draining[neighbour] = None
+        if before != CONDUCT[state]:
+            self.forget()
+
+    def leave(self, neighbour: str) -> None:
+        """Know nothing more of a link."""
+        self.states.pop(neighbour, None)
+        self.draining.pop(neighbour, None)
+
     def unread(self) -> frozenset[str]:
         """Return the neighbours of whose outboxes nothing is read. Spec: DMR-10, K27."""
-        shut = [name for name, drains in self.refused.items() if not drains]
-        return frozenset([*self.closed, *shut])
+        unread = (name for name, state in self.states.items() if not CONDUCT[state].reads)
+        return frozenset(name for name in unread if name not in self.draining)
 
     def memo(self, arrival: Arrival, message_class: MessageClass) -> Memo:
         """Return the memo for one arrival and class, to be asked before `route`."""
@@ -341,14 +363,14 @@ class Router:
         reason = self._forbids(link, arrival)
         if reason is not None:
             return reason
-        if link.neighbour in self.refused:
-            return Reason.NOT_RESYNCED
+        conduct = self.conduct(link.neighbour)
+        if conduct.guaranteed is not None:
+            return conduct.guaranteed
         if link.cause_unselected(subject) is not None:
             return Reason.FILTER
         is_direct = message_class is MessageClass.DIRECT
-        closed = self.closed.get(link.neighbour)
-        if closed is not None and is_direct:
-            return closed
+        if is_direct and conduct.direct is not None:
+            return conduct.direct
         interest = union(
             interest
             for _, members in wanted
@@ -358,10 +380,9 @@ class Router:
             and (member.ownership is Ownership.OWN or not arrival.crossed_external)
         )
         if interest is None:
-            is_down = is_direct and link.neighbour in self.down
-            return Reason.NODE_DOWN if is_down else Reason.NO_INTEREST
-        if closed is not None and not interest.durable:
-            return closed  # only direct endpoints want it, and nothing waits for those
+            return Reason.NO_INTEREST
+        if conduct.direct is not None and not interest.durable:
+            return conduct.direct  # only direct endpoints want it, and nothing waits for those
         return Reason.NODE_DOWN if is_direct and not interest.live else None
 
     def _reason_over_join(
@@ -373,12 +394,8 @@ class Router:
             return reason
         if link.cause_unselected(subject) is not None:
             return Reason.FILTER
-        if link.neighbour in self.refused:
-            return Reason.NOT_RESYNCED
-        if message_class is not MessageClass.DIRECT:
-            return None
-        closed = self.closed.get(link.neighbour)
-        return closed or (Reason.NODE_DOWN if link.neighbour in self.down else None)
+        conduct = self.conduct(link.neighbour)
+        return conduct.direct if message_class is MessageClass.DIRECT else conduct.guaranteed
 
     @staticmethod
     def _forbids(link: LocalLink, arrival: Arrival) -> Reason | None:

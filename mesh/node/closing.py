@@ -8,28 +8,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mesh.core.routing import Router
-from mesh.model.reasons import Reason
 
 if TYPE_CHECKING:
     from mesh.node.neighbour import Neighbour
 
 
-def close(neighbour: Neighbour, router: Router, reason: Reason) -> None:
+def route_by(neighbour: Neighbour, router: Router) -> None:
+    """Have the router go by what the link is now."""
+    gate = neighbour.gate
+    drains = gate is not None and gate.drains and not neighbour.is_resyncing
+    router.follow(neighbour.link.neighbour, neighbour.state, drains=drains)
+
+
+def disable(neighbour: Neighbour, router: Router) -> None:
     """Have no data come and go over a link; guaranteed messages wait in the outbox."""
-    name = neighbour.link.neighbour
-    neighbour.closed = router.closed[name] = reason
-    router.forget()
+    neighbour.is_disabled, neighbour.is_resyncing = True, False
+    route_by(neighbour, router)
 
 
-def begin_again(neighbour: Neighbour, router: Router) -> None:
-    """Have all that a neighbour offers proven again before data flow: the link is enabled."""
-    close(neighbour, router, Reason.NOT_RESYNCED)
+def enable(neighbour: Neighbour, router: Router) -> None:
+    """Have all that a neighbour offers proven again before data flow."""
+    neighbour.is_disabled, neighbour.is_resyncing = False, True
     neighbour.begin_again()
+    route_by(neighbour, router)
 
 
 def open_if_proven(neighbour: Neighbour, router: Router) -> None:
     """Have data come and go again, once the neighbour's interest is proven since the enabling."""
-    if neighbour.closed is Reason.NOT_RESYNCED and neighbour.is_proven:
-        neighbour.closed, neighbour.frozen = None, False
-        del router.closed[neighbour.link.neighbour]
-        router.forget()
+    if neighbour.is_resyncing and neighbour.is_proven:
+        neighbour.is_resyncing = neighbour.frozen = False
+        route_by(neighbour, router)

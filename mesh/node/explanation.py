@@ -25,7 +25,7 @@ from mesh.model.joins import NO_JOINS
 from mesh.model.reasons import FilterCause, NoWay, Reason, Why, sentence
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
-from mesh.node.closing import close
+from mesh.node.closing import disable
 from mesh.node.learner import DOWN_AFTER_MS, Learner
 from mesh.node.queue_choices import queue_choices
 from mesh.node.queues import OwnQueues
@@ -268,7 +268,7 @@ def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> 
     for link in links:
         _learn(learner, link.neighbour, known[link.neighbour])
         if link.neighbour in own.disabled:
-            close(learner.neighbours[link.neighbour], learner.router, Reason.LINK_DISABLED)
+            disable(learner.neighbours[link.neighbour], learner.router)
         if link.neighbour not in own.down:
             learner.beat_read(link.neighbour, Heartbeat(1, 1, True), DOWN_AFTER_MS)
     for _ in learner.silent(DOWN_AFTER_MS):

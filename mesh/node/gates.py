@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mesh.model.links import Gate, GateStatus
+from mesh.node.closing import route_by
 from mesh.node.learner import Learner
 
 LINKS = "$links"
@@ -32,7 +33,6 @@ def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) ->
     Spec: K27.
     """
     shut = []
-    router = learner.router
     learner.version_read(LINKS, (0, number))
     for name, neighbour in learner.neighbours.items():
         gate = gates.get(name)
@@ -44,10 +44,6 @@ def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) ->
         if gate is not None:
             shut.append(name)
         learner.regather(name)
-    refused = {
-        name: one.gate.drains for name, one in learner.neighbours.items() if one.gate is not None
-    }
-    if refused != router.refused:
-        router.refused = refused
-        router.forget()
+    for neighbour in learner.neighbours.values():
+        route_by(neighbour, learner.router)
     return shut

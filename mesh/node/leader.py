@@ -249,9 +249,7 @@ class Leader:
     def is_complete(self, learner: Learner) -> bool:
         """Say whether all who are there and wanted have completed what is offered now. K24."""
         wanted = [
-            name
-            for name, one in learner.neighbours.items()
-            if one.gate is None and one.closed is None and not one.is_down
+            name for name, one in learner.neighbours.items() if one.is_open and not one.is_down
         ]
         return all(learner.neighbours[name].is_settled for name in wanted) and all(
             self.completion.has(reader, scope, writer.number)
@@ -307,7 +305,7 @@ class Leader:
     def _apply(self, learner: Learner, round_: Round) -> None:
         for source, (epoch, number) in round_.in_force.items():
             name = neighbour_of(source)
-            if name in learner.router.closed or name in learner.router.refused:
+            if not learner.router.conduct(name).reads:
                 continue  # nobody reads it; what counts is what is proven when it opens
             if source[0] != "$" and self._applied.get(source) != (epoch, number):
                 self._applied[source] = (epoch, number)
@@ -328,8 +326,8 @@ class Leader:
 
     def _readers(self, learner: Learner, scope: Scope, but: str) -> tuple[str, ...]:
         """Return who must acknowledge a scope: over a link that is not open nobody does."""
-        refused = learner.router.refused
-        return tuple(r for r in readers_of(self.links, scope) if r != but and r not in refused)
+        shut = learner.shut
+        return tuple(r for r in readers_of(self.links, scope) if r != but and r not in shut)
 
     def shut(self, names: Sequence[str]) -> None:
         """Wait no more for neighbours whose link carries nothing now. Spec: K24, K27."""
@@ -341,7 +339,7 @@ class Leader:
 
         One that never shut it at its end has acknowledged already, and says so once. Spec: K24.
         """
-        opened = [name for name in self._shut if name not in learner.router.refused]
+        opened = [name for name in self._shut if name not in learner.shut]
         for name in opened:
             del self._shut[name]
         yield from self.ask_again(opened)

@@ -30,8 +30,8 @@ from mesh.model.control import (
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import Era, MessageClass
 from mesh.model.inputs import EndpointMade, EndpointSeen
-from mesh.model.reasons import Reason
-from mesh.node.closing import begin_again, open_if_proven
+from mesh.model.link_states import LinkState
+from mesh.node.closing import enable, open_if_proven, route_by
 from mesh.node.cuts import Cuts
 from mesh.node.doubts import Doubts
 from mesh.node.faults import Faults
@@ -308,7 +308,7 @@ class Learner:
 
     def begin_again(self, name: str) -> None:
         """Have everything that a neighbour offers proven again: the link is enabled."""
-        begin_again(self.neighbours[name], self.router)
+        enable(self.neighbours[name], self.router)
         self._acknowledge_again(name)
 
     def read_again(self, name: str, *, is_reset: bool) -> None:
@@ -346,12 +346,17 @@ class Learner:
         """Versions of what this worker routes by, or would if it had a lane."""
         return self._routed
 
+    @property
+    def shut(self) -> frozenset[str]:
+        """The neighbours over whose links nothing comes and goes, since they are not open. K27."""
+        return frozenset(name for name, one in self.neighbours.items() if one.gate is not None)
+
     def lacks(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether a lane knows more than this worker of a neighbour whose link is disabled."""
         return any(
             self._read.get(source, (-1, -1)) < version
             for source, version in in_force.items()
-            if self.router.closed.get(neighbour_of(source)) is Reason.LINK_DISABLED
+            if self.router.states.get(neighbour_of(source)) is LinkState.DISABLED
         )
 
     def is_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
@@ -374,8 +379,9 @@ class Learner:
         late = [source for source, version in in_force.items() if self._is_late(source, version)]
         found = []
         for name, neighbour in self.neighbours.items():
-            is_read = neighbour.closed is None and neighbour.gate is None
-            if is_read and any(input_name(name, one) in late for one in self._scopes_of(name)):
+            if neighbour.is_open and any(
+                input_name(name, one) in late for one in self._scopes_of(name)
+            ):
                 found.append(name)
         return found
 
@@ -435,7 +441,7 @@ class Learner:
         """Yield neighbours that have gone down: direct interest ends, guaranteed stays. K19."""
         for name, neighbour in self.neighbours.items():
             self._withdraw_late(name, neighbour, now)
-            if neighbour.closed is Reason.LINK_DISABLED:
+            if neighbour.is_disabled:
                 continue  # it is not read, so no beat is missed
             if neighbour.heard_ms is None:
                 neighbour.heard_ms = now  # reading has just begun: no beat is missed yet
@@ -445,13 +451,8 @@ class Learner:
 
     def _turn(self, neighbour: Neighbour, *, is_down: bool) -> None:
         neighbour.is_down = is_down
-        name = neighbour.link.neighbour
-        if is_down:
-            self.router.down[name] = None
-        else:
-            self.router.down.pop(name, None)
-        self.router.forget()
-        self.regather(name)
+        route_by(neighbour, self.router)
+        self.regather(neighbour.link.neighbour)
 
     def regather(self, name: str) -> None:
         """Gather again what a neighbour wants: how much of it counts has changed."""
@@ -484,8 +485,7 @@ class Learner:
         self.offered = offered
         self.router.forget()
         for name in changes.gone:
-            self.router.down.pop(name, None)
-            self.router.closed.pop(name, None)
+            self.router.leave(name)
         self._forget_interest(changes.gone)
         self.faults.forget(changes.gone)
         known, self.neighbours = self.neighbours, {}

@@ -75,9 +75,9 @@ from mesh.model.inputs import (
     SubscriptionRefused,
     Ticked,
 )
-from mesh.model.reasons import Reason
+from mesh.model.link_states import CLOSED
 from mesh.model.topology import Topology
-from mesh.node.closing import close
+from mesh.node.closing import disable
 from mesh.node.demands import Demands
 from mesh.node.foreign import Foreign
 from mesh.node.gates import STILL
@@ -328,7 +328,7 @@ class NodeMachine:
         if isinstance(input_, LinkEnabled):
             learner.begin_again(name)
             return
-        close(learner.neighbours[name], self.router, Reason.LINK_DISABLED)
+        disable(learner.neighbours[name], self.router)
         learner.freeze(name, input_.learned, input_.versions)
         if (leader := self.leader) is not None:
             lanes = list(self._lanes.values())
@@ -465,7 +465,8 @@ class NodeMachine:
         if self._now_ms - self._round_at_ms > LEARN_MS:
             # A worker that read less of a neighbour, before its link was disabled, may know no
             # more of it now.
-            closed = self.router.closed
+            states = self.router.states
+            closed = [name for name, state in states.items() if state in CLOSED]
             wanted = {s: v for s, v in wanted.items() if neighbour_of(s) not in closed}
         # A mate may follow a change before it knew all that this round brings: of a link that
         # the change removes its lanes say nothing any more.

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeReader
-from mesh.model.control import DISABLED, Interest, LinkStatus, Mark, Scope, Stop
-from mesh.model.links import GateStatus
-from mesh.model.reasons import Reason
+from mesh.model.control import Interest, LinkStatus, Mark, Scope, Stop
+from mesh.model.link_states import CONDUCT, LinkState
+from mesh.model.links import Gate, GateStatus
 
 FROZEN = "not heard since this node started: it goes by what was wanted there before"
 
@@ -27,7 +27,8 @@ class Neighbour:
         led: The newest epoch under which it has said that it serves.
         heard_ms: When that arrived, or from when on it was missed; None before the first tick.
         is_down: Ten beats were missed.
-        closed: Why no data come and go, or None: see `Router.closed`.
+        is_disabled: Operators have disabled the link.
+        is_resyncing: They have enabled it again, and nothing is proven since.
         gate: Why nothing at all comes and goes, or None: the link is refused or probed. Spec: K27.
         heard_again_ms: When it was heard again after it was down, while what it said meanwhile is
             being read; None else.
@@ -44,7 +45,8 @@ class Neighbour:
     led: int = -1
     heard_ms: int | None = None
     is_down: bool = False
-    closed: Reason | None = None
+    is_disabled: bool = False
+    is_resyncing: bool = False
     gate: GateStatus | None = None
     heard_again_ms: int | None = None
     late: dict[tuple[Scope, str], None] = field(default_factory=dict)
@@ -67,13 +69,34 @@ class Neighbour:
             reader.begin_again(has_lost_end=has_lost_end)
 
     @property
+    def state(self) -> LinkState:
+        """What the link is."""
+        if self.is_disabled:
+            return LinkState.DISABLED
+        if self.gate is not None:
+            is_refused = self.gate.state is Gate.REFUSED
+            return LinkState.REFUSED if is_refused else LinkState.PROBING
+        if self.is_resyncing:
+            return LinkState.RESYNCING
+        if self.is_down:
+            return LinkState.DOWN
+        if self.frozen and not self.caught_up:
+            return LinkState.FROZEN
+        return LinkState.UP if self.is_settled else LinkState.UNPROVEN
+
+    @property
+    def is_open(self) -> bool:
+        """Whether data come and go, and what it offers counts: `Conduct.reads`, asked often."""
+        return not (self.is_disabled or self.is_resyncing or self.gate is not None)
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether it is heard, and yet what it offers is not what its marks say, or not the newest.
 
         Who leads it marks all that it offers under its epoch. A log that lost its end, and grew
         again before anybody looked, has marks of former epochs alone for who reads on behind them.
         """
-        is_heard = self.caught_up and not self.is_down and self.closed is None and self.gate is None
+        is_heard = self.caught_up and self.is_open and not self.is_down
         readers = self.scopes.values()
         is_newest = all(one.mark is None or one.mark.epoch >= self.led for one in readers)
         return is_heard and not (is_newest and all(one.is_settled for one in readers))
@@ -86,12 +109,12 @@ class Neighbour:
     @property
     def is_settled(self) -> bool:
         """Whether everything it offers is proven, or it is frozen or disabled. Spec: K23."""
-        return self.frozen or self.closed is Reason.LINK_DISABLED or self.is_proven
+        return self.frozen or self.is_disabled or self.is_proven
 
     @property
     def is_silent(self) -> bool:
         """Whether nothing that it acknowledges would be heard now. Spec: K24."""
-        return self.is_down or self.closed is Reason.LINK_DISABLED
+        return self.is_down or self.is_disabled
 
     def left_of(self, interest: Interest) -> Interest | None:
         """Return what is in force of its interest just now. Spec: K19, K27."""
@@ -102,27 +125,20 @@ class Neighbour:
     @property
     def may_talk(self) -> bool:
         """Whether the tree layer may speak over the link, whatever data do. Spec: tree_layer 13."""
-        is_shut = self.closed is Reason.LINK_DISABLED or self.gate is not None
-        return not (is_shut or self.is_down)
+        return not (self.is_disabled or self.gate is not None or self.is_down)
 
     def status(self, stops: Sequence[Stop]) -> LinkStatus:
         """Return the link's state as people see it, given what is stopped of it."""
-        reason = ""
-        if self.closed is Reason.LINK_DISABLED:
-            state, reason = DISABLED, "; ".join(map(str, stops))
-        elif self.gate is not None:
-            state, reason = str(self.gate.state), self.gate.reason
-        elif stops:
-            state, reason = "stopped", "; ".join(map(str, stops))
-        elif self.is_down:
-            state, reason = "down", FROZEN if self.frozen and not self.caught_up else ""
-        elif self.frozen and not self.caught_up:
-            state = "frozen"
-        elif not self.is_settled or self.closed is not None:
-            state = "unproven"
-        else:
-            state = "up"
-        return LinkStatus(self.link.neighbour, self.link.zone, state, reason)
+        state, reason = self.state, "; ".join(map(str, stops))
+        word = CONDUCT[state].word
+        if self.gate is not None and not self.is_disabled:
+            reason = self.gate.reason
+        elif stops and not self.is_disabled:
+            word = "stopped"
+        elif self.is_down and not self.is_disabled:
+            word = CONDUCT[LinkState.DOWN].word
+            reason = FROZEN if self.frozen and not self.caught_up else ""
+        return LinkStatus(self.link.neighbour, self.link.zone, word, reason)
 
 
 def while_down(interest: Interest) -> Interest | None:

@@ -413,7 +413,7 @@ def test_all_workers_of_a_node_go_by_what_its_leader_judges(seed: int) -> None:
     mesh.settle()
     for node in "bc":
         machines = [mesh.world.workers[name].machine for name in (node, f"{node}#1")]
-        assert [list(one.router.refused) for one in machines if one is not None] == [
-            ["c" if node == "b" else "b"]
+        assert [one.learner.shut for one in machines if one is not None] == [
+            {"c" if node == "b" else "b"}
         ] * 2
     mesh.assert_settled()

@@ -265,9 +265,8 @@ def shadow_of(
     shadow.narrowed = Router(
         links,
         router.table,
-        router.down,
-        router.closed,
-        router.refused,
+        router.states,
+        router.draining,
         only=endpoint,
         near=router.near,
     )

@@ -437,7 +437,7 @@ class Movers:
         route, live = (lane.router.route(target.address, PUBLISHED_HERE, one) for one in _CLASSES)
         if len(route.neighbours) != 1 or tuple(live.neighbours) != tuple(route.neighbours):
             return None
-        if route.neighbours[0] in lane.router.down:
+        if lane.router.conduct(route.neighbours[0]).direct is not None:
             return None
         link = lane.link(route.neighbours[0])
         outbox = lane.names.outbox(lane.node, link.neighbour, MessageClass.GUARANTEED)

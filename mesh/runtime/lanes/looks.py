@@ -95,7 +95,8 @@ class Looks:
     def _asking_for_ends(self) -> Callable[[], _Ends]:
         """Return what asks where the outboxes that the lanes read end; what is hidden counts."""
         sources = self.lanes.sources
-        shut = [one for one, drains in sources.learner.router.refused.items() if not drains]
+        learner = sources.learner
+        shut = learner.shut - learner.router.draining.keys()
         outboxes: dict[str, list[str]] = {}
         for topic, sender in sources.neighbours.items():
             if sender not in shut:

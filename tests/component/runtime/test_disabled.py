@@ -8,6 +8,7 @@ from mesh.codec.control import decode_heartbeat, decode_link_state
 from mesh.codec.state import decode_ledger
 from mesh.model.control import LinkStatus, Pause
 from mesh.model.frames import MessageClass
+from mesh.model.link_states import LinkState
 from mesh.view.disabling import ends_of, write_disabled
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 
@@ -112,7 +113,7 @@ def test_what_was_proven_just_before_is_known_to_who_starts_just_after(mesh: Sma
     topology, kafka = mesh.world.topology, mesh.world.kafka
     write_disabled(topology, kafka, ends_of("a", "b"), Pause(), {})
     mesh.run(300)
-    assert list(machine.router.closed) == ["b"]
+    assert machine.router.unread() == {"b"}
     mesh.world.kill("a")
     mesh.run(1000)
     mesh.world.start("a")
@@ -163,7 +164,7 @@ def test_what_is_in_force_stays_so_while_it_is_proven_anew(mesh: SmallMesh) -> N
         mesh.world.advance()
     assert worker.machine is not None
     mesh.run()
-    assert worker.machine.router.closed == {}
+    assert not worker.machine.router.unread()
     assert refused(mesh, "a") == {}
     assert delivered(mesh) == list(range(200))
 
@@ -218,9 +219,9 @@ def test_its_heartbeat_is_not_missed(mesh: SmallMesh) -> None:
     mesh.run(15_000)
     worker = mesh.world.workers["a"]
     assert worker.machine is not None
-    assert worker.machine.router.down == {}
+    assert worker.machine.router.states.get("b") is not LinkState.DOWN
     mesh.world.kill("b")
     enable(mesh)
     mesh.run(13_000)
-    assert worker.machine.router.down == {"b": None}
+    assert worker.machine.router.states["b"] is LinkState.DOWN
     assert seen(mesh, "a").state == "down"

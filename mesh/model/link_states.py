@@ -1,0 +1,69 @@
+"""What a link is to one of its ends, and what that end does then. Spec: DMR-10, K19, K21, K23, K27.
+
+One table: the router, the reader of outboxes, the status and the picture in the docs go by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mesh.model.control import DISABLED
+from mesh.model.reasons import Reason
+
+
+class LinkState(StrEnum):
+    """What a link is: the first that holds, in this order.
+
+    Attributes:
+        DISABLED: Operators have disabled it.
+        REFUSED: It would close a loop. Spec: K27.
+        PROBING: It is not known yet whether it would.
+        RESYNCING: It was enabled again, and what the other end offers is not proven since.
+        DOWN: Ten beats of the other end were missed.
+        FROZEN: The other end could not be reached when this node started.
+        UNPROVEN: What the other end offers is not what its marks say, or not known to be.
+        UP: All of that is well.
+    """
+
+    DISABLED = "disabled"
+    REFUSED = "refused"
+    PROBING = "probing"
+    RESYNCING = "resyncing"
+    DOWN = "down"
+    FROZEN = "frozen"
+    UNPROVEN = "unproven"
+    UP = "up"
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """What an end does while a link is in a state.
+
+    Attributes:
+        reads: Whether it reads the other end's outboxes, and whether what that offers counts.
+        guaranteed: Why guaranteed messages do not leave; None if they do, or wait in the outbox.
+        direct: Why direct messages do not leave; None if they do.
+        word: What people are told.
+    """
+
+    reads: bool
+    guaranteed: Reason | None
+    direct: Reason | None
+    word: str
+
+
+CONDUCT: Mapping[LinkState, Conduct] = {
+    LinkState.DISABLED: Conduct(False, None, Reason.LINK_DISABLED, DISABLED),
+    LinkState.REFUSED: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, "refused"),
+    LinkState.PROBING: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, "probing"),
+    LinkState.RESYNCING: Conduct(False, None, Reason.NOT_RESYNCED, "unproven"),
+    LinkState.DOWN: Conduct(True, None, Reason.NODE_DOWN, "down"),
+    LinkState.FROZEN: Conduct(True, None, None, "frozen"),
+    LinkState.UNPROVEN: Conduct(True, None, None, "unproven"),
+    LinkState.UP: Conduct(True, None, None, "up"),
+}
+
+CLOSED = frozenset({LinkState.DISABLED, LinkState.RESYNCING})
+"""What an operator has closed, until it is open and proven again."""
