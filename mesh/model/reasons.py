@@ -1,4 +1,4 @@
-"""Why a message did not leave on a link, or comes to a node by no way: words and sentences.
+"""Why a message did not leave on a link, comes to a node by no way, or is not read: sentences.
 
 Whoever shows a reason takes its sentence from here. Spec: lab.md 2, DESIGN 4.4.
 """
@@ -49,7 +49,25 @@ class NoWay(StrEnum):
     """The last link leads the other way only."""
 
 
-Why = Reason | FilterCause | NoWay
+class NotRead(StrEnum):
+    """Why a source is not read although it could be: of those that apply, the first in this order.
+
+    Messages wait where they are meanwhile. What stopped is another matter: that is lost, or stands
+    still until somebody accepts a loss. Spec: R6, K17, K20, K28, DMR-10.
+    """
+
+    COMMITTING = "committing"
+    MEETING = "meeting"
+    HOLDING = "holding"
+    FULL = "full"
+    SUBJECT = "subject"
+    LINK = "link"
+    CUT = "cut"
+    PAUSED = "paused"
+    RATE = "rate"
+
+
+Why = Reason | FilterCause | NoWay | NotRead
 
 SENTENCES: Mapping[Why, str] = {
     Reason.ARRIVAL_LINK: "the message came over this link",
@@ -70,6 +88,15 @@ SENTENCES: Mapping[Why, str] = {
     "links",
     FilterCause.JOIN_FILTER: "the join takes {detail} only",
     FilterCause.SELECTOR: "the message does not meet the condition {detail}",
+    NotRead.COMMITTING: "the lane's last commit is not through yet",
+    NotRead.MEETING: "a target of the lane is caught up, and is the lane's again in a moment",
+    NotRead.HOLDING: "a change of the topology is under way",
+    NotRead.FULL: "something that is full takes no more of clients",
+    NotRead.SUBJECT: "operators want nothing of the next message's subject",
+    NotRead.LINK: "the link is disabled, not open, or not proven yet",
+    NotRead.CUT: "a drill lets nothing through",
+    NotRead.PAUSED: "operators have paused it",
+    NotRead.RATE: "the link has used up its rate",
     NoWay.NO_WAY: "no way leads there",
     NoWay.NOT_LINKED: "no links lead there",
     NoWay.ONE_WAY: "link {source}-{target} leads the other way only",

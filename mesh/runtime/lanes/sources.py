@@ -21,6 +21,7 @@ from mesh.lane.unwritten import UNWRITTEN
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import Truncation
 from mesh.model.frames import MessageClass, position_in_chain
+from mesh.model.reasons import NotRead
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.runtime.lanes.stillness import Stillness
@@ -61,7 +62,7 @@ class Sources:
     expected_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _topics: dict[str, SourceTopic] = field(default_factory=dict)
     still: Stillness = field(default_factory=Stillness)
-    _unread: dict[TopicPartition, None] = field(default_factory=dict)
+    _unread: dict[TopicPartition, NotRead] = field(default_factory=dict)
     _outgrown: dict[TopicPartition, None] = field(default_factory=dict)
     _wanted: dict[str, dict[str, None]] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
@@ -321,7 +322,8 @@ class Sources:
                 begin_links(lane, source, list(self.learner.neighbours), now_ms)
         if lane.has_cut:  # the others are told already: these come late
             lane.tell_cuts([lane.sources[at] for at in places], self.learner.all_cuts(), now_ms)
-        still = dict.fromkeys(at for at in places if self._holds(at, topic.link, now_ms))
+        reasons = {at: self._why(at, topic.link, now_ms) for at in places}
+        still = {at: reason for at, reason in reasons.items() if reason is not None}
         self._unread.update(still)
         self._read(topic.kafka, {at: begin_of(lane, at) for at in places if at not in still})
 
@@ -439,15 +441,17 @@ class Sources:
 
     # -- standing still -------------------------------------------------------------------
 
-    def _holds(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> bool:
+    @property
+    def unread(self) -> Mapping[TopicPartition, NotRead]:
+        """What is not read although it could be, and why."""
+        return self._unread
+
+    def _why(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> NotRead | None:
         lane = at.partition % self.topology.nodes[self.node].lanes
-        if lane in self.still.committing or lane in self.still.meeting:
-            return True
-        if link is None:
-            is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED
-            is_refusing = is_guaranteed and lane in self.still.refusing
-            return is_refusing or self.still.holding or at in self.still.waiting
-        return self.still.holds(self.node, link.neighbour, at, now_ms)
+        if link is not None:
+            return self.still.why_of_link(self.node, link.neighbour, at, lane, now_ms)
+        is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED
+        return self.still.why(at, lane, is_guaranteed=is_guaranteed)
 
     def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:
         """Read nothing of a link for this lane until then, if that is still to come."""
@@ -467,12 +471,13 @@ class Sources:
         """Read exactly what is not to stand still; the others go on where they stood."""
         for lane in lanes.values():
             for at, source in lane.sources.items():
-                is_still = self._holds(at, source.link, now_ms)
-                if is_still and at not in self._unread:
-                    self._unread[at] = None
-                    self.readers[self._topics[at.topic].kafka].unassign([at])
-                    self.intake.forget([at])
-                elif not is_still and at in self._unread:
+                reason = self._why(at, source.link, now_ms)
+                if reason is not None:
+                    if at not in self._unread:
+                        self.readers[self._topics[at.topic].kafka].unassign([at])
+                        self.intake.forget([at])
+                    self._unread[at] = reason
+                elif at in self._unread:
                     del self._unread[at]
                     self._read(self._topics[at.topic].kafka, {at: begin_of(lane, at)})
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.keys import PauseKey
+from mesh.model.reasons import NotRead
 from mesh.model.topology import LinkLimit
 from mesh.transport.port import TopicPartition
 
@@ -38,12 +39,41 @@ class Stillness:
     committing: frozenset[int] = frozenset()
     meeting: dict[int, None] = field(default_factory=dict)
 
-    def holds(self, node: str, neighbour: str, at: TopicPartition, now_ms: int) -> bool:
-        """Say whether a node is to read nothing of a neighbour's outbox just now."""
+    def why(self, at: TopicPartition, lane: int, *, is_guaranteed: bool) -> NotRead | None:
+        """Return why nothing is read of a part of the own ingress just now, or None.
+
+        Args:
+            at: The part.
+            lane: Whose it is.
+            is_guaranteed: Its class.
+        """
+        if (reason := self._of_lane(lane)) is not None:
+            return reason
+        if self.holding:
+            return NotRead.HOLDING
+        if is_guaranteed and lane in self.refusing:
+            return NotRead.FULL
+        return NotRead.SUBJECT if at in self.waiting else None
+
+    def why_of_link(
+        self, node: str, neighbour: str, at: TopicPartition, lane: int, now_ms: int
+    ) -> NotRead | None:
+        """Return why nothing is read of a part of a neighbour's outbox just now, or None."""
+        if (reason := self._of_lane(lane)) is not None:
+            return reason
+        if neighbour in self.closed:
+            return NotRead.LINK
+        if neighbour in self.cut:
+            return NotRead.CUT
         keys = {PauseKey(node, neighbour), PauseKey(node, neighbour, at.partition)}
-        is_resting = self.resting.get(at, now_ms) > now_ms
-        is_shut = neighbour in self.cut or neighbour in self.closed
-        return is_resting or is_shut or not keys.isdisjoint(self.paused)
+        if not keys.isdisjoint(self.paused):
+            return NotRead.PAUSED
+        return NotRead.RATE if self.resting.get(at, now_ms) > now_ms else None
+
+    def _of_lane(self, lane: int) -> NotRead | None:
+        if lane in self.committing:
+            return NotRead.COMMITTING
+        return NotRead.MEETING if lane in self.meeting else None
 
     def wake(self, now_ms: int) -> bool:
         """Forget who has rested long enough; say whether there was one."""

@@ -22,6 +22,7 @@ class Figures:
         lanes, assigned: Lanes that it works on, and that the group gave to it.
         links: As it sees them.
         stops: Sources that are read no further, by neighbour; empty for the own ingress.
+        unread: Partitions that are not read although they could be, by why.
         endpoints: Endpoints by what is to be told of them (`full`, `lossy`, ...).
         filters: Filters that each neighbour offers.
         behind: Offsets that wait, by neighbour; empty for the own ingress.
@@ -39,6 +40,7 @@ class Figures:
     assigned: int = 0
     links: Sequence[LinkStatus] = ()
     stops: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
     endpoints: Mapping[str, int] = field(default_factory=dict)
     filters: Mapping[str, int] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
@@ -70,6 +72,7 @@ def figures_of(worker: Worker) -> Figures:
             for name, neighbour in learner.neighbours.items()
         ],
         stops=Counter(neighbour for neighbour, _ in faults.stops.values()),
+        unread=Counter(map(str, lanes.sources.unread.values())),
         endpoints=Counter(status.state for status in unwell),
         filters={
             name: sum(len(scope.view) for scope in neighbour.scopes.values())

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from mesh.config.certificates import end_s
 from mesh.model.control import FULL, HELD, LOSSY, REFUSED
+from mesh.model.reasons import NotRead
 from mesh.runtime.port.figures import Figures
 from mesh.runtime.trees.service import TreeFigures
 
@@ -127,10 +128,15 @@ class WorkerMetrics(Collector):
         stops = self._family("mesh_stopped_sources", "Partitions read no further.", "link")
         for neighbour, number in {"": 0, **now.stops}.items():
             stops.add_metric([self._node, self._link(neighbour)], number)
+        unread = self._family(
+            "mesh_unread_partitions", "Partitions not read although they could be.", "reason"
+        )
+        for why in NotRead:
+            unread.add_metric([self._node, why], now.unread.get(why, 0))
         endpoints = self._family("mesh_endpoints_unwell", "Endpoints with a trouble.", "state")
         for one in (FULL, LOSSY, HELD, REFUSED):
             endpoints.add_metric([self._node, one], now.endpoints.get(one, 0))
-        yield from (up, state, filters, lag, stops, endpoints)
+        yield from (up, state, filters, lag, stops, unread, endpoints)
 
     def _counted(self, now: Figures) -> Iterator[Metric]:
         accounts = now.accounts

@@ -11,6 +11,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
+from mesh.model.reasons import NotRead, sentence
 from mesh.runtime.lanes.stillness import Bucket, Stillness
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
@@ -32,12 +33,54 @@ def test_a_bucket_gives_its_rate_and_a_second_at_once() -> None:
     assert bucket.take(1, 60_000) > 0
 
 
+def why(still: Stillness, node: str, neighbour: str, at: TopicPartition, now_ms: int) -> str:
+    return still.why_of_link(node, neighbour, at, 0, now_ms) or ""
+
+
+def test_of_several_reasons_the_first_is_told() -> None:
+    """Each has its sentence."""
+    at = TopicPartition("t", 0)
+    still = Stillness(
+        holding=True,
+        cut=["b"],
+        closed=frozenset({"b"}),
+        paused=frozenset({PauseKey("a", "b")}),
+        refusing=frozenset({0}),
+        resting={at: 100},
+        waiting={at: None},
+        committing=frozenset({0}),
+        meeting={0: None},
+    )
+    ends = {
+        NotRead.COMMITTING: lambda: setattr(still, "committing", frozenset()),
+        NotRead.MEETING: still.meeting.clear,
+        NotRead.HOLDING: lambda: setattr(still, "holding", False),
+        NotRead.FULL: lambda: setattr(still, "refusing", frozenset()),
+        NotRead.SUBJECT: still.waiting.clear,
+        NotRead.LINK: lambda: setattr(still, "closed", frozenset()),
+        NotRead.CUT: lambda: setattr(still, "cut", []),
+        NotRead.PAUSED: lambda: setattr(still, "paused", frozenset()),
+        NotRead.RATE: still.resting.clear,
+    }
+    assert list(ends) == list(NotRead)
+    of_link = {NotRead.LINK, NotRead.CUT, NotRead.PAUSED, NotRead.RATE}
+    for reason, end in ends.items():
+        if reason in of_link:
+            assert why(still, "a", "b", at, 0) == reason
+        else:
+            assert still.why(at, 0, is_guaranteed=True) is reason
+        assert sentence(reason)
+        end()
+    assert still.why(at, 0, is_guaranteed=True) is None
+    assert why(still, "a", "b", at, 0) == ""
+
+
 def test_what_rests_wakes_when_it_is_time() -> None:
     at = TopicPartition("t", 0)
     still = Stillness(resting={at: 100})
-    assert still.holds("a", "b", at, 99)
+    assert why(still, "a", "b", at, 99)
     assert not still.wake(99)
-    assert not still.holds("a", "b", at, 100)
+    assert not why(still, "a", "b", at, 100)
     assert still.wake(100)
     assert not still.resting
 
@@ -46,9 +89,9 @@ def test_pauses_are_of_one_direction_and_perhaps_of_one_partition() -> None:
     whole, part = PauseKey("a", "b"), PauseKey("a", "c", 1)
     still = Stillness(paused=frozenset({whole, part}))
     zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
-    assert [still.holds("a", "b", at, 0) for at in (zero, one)] == [True, True]
-    assert [still.holds("a", "c", at, 0) for at in (zero, one)] == [False, True]
-    assert not still.holds("b", "a", one, 0)
+    assert [why(still, "a", "b", at, 0) for at in (zero, one)] == ["paused", "paused"]
+    assert [why(still, "a", "c", at, 0) for at in (zero, one)] == ["", "paused"]
+    assert not why(still, "b", "a", one, 0)
 
 
 def star(limits: list[object]) -> SmallMesh:
