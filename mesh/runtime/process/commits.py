@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from mesh.transport.port import Writer
 
-THREADS_MAX = 16
+THREADS_MAX = 64
 """Commits that wait side by side; a thread is made when one is needed."""
 
 WAIT_S = 0.2
