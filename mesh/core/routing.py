@@ -129,6 +129,7 @@ class Router:
     draining: dict[str, None] = field(default_factory=dict)
     only: str | None = None
     near: Nearness | None = None
+    _unread: frozenset[str] = frozenset()
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
 
@@ -156,16 +157,21 @@ class Router:
             self.draining[neighbour] = None
         if before != CONDUCT[state]:
             self.forget()
+        self._list_unread()
 
     def leave(self, neighbour: str) -> None:
         """Know nothing more of a link."""
         self.states.pop(neighbour, None)
         self.draining.pop(neighbour, None)
+        self._list_unread()
+
+    def _list_unread(self) -> None:
+        unread = [name for name, state in self.states.items() if not CONDUCT[state].reads]
+        self._unread = frozenset(name for name in unread if name not in self.draining)
 
     def unread(self) -> frozenset[str]:
         """Return the neighbours of whose outboxes nothing is read. Spec: DMR-10, K27."""
-        unread = (name for name, state in self.states.items() if not CONDUCT[state].reads)
-        return frozenset(name for name in unread if name not in self.draining)
+        return self._unread
 
     def memo(self, arrival: Arrival, message_class: MessageClass) -> Memo:
         """Return the memo for one arrival and class, to be asked before `route`."""

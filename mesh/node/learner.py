@@ -377,6 +377,8 @@ class Learner:
     def lagging(self, in_force: Mapping[str, tuple[int, int]]) -> Sequence[str]:
         """Return the neighbours of whom somebody routed by more than this worker does yet."""
         late = [source for source, version in in_force.items() if self._is_late(source, version)]
+        if not late:
+            return ()
         found = []
         for name, neighbour in self.neighbours.items():
             if neighbour.is_open and any(

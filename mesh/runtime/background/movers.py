@@ -149,7 +149,7 @@ class Movers:
     @property
     def is_moving(self) -> bool:
         """Whether it waits for a commit."""
-        return any(mover.pending.is_any for mover in self._movers.values())
+        return bool(self._movers) and any(one.pending.is_any for one in self._movers.values())
 
     @property
     def members(self) -> Sequence[Consumer]:
