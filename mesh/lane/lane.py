@@ -25,6 +25,7 @@ from mesh.lane.positions import Positions
 from mesh.lane.refused import NOT_TAKEN, RefusedFrames
 from mesh.lane.reservations import Reservations
 from mesh.lane.traces import Traces
+from mesh.lane.unwritten import UNWRITTEN
 from mesh.model.facts import (
     EraBegan,
     ErasBegun,
@@ -265,6 +266,29 @@ class Lane:
         self._is_ending = True
         for at in dict.fromkeys([*self.direct.sources(), *self.positions.unwritten]):
             self.tell_position(at, self.positions.next[at], now_ms)
+
+    def count_unwritten(self, now_ms: int) -> None:
+        """Count what may be lost because a former owner had not written it; once. Spec: K18.
+
+        What that owner had reserved stays so: it may use it still.
+        """
+        positions = self.positions
+        for at, offsets in self.direct.doubtful.items():
+            if not offsets or at not in positions.next:
+                continue
+            self.open(now_ms).dropped(UNWRITTEN, at, offsets)
+            reached = positions.next[at]
+            fact = SourceAt(
+                at,
+                positions.topic_ids[at],
+                reached,
+                max(0, positions.reserved.get(at, reached) - reached),
+                positions.generations.get(at, 0),
+                at in positions.left,
+                positions.leader_epochs.get(at, -1),
+            )
+            self.note(self.open(now_ms), fact)
+        self.direct.doubtful.clear()
 
     def tell_position(self, at: TopicPartition, reached: int, now_ms: int) -> None:
         """Have the next commit tell how far a source was read, and reserve nothing beyond."""

@@ -16,7 +16,7 @@ from mesh.lane.reservations import Reservations
 from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
 from mesh.runtime.lanes import owned as lanes
-from mesh.runtime.lanes import sources, taking
+from mesh.runtime.lanes import taking
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
 from mesh.transport.memory_clients import MemoryWriter
@@ -235,7 +235,7 @@ def direct_not_reserved(patches: Patches) -> None:
 
 
 def unwritten_not_counted(patches: Patches) -> None:
-    patches.put(sources, "count_unwritten", lambda lane, at, now_ms: None)
+    patches.put(Lane, "count_unwritten", lambda lane, now_ms: lane.direct.doubtful.clear())
 
 
 def reservation_never_ends(patches: Patches) -> None:

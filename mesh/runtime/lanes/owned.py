@@ -201,6 +201,7 @@ class Lanes:
             self._go_on_behind(lane, handed_on, now)
         if number not in self._buckets:
             self._buckets[number] = self._new_buckets()
+        lane.count_unwritten(now)
         lane.paused = self.sources.still.filters
         end_removed(lane, self.sources.topics, now)
         recovered(lane, self.sources.neighbours, now)

@@ -17,7 +17,6 @@ from mesh.lane.lane import Lane, Source
 from mesh.lane.messages.gaps import announce, came_before
 from mesh.lane.relinking import SourceTopic, begin_links, source_topics
 from mesh.lane.stops import begin_of, stop_of
-from mesh.lane.unwritten import UNWRITTEN
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import Truncation
 from mesh.model.frames import MessageClass, position_in_chain
@@ -297,8 +296,6 @@ class Sources:
         bounds: Bounds,
         now_ms: int,
     ) -> None:
-        for at in bounds:
-            count_unwritten(lane, at, now_ms)
         places = [at for at in bounds if self._is_same(lane, topic, topic_id, at, now_ms)]
         if topic.message_class is MessageClass.DIRECT:
             self._resume_direct(lane, bounds, places, now_ms)
@@ -480,13 +477,6 @@ class Sources:
                 elif at in self._unread:
                     del self._unread[at]
                     self._read(self._topics[at.topic].kafka, {at: begin_of(lane, at)})
-
-
-def count_unwritten(lane: Lane, at: TopicPartition, now_ms: int) -> None:
-    """Count what may be lost of a source because its former owner had not written it. K18."""
-    if (offsets := lane.direct.doubtful.pop(at, 0)) and at in lane.positions.next:
-        lane.open(now_ms).dropped(UNWRITTEN, at, offsets)
-        lane.tell_position(at, lane.positions.next[at], now_ms)
 
 
 def _is_early(lane: Lane, at: TopicPartition, now_ms: int) -> bool:

@@ -171,4 +171,4 @@ def test_what_was_taken_in_a_former_series_of_topologies_is_older_than_all_of_th
     lane.positions.eras[source.at] = (EraBegan(0, former),)
     assert lane.eras(source, 0, (former,)) == (former,)
     assert lane.eras(source, 0) == (former,)
-    assert lane.barred((former,)) == ("c",)
+    assert lane.ages.barred((former,), lane.learner.lineage.domain) == ("c",)

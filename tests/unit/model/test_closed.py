@@ -14,7 +14,7 @@ from mesh.core.forwarding import RULES
 from mesh.lab.steps import ClassName
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
-from mesh.model.reasons import SENTENCES, FilterCause, NoWay, Reason
+from mesh.model.reasons import SENTENCES, FilterCause, NotRead, NoWay, Reason
 from mesh.model.topology import WhenFull, ZoneKind
 from mesh.operate.auditing import KINDS
 from streaming.audits.findings import FindingKind
@@ -23,7 +23,7 @@ from streaming.audits.rules import RULES as FINDING_RULES
 PAIRS = {
     "zone kinds of topology files": (get_args(KindName), ZoneKind),
     "forwarding rules": (RULES, ZoneKind),
-    "sentences of reasons": (SENTENCES, [*Reason, *FilterCause, *NoWay]),
+    "sentences of reasons": (SENTENCES, [*Reason, *FilterCause, *NoWay, *NotRead]),
     "what is done about limits": (get_args(WhenFullName), WhenFull),
     "policies of queues": (get_args(PolicyName), QueuePolicy),
     "classes in scenarios": (get_args(ClassName), MessageClass),
