@@ -304,6 +304,8 @@ def test_every_value_has_a_place_in_the_draws() -> None:
         ({"topology": {"spec": {"zones": {"WO": {"links": [["tk1", False]]}}}}}, "/zones/WO/links/0/1': got boolean"),
         ({"topology": {"spec": {"zones": {"WO": {"nodes": ["tk1", True]}}}}}, "/zones/WO/nodes/1': got boolean"),
         ({"networkPolicy": {"kafkaPorts": []}}, "kafkaPorts"),
+        ({"workers": 101}, "/workers': maximum"),
+        ({"nodes": {"tk1": {"workers": 1e6}}}, "/nodes/tk1/workers': maximum"),
         ({"resources": {"requests": {"memory": "512MB"}}}, "/resources/requests/memory"),
         ({"resources": {"limits": {"cpu": [1]}}}, "/resources/limits/cpu"),
         ({"nodes": {"tk1": {"resources": {"limits": {"memory": "1 Gi"}}}}}, "/nodes/tk1/resources/limits/memory"),
