@@ -16,7 +16,7 @@ from mesh.cli.render import Output, OutputOption, render
 from mesh.cli.session import Session, in_force_if_known, named, open_session
 from mesh.cli.target import HERE, Target, is_asked, say
 from mesh.cli.topology import legal_document_or_refused, read_or_refused
-from mesh.errors import TransportError, TransportUnavailableError, wrong_input
+from mesh.errors import NotInTimeError, TransportError, TransportUnavailableError, wrong_input
 
 if TYPE_CHECKING:
     from mesh.config.located import Document, Locate
@@ -57,6 +57,14 @@ def apply(
     abort: Annotated[
         bool, typer.Option("--abort", help="Go back: no node works by the new topology yet.")
     ] = False,
+    unattended: Annotated[
+        bool,
+        typer.Option(
+            "--unattended",
+            help="Take back what is not in time, and another change that was left before, where "
+            "no node works by it yet: nobody pauses until somebody comes.",
+        ),
+    ] = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -85,9 +93,20 @@ def apply(
     with open_session(target, is_look=False) as seen:
         found = seen.in_force()
         begun = read_begun_last(found, seen)
+        if unattended and (left := _may_go_back(begun, topology)) is not None:
+            say(f"taking back the change to version {left.change.number}, which was left")
+            _take_back(found, seen, None)
+            begun = read_begun_last(found, seen)
         if kept and (begun is None or not begun.is_open):
             _refuse_moved_on(document, found)
-        put_in_force(found, seen, topology, begun, part.within("spec").where, how)
+        try:
+            put_in_force(found, seen, topology, begun, part.within("spec").where, how)
+        except NotInTimeError as late:
+            if not unattended or _may_go_back(read_begun_last(found, seen)) is None:
+                raise
+            _take_back(found, seen, None)
+            reason = str(late).rpartition("; ")[0]  # what follows is how to go on or back
+            raise NotInTimeError(f"{reason}; it is taken back, and nobody pauses") from late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +219,25 @@ def _carry_out(
     return change.run(WAIT_S if how.wait is None else how.wait, how.wait or 0.0)
 
 
+def _may_go_back(begun: PendingChange | None, but: Topology | None = None) -> PendingChange | None:
+    """Return a change that is under way if no node works by it, unless it leads to `but`."""
+    from mesh.config.published import published_text
+    from mesh.model.control import Stage
+
+    if begun is None or not begun.is_open:
+        return None
+    is_early = begun.change.stage in (Stage.HOLD, Stage.ABORT)
+    is_meant = but is not None and begun.change.topology == published_text(but)
+    return begun if is_early and not is_meant else None
+
+
 def _abort(found: InForce, seen: Session, wait: float | None, output: Output) -> None:
+    outcome = _take_back(found, seen, wait)
+    text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
+    render(_as_mapping(outcome), lambda: text, output)
+
+
+def _take_back(found: InForce, seen: Session, wait: float | None) -> Outcome:
     from mesh.operate.apply import abort_change
     from mesh.operate.draining import FollowedLaneReports
 
@@ -209,9 +246,7 @@ def _abort(found: InForce, seen: Session, wait: float | None, output: Output) ->
         FollowedLaneReports.begun(found.topology, seen.kafka, clock.now_ms) as reports,
         _change_context(seen, found.topology, reports) as context,
     ):
-        outcome = abort_change(found, begun, context).run(WAIT_S if wait is None else wait)
-    text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
-    render(_as_mapping(outcome), lambda: text, output)
+        return abort_change(found, begun, context).run(WAIT_S if wait is None else wait)
 
 
 @contextmanager

@@ -454,6 +454,7 @@ def test_a_changed_topology_is_applied_by_a_job_that_can_fail_the_upgrade(render
     assert given[:2] == ["mesh", "apply"]
     parsed = parsed_by(["apply"], given[2:])
     assert parsed["yes"]
+    assert parsed["unattended"]
     assert parsed["wait"] == 120
     assert str(parsed["proposed"]) == str(parsed["file"]) == "/etc/mesh/mesh.yaml"
     assert job["spec"]["activeDeadlineSeconds"] > parsed["wait"]

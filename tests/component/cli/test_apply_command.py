@@ -133,6 +133,34 @@ def test_not_in_time_tells_how_to_go_on_and_back(run: Run, started: Started) -> 
     assert run("apply", new, "-f", mesh, "-o", "json").data["version"] == 3
 
 
+def test_what_nobody_watches_and_is_late_is_taken_back(run: Run, started: Started) -> None:
+    """Sources would pause until somebody comes: a deployment tool only says that it failed."""
+    nodes, mesh, new = started(*MOVED)
+    nodes.stuck = {"b": Stage.HOLD}
+    ended = run("apply", new, "-f", mesh, "--wait", "3", "--unattended")
+    assert ended.code == 10
+    assert "b still commits what it has taken; it is taken back, and nobody pauses" in ended.err
+    assert run("apply", "--abort", "-f", mesh).code == 2
+    nodes.stuck = {}
+    assert run("apply", new, "-f", mesh, "-o", "json").data["version"] == 3
+
+
+def test_what_was_left_before_is_taken_back_first(run: Run, started: Started) -> None:
+    """As by a job that was killed: the former file stands for the way back."""
+    nodes, mesh, new = started(*MOVED)
+    nodes.stuck = {"b": Stage.HOLD}
+    run("apply", new, "-f", mesh, "--wait", "3")
+    nodes.stuck = {}
+    assert "UNDER_WAY" in run("apply", mesh, "-f", mesh).err
+    ended = run("apply", mesh, "-f", mesh, "-o", "json", "--unattended")
+    assert (ended.code, ended.data["version"]) == (0, 1)
+    assert "taking back the change to version 2" in ended.err
+    nodes.stuck = {"b": Stage.SWITCH}
+    run("apply", new, "-f", mesh, "--wait", "3")
+    ended = run("apply", mesh, "-f", mesh, "--unattended")  # there is no way back any more
+    assert (ended.code, "UNDER_WAY" in ended.err) == (2, True)
+
+
 def test_a_change_that_would_add_a_kafka_cluster_can_be_aborted(run: Run, started: Started) -> None:
     nodes, mesh, new = started(
         mesh_of("a-a2", nodes="a a2"), mesh_of("a-b", "a-a2", nodes="a a2 b")
