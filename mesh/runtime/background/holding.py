@@ -248,7 +248,7 @@ class Holds:
             if self._opening is not None:
                 self._active = self._open(self._opening, now_ms)
             for _ in range(1 if self._active is None or not self._is_alone else ALONE_A_TURN):
-                if self._active is not None:
+                if self._active is not None and self.lanes.owns(self._active.again.lane):
                     yield from self._go_on(self._active, now_ms)
         except (TransportError, PoisonError) as error:
             target = "" if tried is None else tried[1]

@@ -11,7 +11,6 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.runtime.background.catching_up import CatchUp
 from mesh.runtime.lanes.taking import Taken, take_lane
-from mesh.runtime.process.errands import Steps
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.gates import Gate
 
@@ -49,7 +48,10 @@ def is_held(mesh: SmallMesh, node: str, topic: str) -> bool:
     return any(offset >= 0 for offset in held.values())
 
 
-def result_of(steps: Steps[Taken]) -> Taken:
+def take_from(mesh: SmallMesh, node: str) -> Taken:
+    """Take a lane of a worker that does not hear of it."""
+    lanes = mesh.world.workers[node]._lanes
+    steps = take_lane(lanes.topology, node, 0, mesh.kafka, lanes.recall, mesh.world.clock)
     while True:
         try:
             next(steps)
@@ -81,16 +83,27 @@ def test_the_others_go_on(stuck: SmallMesh) -> None:
 
 def test_who_has_lost_its_lane_catches_nothing_up(stuck: SmallMesh) -> None:
     """It may not know: it would end the hold where it stands, which its successor has passed. K16."""
-    lanes = stuck.world.workers["c"]._lanes
-    taken = result_of(
-        take_lane(lanes.topology, "c", 0, stuck.kafka, lanes.recall, stuck.world.clock)
-    )
+    taken = take_from(stuck, "c")
     refuse(stuck, STUCK, is_refusing=False)
     stuck.run(20_000)
     beside = [one for one in stuck.read(stuck.names.ledger("c")) if one.partition() == 1]
     epochs = {decode_ledger(one.value()).lane_epoch for one in beside}
     assert min(epochs) > taken.positions.epoch
     assert numbers(stuck, STUCK) == [0, 1, 2, 3, 4]
+
+
+def test_a_lane_that_is_lost_while_records_are_written_one_by_one_ends_that(
+    stuck: SmallMesh,
+) -> None:
+    """Several of them in one turn: the first one may find out."""
+    holds = stuck.world.workers["c"].background.holds
+    refuse(stuck, STUCK, is_refusing=False)
+    stuck.world.run_until(lambda: holds._active is not None and holds._is_alone, 20_000)
+    publish(stuck, *range(5, 30))
+    stuck.run(30)
+    take_from(stuck, "c")
+    stuck.run(20_000)
+    assert numbers(stuck, STUCK) == numbers(stuck, "mesh.c.ep.t") == list(range(30))
 
 
 def test_what_was_held_is_written_once_and_in_order(stuck: SmallMesh) -> None:
