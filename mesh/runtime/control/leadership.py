@@ -6,7 +6,6 @@ The others learn from what the leader wrote who the node is, and route by the sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -427,8 +426,6 @@ class Leadership:
         """Release the control topics."""
         self.questions.forget("identity")
         if self._control is not None:
-            with suppress(TransportError):
-                self._pending.end()  # its writer is in use until then
-            self._control.writer.close()
+            self._pending.close(self._control.writer)
             self._control = None
             self._writes.clear()

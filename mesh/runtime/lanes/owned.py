@@ -280,15 +280,20 @@ class Lanes:
         return True
 
     def drop(self, number: int) -> None:
-        """Give a lane up; what it had not committed never happened."""
+        """Give a lane up; what it had not committed never happened.
+
+        Nobody waits for a commit under way: brokers may not answer. If it comes about after all,
+        who takes the lane finds it, and counts the direct copies that waited for it.
+        """
         lane = self.owned[number]
-        with suppress(TransportError):
-            self._end(lane)  # its writer is in use until then
+        if self.transactions[number].pending.is_through:
+            with suppress(TransportError):
+                self._end(lane)
         del self.owned[number]
         self._former[number] = (lane.positions.epoch, lane.direct.handed_on)
         self.direct.write([lane])
         self.sources.stop(lane)
-        self.transactions.pop(number).writer.close()
+        self.transactions.pop(number).close()
         log.info("lane.dropped", lane=number)
 
     def stand_still(self, lane: Lane, *, for_now: bool) -> None:

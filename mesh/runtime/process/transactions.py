@@ -40,6 +40,10 @@ class Transactions:
         self._is_begun = False
         self.pending.begin(commits, self.writer.commit)
 
+    def close(self) -> None:
+        """Close the writer as soon as no commit of it is under way."""
+        self.pending.close(self.writer)
+
 
 def transact(writer: Writer, rows: Rows) -> None:
     """Write rows in a transaction of their own, and wait for it.

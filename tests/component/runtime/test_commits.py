@@ -174,6 +174,26 @@ def test_interest_that_changes_meanwhile_is_cut_behind_it(mesh: SmallMesh, slow:
     assert not slow.awaited
 
 
+@pytest.mark.parametrize("comes_about", [False, True])
+def test_who_loses_a_lane_meanwhile_waits_for_nobody(
+    mesh: SmallMesh, slow: Slow, comes_about: bool
+) -> None:
+    """Brokers may not answer; the lane is taken from what is in the log. Spec: K12, K16."""
+    slow.looks[ONE] = LONG
+    publish(mesh, *range(4))
+    mesh.run(1_000)
+    lanes = mesh.world.workers["a"].lanes
+    if comes_about:
+        slow.under_way[0].commit()
+    lanes.drop(1)
+    assert not slow.awaited
+    slow.looks[ONE] = 0
+    mesh.run()
+    publish(mesh, *range(4, 8))
+    mesh.run()
+    assert (came(mesh, 0), came(mesh, 1)) == ([0, 2, 4, 6], [1, 3, 5, 7])
+
+
 def test_who_dies_meanwhile_has_committed_nothing(mesh: SmallMesh, slow: Slow) -> None:
     slow.looks[ONE] = LONG
     publish(mesh, *range(6))
