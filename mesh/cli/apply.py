@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -99,12 +100,20 @@ def apply(
             begun = read_begun_last(found, seen)
         if kept and (begun is None or not begun.is_open):
             _refuse_moved_on(document, found)
+        told: list[int] = []
         try:
-            put_in_force(found, seen, topology, begun, part.within("spec").where, how)
-        except NotInTimeError as late:
-            if not unattended or _may_go_back(read_begun_last(found, seen)) is None:
+            with _interrupted_by_sigterm(told) if unattended else nullcontext():
+                put_in_force(found, seen, topology, begun, part.within("spec").where, how)
+        except (Exception, KeyboardInterrupt) as late:
+            # Libraries in C hand an interrupt on as an error of their own.
+            is_ended = bool(told) or isinstance(late, KeyboardInterrupt)
+            is_late = is_ended or isinstance(late, NotInTimeError)
+            if not (unattended and is_late) or _may_go_back(read_begun_last(found, seen)) is None:
                 raise
             _take_back(found, seen, None)
+            if is_ended:
+                say("told to end: it is taken back, and nobody pauses")
+                raise KeyboardInterrupt from late
             reason = str(late).rpartition("; ")[0]  # what follows is how to go on or back
             raise NotInTimeError(f"{reason}; it is taken back, and nobody pauses") from late
 
@@ -217,6 +226,22 @@ def _carry_out(
     given_up = [node for node in down if node not in after.nodes] if how.allow_delete else []
     change = begin_change(found, after, begun, context, given_up=given_up)
     return change.run(WAIT_S if how.wait is None else how.wait, how.wait or 0.0)
+
+
+@contextmanager
+def _interrupted_by_sigterm(told: list[int]) -> Iterator[None]:
+    """Have SIGTERM do what Ctrl-C does, and note it: so Kubernetes ends a pod."""
+
+    def end(number: int, _frame: object) -> None:
+        told.append(number)
+        signal.signal(number, before)  # a second one ends it at once
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _may_go_back(begun: PendingChange | None, but: Topology | None = None) -> PendingChange | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mesh.cli.problems import EXIT_COULD_NOT_RUN
+from mesh.cli.problems import EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED
 from mesh.config.topology_writer import write_topology
 from mesh.model.control import Stage
 from mesh.model.topology import Topology, with_addresses
@@ -143,6 +145,27 @@ def test_what_nobody_watches_and_is_late_is_taken_back(run: Run, started: Starte
     assert run("apply", "--abort", "-f", mesh).code == 2
     nodes.stuck = {}
     assert run("apply", new, "-f", mesh, "-o", "json").data["version"] == 3
+
+
+def test_what_is_told_to_end_is_taken_back(
+    run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a pod that is evicted, or whose job has no time left; another one begins anew."""
+    nodes, mesh, new = started(*MOVED)
+    nodes.stuck = {"b": Stage.HOLD}
+
+    def pause(seconds: float) -> None:
+        nodes.pause(seconds)
+        if nodes.seen and signal.getsignal(signal.SIGTERM) is not before:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("mesh.cli.clock.pause", pause)
+    ended = run("apply", new, "-f", mesh, "--unattended")
+    assert (ended.code, "it is taken back" in ended.err) == (EXIT_INTERRUPTED, True)
+    assert signal.getsignal(signal.SIGTERM) is before
+    nodes.stuck = {}
+    assert run("apply", "--abort", "-f", mesh).code == 2
 
 
 def test_what_was_left_before_is_taken_back_first(run: Run, started: Started) -> None:
