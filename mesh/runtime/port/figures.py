@@ -17,7 +17,9 @@ class Figures:
     """One moment of a worker.
 
     Attributes:
-        is_ready: The node serves here, or this worker stands by and its Kafka cluster answers.
+        is_ready: The node serves here, or this worker stands by.
+        would_hear: It would learn that a lane is to be taken: it has one, or its Kafka cluster
+            answers.
         leads: It speaks for the node on the control topics.
         lanes, assigned: Lanes that it works on, and that the group gave to it.
         links: As it sees them.
@@ -35,6 +37,7 @@ class Figures:
     """
 
     is_ready: bool = False
+    would_hear: bool = True
     leads: bool = False
     lanes: int = 0
     assigned: int = 0
@@ -63,7 +66,8 @@ def figures_of(worker: Worker) -> Figures:
     unwell = [*faults.endpoints.values(), *learner.queues.statuses()]
     waiting, control = _sorted_out(_behind(worker), lanes.sources.topics, lanes.sources.neighbours)
     return Figures(
-        is_ready=worker.is_ready and (bool(lanes.owned) or _could_take_over(worker)),
+        is_ready=worker.is_ready,
+        would_hear=bool(lanes.owned) or _is_kafka_up(worker),
         leads=machine.leader is not None,
         lanes=len(lanes.owned),
         assigned=0 if membership is None else len(membership.lanes()),
@@ -97,8 +101,7 @@ def figures_of(worker: Worker) -> Figures:
     )
 
 
-def _could_take_over(worker: Worker) -> bool:
-    """Say whether who owns nothing would learn that a lane is to be taken."""
+def _is_kafka_up(worker: Worker) -> bool:
     own = worker.topology.nodes[worker.node].kafka
     return worker.readers[own].reachable()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -23,6 +23,10 @@ from mesh.transport.probes import PLAIN, Answer, ProbeServer
 
 LIVE_S = 25.0
 """A loop that has not gone round for so long is taken for dead. A commit may take ten seconds."""
+
+DEAF_S = 15.0
+"""For so long the Kafka cluster of a worker that stands by may not answer: one that is slow is not
+away."""
 
 FIGURES_S = 1.0
 """How often figures are taken."""
@@ -51,6 +55,7 @@ class Port:
     _progressed_s: float = field(init=False)
     _seen_s: float = field(init=False)
     _loop: int = 0
+    _would_hear_s: float = field(init=False)
     _server: ProbeServer = field(init=False)
     _registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
@@ -58,6 +63,7 @@ class Port:
         """Know every metric."""
         self._progressed_s = self.now_s()
         self._seen_s = self._progressed_s - FIGURES_S
+        self._would_hear_s = self._progressed_s
         self._server = ProbeServer(self.answer)
         latest = lambda: self.figures or Figures()  # noqa: E731
         self._registry.register(WorkerMetrics(self.node, latest, self.idle_s))
@@ -83,7 +89,12 @@ class Port:
         is_news = self.figures is None or self.figures.is_ready != worker.is_ready
         if is_news or self._progressed_s - self._seen_s >= FIGURES_S:
             self._seen_s = self._progressed_s
-            self.figures = figures_of(worker)
+            figures = figures_of(worker)
+            if figures.would_hear:
+                self._would_hear_s = self._seen_s
+            # Who stands by without Kafka could take over from nobody.
+            is_deaf = self._seen_s - self._would_hear_s > DEAF_S
+            self.figures = replace(figures, is_ready=False) if is_deaf else figures
 
     def forget(self) -> None:
         """Note that there is no worker just now."""
