@@ -82,6 +82,7 @@ class Batch:
         direct: What waits.
         unwritten: First offset of each source of which something waits.
         taking: First offset of what is being read of each source.
+        begins: Committed positions of sources of which this batch tells another, without reading.
         needless: Copies that are needless at most, by link or endpoint: a wider filter than it
             asked for selects them. Spec: DESIGN 3.
         parents: Traces of applications that are followed; see `mesh.lane.traces`.
@@ -100,6 +101,7 @@ class Batch:
     direct: list[DirectRows] = field(default_factory=list)
     unwritten: dict[TopicPartition, int] = field(default_factory=dict)
     taking: dict[TopicPartition, int] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     facts: dict[FactKey, Fact | None] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)

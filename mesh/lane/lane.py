@@ -193,7 +193,7 @@ class Lane:
         positions, self.batch = self.positions, None
         begins = {
             at: positions.next.get(at, reading.first) for at, reading in batch.readings.items()
-        }
+        } | batch.begins
         for at, reading in batch.readings.items():
             ahead = reading.ahead if self._is_direct(at) and not self._is_ending else 0
             reached = (at, reading.topic_id, reading.next, ahead, reading.generation)
@@ -216,6 +216,8 @@ class Lane:
     def committed_position(self, at: TopicPartition) -> int:
         """Return up to which offset a source was read for certain: a successor begins there."""
         position = self.positions.next.get(at, 0)
+        if self.batch is not None:
+            position = self.batch.begins.get(at, position)
         return position if self.closing is None else self.closing.begins.get(at, position)
 
     def _is_direct(self, at: TopicPartition) -> bool:
@@ -294,6 +296,7 @@ class Lane:
         """Have the next commit tell how far a source was read, and reserve nothing beyond."""
         batch, positions = self.open(now_ms), self.positions
         topic_id, generation = positions.topic_ids[at], self.generation(at)
+        batch.begins.setdefault(at, positions.next.get(at, reached))
         is_known = reached == positions.next.get(at)
         epoch = positions.leader_epochs.get(at, -1) if is_known else -1
         behind = self.direct.unwritten.below(at, reached, batch.unwritten)

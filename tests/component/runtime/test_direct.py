@@ -185,6 +185,15 @@ def test_who_takes_its_lane_again_tells_how_far_it_had_read(settled: SmallMesh) 
     assert read[-1].next == 3
 
 
+def test_a_position_that_a_lane_tells_counts_once_it_is_committed(settled: SmallMesh) -> None:
+    """Neighbours delete by it, and a successor begins where it was committed. Spec: K5."""
+    lane, at = settled.world.workers["a"]._lanes.owned[0], TopicPartition(INGRESS, 0)
+    lane.tell_position(at, 3, settled.world.clock.now_ms())
+    assert (lane.positions.next[at], lane.committed_position(at)) == (3, 1)
+    settled.run()
+    assert lane.committed_position(at) == 3
+
+
 def test_after_a_pause_copies_wait_for_a_commit(settled: SmallMesh) -> None:
     """A successor may have taken the lane; only a commit tells."""
     settled.world.clock.ms += RESERVED_MS + 1
