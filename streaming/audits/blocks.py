@@ -15,6 +15,7 @@ from streaming.audits.names import Names
 from streaming.audits.passing import Ticket
 from streaming.audits.queues import EVERYWHERE
 from streaming.audits.strangers import (
+    UNNAMED_S,
     Stranger,
     StrangerKey,
     forged_finding,
@@ -26,9 +27,6 @@ from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
 from streaming.tables.filters import ALL
 from streaming.tables.rows import DeliveryRow, FrameRow, IngressRow, TopicPartition
 from streaming.tables.topics import GUARANTEED, INGRESS, is_place, place_of
-
-PARKED_S = 60.0
-"""How long deliveries wait for the name of their source, in seconds."""
 
 PARKED_MAX = 10_000
 """Rows of such deliveries that are kept at most."""
@@ -372,7 +370,7 @@ class Blocks:
         is_full = sum(len(one.rows) for one in self.parked.values()) > PARKED_MAX
         for key, stranger in list(self.parked.items()):
             stranger.since_s = min(stranger.since_s, now_s)
-            if is_full or now_s - stranger.since_s >= PARKED_S:
+            if is_full or now_s - stranger.since_s >= UNNAMED_S:
                 yield forged_finding(self.prefix, key, self.parked.pop(key).rows)
 
     def ripe(self, now_s: float) -> Mapping[LateKey, Late]:
@@ -520,7 +518,7 @@ class Blocks:
         self.timed.clear()
 
     def forget(
-        self, now_s: float, read: Mapping[TopicPartition, int], read_s: float
+        self, now_s: float, read: Mapping[TopicPartition, int], read_s: float, version: int
     ) -> Iterator[Certificate]:
         """Drop blocks that are certified for good; yield the last certificates of each.
 
@@ -529,13 +527,14 @@ class Blocks:
             read: Next offset that the auditor reads of every topic partition.
             read_s: All that was written before has been read, in every Kafka cluster: who asks
                 for a block, and what came of it, is known then.
+            version: Of interest.
         """
         for place, blocks in self.open.items():
             for number in sorted(blocks):
                 block = blocks[number]
                 keep_s = RETAIN_S if block.is_faultless else RETAIN_FAULTY_S
                 is_old = not 0 <= now_s - block.changed_s < keep_s
-                is_settled = block.judged[0] == block.stamp and not block.tickets
+                is_settled = block.judged == (block.stamp, version) and not block.tickets
                 is_known = block.changed_s < read_s
                 is_closed = self.is_closed(place, number, read.get(place, 0))
                 if not (is_old and is_known and is_settled and is_closed and block.is_routed):

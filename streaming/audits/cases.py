@@ -68,6 +68,7 @@ class Case:
         evidence: Where the deliveries are.
         before: What was found equal before `first`.
         musts: What is claimed up to `last`.
+        is_unequal: Whether digests alone tell that it differs.
     """
 
     place: TopicPartition
@@ -89,13 +90,15 @@ class Case:
     evidence: Sequence[str] = ()
     before: Proven | None = None
     musts: tuple[str, ...] = ()
+    is_unequal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What reading a case message by message gave; offsets in order, at most `IDS_MAX` each.
 
-    `begin` is the first source offset that the ingress still had.
+    `begin` is the first source offset that the ingress still had, and `is_cut` says that the
+    endpoint did not have the first of its records any more.
     """
 
     expected: int
@@ -109,6 +112,7 @@ class Outcome:
     corrupt: int = 0
     corrupt_offsets: tuple[int, ...] = ()
     begin: int = 0
+    is_cut: bool = False
 
     @property
     def is_equal(self) -> bool:
@@ -144,6 +148,23 @@ def trimmed(case: Case, begin: int) -> Finding:
         count=begin - case.first,
         anchor=f"trimmed {case.block}",
         node=case.endpoint.node,
+    )
+
+
+def consumed(case: Case) -> Finding:
+    """Return that the endpoint does not hold all that it got of a case any more: news."""
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{case.endpoint} was deleted in part before what it got of {case.place} could be read"
+        " again: nothing is certified about that",
+        endpoint=str(case.endpoint),
+        source=str(case.place),
+        first=case.first,
+        last=case.last,
+        count=max(0, case.last - case.first + 1),
+        anchor=f"consumed {case.block}",
+        node=case.endpoint.node,
+        evidence=tuple(case.evidence[:EVIDENCE_MAX]),
     )
 
 

@@ -14,12 +14,14 @@ from streaming.audits.cases import (
     Outcome,
     Proven,
     case_findings,
+    consumed,
     fault,
     trimmed,
 )
+from streaming.audits.claims import Claim
 from streaming.audits.findings import FindingKind
 from streaming.audits.hours import Hours
-from streaming.audits.interest import Claim, EndpointKey
+from streaming.audits.interest import EndpointKey
 from streaming.audits.judgements import (
     QUIET_S,
     Judgement,
@@ -74,6 +76,7 @@ class Certifier:
         waiting: What is not certified, as of the last judgement.
         hours: What closed blocks sum up to.
         renewed_ms: When certificates of open blocks were written again the last time.
+        undecided: Endpoints of which it was not known by the last judgement what they are owed.
     """
 
     blocks: Blocks
@@ -81,6 +84,7 @@ class Certifier:
     waiting: list[Waiting] = field(default_factory=list)
     hours: Hours = field(default_factory=Hours)
     renewed_ms: int = 0
+    undecided: dict[EndpointKey, None] = field(default_factory=dict)
 
     def judge(self, world: World, now_s: float, *, is_last: bool = False) -> Round:
         """Certify what digests can certify; return what must be read message by message.
@@ -92,7 +96,7 @@ class Certifier:
             now_s: The auditor's clock, in seconds.
             is_last: Certify open ranges at once: there will be no later judgement.
         """
-        self.waiting = []
+        self.waiting, self.undecided = [], {}
         for finding in self.blocks.take_mislabelled():
             world.register.add(finding)
         round_, glances = Round(), 0
@@ -146,6 +150,9 @@ class Certifier:
             if any(member in judgement.late for member in doubted):
                 judgement.late[endpoint] = None  # until it is known who got what
                 continue
+            if offer.is_undecided(claim):
+                judgement.undecided[endpoint] = None
+                continue
             delivered = block.delivered(members)
             verdict, expected = compare(offer, delivered, claim)
             if verdict is Verdict.EQUAL and not is_plain(judgement, members, world):
@@ -189,7 +196,9 @@ class Certifier:
             judgement.passed[endpoint] = ticket
         is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
         if is_passed or (is_telling and block.looked.get(endpoint) != stamp):
-            case = case_of(judgement, endpoint, members, claims, world, now_s)
+            is_unequal = verdict is Verdict.UNEQUAL
+            told = (judgement, endpoint, members, claims, world, now_s)
+            case = case_of(*told, is_unequal=is_unequal)
             if case.first > case.delivered_last:  # it differs by what has come ahead of its ingress
                 judgement.passed.pop(endpoint, None)
                 block.unequal[endpoint] = block.last
@@ -242,6 +251,12 @@ class Certifier:
         before = Proven(-1, 0, 0, ()) if case.before is None else case.before
         expected = before.expected + outcome.expected
         delivered = before.delivered + outcome.delivered
+        there = judgement.block.delivered(tuple(case.records)).count
+        if outcome.is_cut and delivered < there:
+            self._settle_cut(judgement, case, outcome, (expected, there), world)
+            return
+        if outcome.missing and case.is_passed:
+            world.interest.lacked(case.endpoint, case.place, case.last)
         self._issue(
             judgement,
             case.endpoint,
@@ -275,6 +290,28 @@ class Certifier:
             judgement.late.pop(case.endpoint, None)
             stamp = (judgement.block.stamp, world.interest.version)
             judgement.block.cleared[case.endpoint] = stamp
+
+    def _settle_cut(
+        self,
+        judgement: Judgement,
+        case: Case,
+        outcome: Outcome,
+        counts: tuple[int, int],
+        world: World,
+    ) -> None:
+        """Take what reading gave of an endpoint that does not have all any more that it got.
+
+        What is not there may have been; what is there twice, or is nobody's, is told all the same.
+        """
+        seen = replace(outcome, missing=0, missing_offsets=())
+        told = (judgement, case.endpoint, case.last, *counts, world, tuple(case.records))
+        is_equal = seen.is_equal and not case.is_unequal
+        self._issue(*told, is_equal=is_equal, is_sure=False)
+        world.register.add(consumed(case))
+        for finding in case_findings(case, seen):
+            world.register.replace(finding)
+        judgement.late.pop(case.endpoint, None)
+        judgement.block.cleared[case.endpoint] = (judgement.block.stamp, world.interest.version)
 
     def _settle_rest(
         self, judgement: Judgement, case: Case, outcome: Outcome, world: World
@@ -314,6 +351,9 @@ class Certifier:
         for judgement in round_.judgements:
             block = judgement.block
             stamp = (block.stamp, world.interest.version)
+            for endpoint in judgement.undecided:
+                self.undecided[endpoint] = None
+                self._wait(judgement, endpoint, ended_of(endpoint))
             if judgement.is_put_off:
                 for endpoint in judgement.late:
                     self._wait(judgement, endpoint, "a Kafka cluster to answer")
@@ -329,7 +369,7 @@ class Certifier:
                 one: last for one, last in block.unequal.items() if one in judgement.late
             }
             self._follow(judgement, world)
-            if not judgement.late:
+            if not (judgement.late or judgement.undecided):
                 block.judged = stamp
             for endpoint in judgement.late:
                 if (followed := block.ticket_of(endpoint)) is not None:
@@ -338,7 +378,9 @@ class Certifier:
             self.blocks.route(place, world.passing.position(place), now_s)
         self.unpublished.update({one.key: one for one in self.blocks.retimed()})
         now_ms = world.register.now_ms
-        for certificate in self.blocks.forget(now_s, world.read, world.read_s):
+        for certificate in self.blocks.forget(
+            now_s, world.read, world.read_s, world.interest.version
+        ):
             self.hours.close(certificate, now_ms)
         if not 0 <= now_ms - self.renewed_ms < RENEW_MS:
             self.renewed_ms = now_ms
@@ -408,6 +450,11 @@ class Certifier:
         if issued.get(endpoint) != certificate:
             issued[endpoint] = certificate
             self.unpublished[certificate.key] = certificate
+
+
+def ended_of(endpoint: EndpointKey) -> str:
+    """Return what is waited for where that alone decides what is owed, for people."""
+    return f"lanes of {endpoint.node} to tell where a subscription of {endpoint} ended"
 
 
 def _stand(judgement: Judgement, case: Case, expected: int, delivered: int) -> bool:

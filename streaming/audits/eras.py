@@ -20,6 +20,7 @@ from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.paths import LinkPlan
 from streaming.audits.ways import NOTHING, Between, Ways
 from streaming.tables.rows import FrameRow, TopicPartition
+from streaming.tables.topics import place_of
 
 OF_THE_FILE = -1
 """Number of the topology that the auditor was given, until `mesh.config` tells its own."""
@@ -114,15 +115,24 @@ class Eras:
             del self.texts[OF_THE_FILE]
         return True
 
-    def cut(self, cut: Cut) -> bool:
-        """Take the cut of a topology; say whether it is news."""
+    def cut(self, cut: Cut, *, is_again: bool = False) -> bool:
+        """Take the cut of a topology; say whether it is news.
+
+        Args:
+            cut: The cut.
+            is_again: Whether offsets of its source have come again: then a lane may go back, and
+                all that comes since goes by the topology that it follows. Spec: K9.
+        """
         place, topic_id = TopicPartition(cut.topic, cut.partition), cut.topic_id.hex()
         known = self.begins.setdefault(place, [])
         if self.sources.get(place, topic_id) != topic_id:
             known.clear()  # of a former topic of this name
         self.sources[place] = topic_id
+        is_back = is_again and bool(known) and cut.position < known[-1][1]
+        if is_back:
+            known[:] = [(number, min(first, cut.position)) for number, first in known]
         if known and known[-1][0] >= cut.clients_offset:
-            return False
+            return is_back
         known.append((cut.clients_offset, cut.position))
         return True
 
@@ -202,6 +212,12 @@ class Eras:
         """Return the topology in force; while nodes take it one by one, the former one too."""
         numbers = sorted(self.texts)[-1 if self.stage == Stage.RUN.value else -2 :]
         return [_known(self.texts[number]).topology for number in numbers]
+
+    def is_linked(self, outbox: TopicPartition) -> bool:
+        """Say whether an outbox partition is read, by a topology that is in force."""
+        place = place_of(self.prefix, outbox.topic)
+        texts = [self.texts[number] for number in sorted(self.texts)[-2:]]
+        return any((place.node, place.other) in _known(text).plan.crossings for text in texts)
 
     def leads(self, trail: tuple[str, ...], here: str, node: str) -> bool:
         """Say whether a message at a node can come to another, and not back over its trail.

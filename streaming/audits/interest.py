@@ -10,17 +10,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import NamedTuple
 
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
+from streaming.audits.claims import Claim, Span
 from streaming.audits.eras import OF_THE_FILE, Stretch
-from streaming.audits.matching import selects
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
-from streaming.audits.ways import NOTHING, Between
 from streaming.tables.filters import Filters
 from streaming.tables.rows import SourceKey, TopicPartition
 
@@ -37,15 +35,6 @@ PRUNE_EVERY = 1000
 
 ENDED_MAX = 32
 """Ended subscriptions of one endpoint that are kept: late messages of theirs may still come."""
-
-
-class Level(IntEnum):
-    """How much of a stretch of matching messages an endpoint must get."""
-
-    NONE = 0
-    MAY = 1
-    MIXED = 2
-    MUST = 3
 
 
 class EndpointKey(NamedTuple):
@@ -101,55 +90,6 @@ class EndKey(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Source offsets from `first` on, up to `last` or without end, that must be delivered."""
-
-    first: int
-    last: int | None = None
-
-    def level(self, first: int, last: int) -> Level:
-        """Return how the offsets from `first` to `last` stand to this span."""
-        if last < self.first or (self.last is not None and first > self.last):
-            return Level.MAY
-        is_inside = self.first <= first and (self.last is None or last <= self.last)
-        return Level.MUST if is_inside else Level.MIXED
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What one subscription claims of one source.
-
-    Attributes:
-        filter: What it asks for.
-        span: What must come, if any.
-        between: What stands on the way.
-        is_untaken: Whether it is owed from the moment on at which the origin's lane knows of it,
-            and the lane does not.
-        is_refusable: Whether it would be owed if no selector stood on the way, which may refuse it.
-        newest: Number of the newest of its filters: of bundles that were made before that is known,
-            it may select a part. By default it is the oldest of all.
-    """
-
-    filter: str
-    span: Span | None
-    between: Between = NOTHING
-    is_untaken: bool = False
-    is_refusable: bool = False
-    newest: int = -1
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Return the filters that must all select what is claimed."""
-        return (self.filter, *self.between.joins)
-
-    def concerns(self, subject: str) -> bool:
-        """Say whether messages of a valid subject are claimed."""
-        return all(selects(one, subject) for one in self.needed) and not any(
-            selects(one, subject) for one in self.between.kept
-        )
-
-
 @dataclass(slots=True)
 class Interest:
     """All subscriptions that ever were, and where routing began to know them.
@@ -196,14 +136,15 @@ class Interest:
         self.subscriptions.setdefault(endpoint, []).append(subscription)
         self.version += 1
 
-    def follow(self, rules: QueueRules, *, is_change: bool) -> None:
-        """Take what another topology says of queues.
+    def follow(self, rules: QueueRules, *, is_change: bool) -> Sequence[EndpointKey]:
+        """Take what another topology says of queues; return those that lose what was promised.
 
         Args:
             rules: That.
             is_change: Whether the mesh has run by the former; else this one is what counts.
         """
         before, self.queues = self.queues, rules
+        lost: dict[EndpointKey, None] = {}
         for endpoint, subscriptions in self.subscriptions.items():
             for number, subscription in enumerate(subscriptions):
                 now = judged_by(subscription, (endpoint.node, endpoint.name), before, rules)
@@ -211,6 +152,9 @@ class Interest:
                     unsure = replace(now, is_certified=False, is_unsure=True)
                     subscriptions[number] = unsure if is_change else now
                     self.version += 1
+                    if is_change and subscription.is_certified:
+                        lost[endpoint] = None
+        return list(lost)
 
     def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int, at_ms: int = 0) -> None:
         """Take a tombstone: the subscription ends with this version.
@@ -243,19 +187,24 @@ class Interest:
                 return subscription
         return None
 
-    def cut(self, cut: Cut, era: int = OF_THE_FILE) -> None:
+    def cut(self, cut: Cut, era: int = OF_THE_FILE, *, is_again: bool = False) -> None:
         """Take a cut; one that tells no newer `clients` offset than an earlier one is no news.
 
         Args:
             cut: The cut.
             era: Number of the topology that its source is routed by: what was told by a former
                 one may have been forgotten.
+            is_again: Whether offsets of its source have come again: then a lane may go back, and
+                what it knew further on it knows of those that come since. Spec: K9.
         """
         key = CutKey(TopicPartition(cut.topic, cut.partition), cut.uuid)
         known = self.cuts.setdefault(key, [])
         topic_id = cut.topic_id.hex()
         if known and known[-1].topic_id != topic_id:
             known.clear()  # of a former topic of this name: its offsets say nothing here
+        if is_again and known and cut.position < known[-1].position:
+            known[:] = [one._replace(position=min(one.position, cut.position)) for one in known]
+            self.version += 1
         is_anew = bool(known) and known[-1].era < era
         least = known[-1].offset + (0 if is_anew else 1) if known else -1
         if not known or (cut.clients_offset >= least and cut.position >= known[-1].position):
@@ -289,12 +238,20 @@ class Interest:
             for subscription in asked
         )
 
-    def is_known(self, endpoint: EndpointKey, uuid: str, place: TopicPartition) -> bool:
-        """Say whether a source's lane knows the newest version of what an endpoint asks for."""
+    def known_from(
+        self, endpoint: EndpointKey, uuid: str, place: TopicPartition, era: int
+    ) -> int | None:
+        """Return from where on a source's lane knows all that an endpoint asks for, if it does.
+
+        Args:
+            endpoint: Who asks.
+            uuid: Of its node.
+            place: The source partition.
+            era: What the ledger told by a former topology does not count.
+        """
         asked = self.subscriptions.get(endpoint, ())
-        versions = [one.added for one in asked if one.removed is None]
-        cuts = self.cuts.get(CutKey(place, uuid), [])
-        return not versions or (bool(cuts) and cuts[-1].offset >= max(versions))
+        newest = max((one.added for one in asked if one.removed is None), default=-1)
+        return 0 if newest < 0 else self.position(place, uuid, newest, era)
 
     def certified(self) -> Iterator[EndpointKey]:
         """Yield the endpoints that certificates speak of, sorted."""
@@ -338,6 +295,7 @@ class Interest:
         carriers: Carriers,
         stretches: Sequence[Stretch] = (Stretch(),),
         origin: str = "",
+        is_linked: Callable[[TopicPartition], bool] = lambda _: True,
     ) -> Sequence[Claim]:
         """Return what an endpoint claims of one ingress partition.
 
@@ -350,6 +308,7 @@ class Interest:
             carriers: How messages came to the endpoint's node.
             stretches: Where in the ingress messages can come to the endpoint at all.
             origin: Whose ingress it is: a queue with a home is for its neighbours alone.
+            is_linked: Whether an outbox partition is still read: of others no cut comes any more.
         """
         claims = []
         for subscription in self.subscriptions.get(endpoint, ()):
@@ -363,19 +322,34 @@ class Interest:
                     subscription.policy, endpoint.name, step, between, is_local=is_local
                 ):
                     continue
-                span, is_untaken = None, False
+                span, undecided, until, is_untaken = None, None, None, False
                 is_owed = subscription.is_certified and (is_local or not subscription.noexport)
                 is_refusable = is_owed and not (between.is_sure or subscription.policy in SHARED)
                 is_owed &= not is_refusable  # selectors let shared ones pass
+                is_last = subscription.removed is None and stretch.last is None
                 if is_owed and uuid is not None and source is not None:
                     ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
-                    span = self._span(subscription, uuid, place, source, ways, stretch)
-                    is_last = subscription.removed is None and stretch.last is None
-                    is_untaken = is_last and span is None
+                    told = (subscription, uuid, place, source, stretch)
+                    span = self._span(*told, ways)
+                    if subscription.removed is not None:
+                        until = self._until(subscription, uuid, place, source, ways)
+                        ways = tuple(filter(is_linked, ways))
+                        undecided = self._undecided(*told, ways, span)
+                is_untaken = is_owed and is_last and span is None
                 named = (subscription.filter, *between.joins, *between.kept)
                 newest = self.filters.newest(named)
-                told = (subscription.filter, span, between, is_untaken, is_refusable, newest)
-                claims.append(Claim(*told))
+                claims.append(
+                    Claim(
+                        subscription.filter,
+                        span,
+                        between,
+                        is_untaken,
+                        is_refusable,
+                        newest,
+                        undecided,
+                        until,
+                    )
+                )
         return claims
 
     def _span(
@@ -384,23 +358,75 @@ class Interest:
         uuid: str,
         place: TopicPartition,
         source: SourceKey,
-        ways: Sequence[TopicPartition],
         stretch: Stretch,
+        ways: Sequence[TopicPartition],
     ) -> Span | None:
         first = self.position(place, uuid, subscription.added, stretch.era)
         if first is None or (stretch.last is not None and first > stretch.last):
             return None
         if subscription.removed is None:
             return Span(first, stretch.last)
-        last = max(
-            (self._end(way, place, source, uuid, subscription.removed) for way in ways), default=-1
-        )
-        forgotten = self.position(place, uuid, subscription.removed)
-        if forgotten is not None:
-            last = min(last, forgotten - 1)
-        if stretch.last is not None:
-            last = min(last, stretch.last)
+        known = [self._end(way, place, source, uuid, subscription.removed) for way in ways]
+        told = [one for one in known if one is not None]
+        last = max((*told, subscription.lacked.get(place, -1)), default=-1)
+        limit = self._limit(place, uuid, subscription.removed, stretch)
+        last = last if limit is None else min(last, limit)
         return Span(first, last) if first <= last else None
+
+    def _undecided(
+        self,
+        subscription: JudgedSubscription,
+        uuid: str,
+        place: TopicPartition,
+        source: SourceKey,
+        stretch: Stretch,
+        ways: Sequence[TopicPartition],
+        span: Span | None,
+    ) -> Span | None:
+        """Return what is owed or not, as lanes will tell that know where a subscription ended."""
+        first = self.position(place, uuid, subscription.added, stretch.era)
+        removed = subscription.removed
+        if first is None or removed is None:
+            return None
+        if all(self._end(way, place, source, uuid, removed) is not None for way in ways):
+            return None
+        begin = first if span is None or span.last is None else span.last + 1
+        limit = self._limit(place, uuid, removed, stretch)
+        return Span(begin, limit) if limit is None or begin <= limit else None
+
+    def _until(
+        self,
+        subscription: JudgedSubscription,
+        uuid: str,
+        place: TopicPartition,
+        source: SourceKey,
+        ways: Sequence[TopicPartition],
+    ) -> int | None:
+        """Return the last offset that may still come to a subscription that has ended.
+
+        That is what came before its own lanes knew of the end, and what its origin's lane routed
+        before it did. None where not all of that is known, or what was moved may come at any time.
+        """
+        removed = subscription.removed
+        if removed is None or subscription.may_move or not ways:
+            return None
+        forgotten = self.position(place, uuid, removed)
+        ends = [self._end(way, place, source, uuid, removed) for way in ways]
+        told = [one for one in ends if one is not None and one >= 0]
+        if forgotten is None or len(told) < len(ends):
+            return None
+        return max(forgotten - 1, *told)
+
+    def _limit(
+        self, place: TopicPartition, uuid: str, removed: int, stretch: Stretch
+    ) -> int | None:
+        """Return the last offset that can be owed to a subscription that has ended, if any.
+
+        From some position on its origin's lane has known of the end, or gone by another topology.
+        """
+        forgotten = self.position(place, uuid, removed)
+        ends = [stretch.last, None if forgotten is None else forgotten - 1]
+        return min((one for one in ends if one is not None), default=None)
 
     def _end(
         self,
@@ -409,14 +435,34 @@ class Interest:
         source: SourceKey,
         uuid: str,
         removed: int,
-    ) -> int:
-        """Return the last offset of the source that came this way before the subscription ended."""
+    ) -> int | None:
+        """Return the last offset of the source that came this way before the subscription ended.
+
+        None as long as that is not known: -1 where none did.
+        """
         position = self.position(way, uuid, removed)
         if position is None:
-            return -1
+            return None
         if way == place:
             return position - 1
-        return self.ends.get(EndKey(way, position), {}).get(source, -1)
+        end = self.ends.get(EndKey(way, position))
+        return None if end is None else end.get(source, -1)
+
+    def lacked(self, endpoint: EndpointKey, place: TopicPartition, last: int) -> None:
+        """Take that something had not come to an endpoint when every hop had passed all of it.
+
+        Args:
+            endpoint: The endpoint, or all members of a queue.
+            place: The source partition.
+            last: Offset up to which was looked.
+        """
+        for member, subscriptions in self.subscriptions.items():
+            is_one = member == endpoint
+            if is_one or EndpointKey(EVERYWHERE, member.name.casefold()) == endpoint:
+                for subscription in subscriptions:
+                    if subscription.removed is None:
+                        known = subscription.lacked.get(place, -1)
+                        subscription.lacked[place] = max(last, known)
 
     def unknown_ends(
         self, uuids: Mapping[str, str], reader_of: Callable[[str], str]

@@ -13,9 +13,10 @@ from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Block, Moments
 from streaming.audits.cases import Case, RecordRanges
 from streaming.audits.chains import ChainHead, ChainKey
+from streaming.audits.claims import Claim
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register, records
-from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
+from streaming.audits.interest import Carriers, EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.offers import Offer
 from streaming.audits.passing import Ends, Passing, Sight, Ticket
@@ -65,6 +66,7 @@ class Judgement:
         others: Endpoints to which nothing is promised: there are no certificates of them, unless
             one tells of a fault.
         owners: Members of queues of which each message is looked at: it may not be theirs.
+        undecided: Endpoints of which it is not known yet where a subscription ended.
         is_closed: Whether nothing more can be published to the block.
         is_put_off: Whether a case of it could not be read just now.
         is_glance: Whether it only looks for what is late or has another content: it is not time
@@ -84,6 +86,7 @@ class Judgement:
     passed: dict[EndpointKey, Ticket] = field(default_factory=dict)
     others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
     owners: dict[EndpointKey, None] = field(default_factory=dict)
+    undecided: dict[EndpointKey, None] = field(default_factory=dict)
     is_closed: bool = False
     is_put_off: bool = False
     is_glance: bool = False
@@ -176,6 +179,7 @@ def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Seq
         carriers=world.carriers,
         stretches=world.eras.stretches(place, origin, endpoint.node),
         origin=origin,
+        is_linked=world.eras.is_linked,
     )
 
 
@@ -186,6 +190,8 @@ def case_of(
     claims: Sequence[Claim],
     world: World,
     now_s: float,
+    *,
+    is_unequal: bool = False,
 ) -> Case:
     """Return what is to be read of an endpoint: up to where every hop has passed, if it has."""
     block, number = judgement.block, judgement.number
@@ -222,6 +228,7 @@ def case_of(
         evidence=evidence_of(world.passing.prefix, ranges),
         before=before,
         musts=musts_of(claims, last, turns),
+        is_unequal=is_unequal,
     )
 
 

@@ -1,6 +1,7 @@
 """Marks that excuse a second copy, and what they must stand on. Spec: K11, K20, DESIGN 6.
 
-A repair must have been asked for; what was moved must come from a queue, and be in one.
+A repair must have been asked for; what was moved must come from a queue, and be in one; of another
+generation somebody must have told.
 
 A reader that sees a gap asks for its repair in its `.c` topic, under a key that names the outbox
 partition and the sender's source. That it asked stays known when the repair is done: the record
@@ -10,12 +11,15 @@ that takes the request back has the same key.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from mesh.model.frames import MessageClass
 from streaming.audits.chains import ChainKey
 from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names
+from streaming.audits.turns import Turns
 from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey, TopicPartition
 from streaming.tables.topics import place_of
 
@@ -28,9 +32,17 @@ _DIGITS_MAX = 10
 """Of a partition: Python reads no numbers of thousands of digits."""
 
 
+class AgainKey(NamedTuple):
+    """Records of one topic that say that offsets of a source have come again."""
+
+    topic: str
+    source: SourceKey
+    generation: int
+
+
 @dataclass(slots=True)
 class Marks:
-    """What was asked for, what came unasked, and what was moved.
+    """What was asked for, what came unasked, what was moved, and what says it came again.
 
     Attributes:
         prefix: Start of every topic name.
@@ -39,6 +51,8 @@ class Marks:
         moved: Endpoint, or node from which moved messages come -> the first of them, and since
             when; each is judged once.
         known: Of these, the ones that were judged.
+        again: Source and generation, where they came -> what is told of them if nobody has told of
+            that generation, and since when. Of guaranteed deliveries certificates tell.
     """
 
     prefix: str
@@ -46,6 +60,7 @@ class Marks:
     unasked: dict[ChainKey, tuple[float, FrameRow]] = field(default_factory=dict)
     moved: dict[EndpointKey, tuple[float, Finding]] = field(default_factory=dict)
     known: dict[EndpointKey, None] = field(default_factory=dict)
+    again: dict[AgainKey, tuple[float, Finding]] = field(default_factory=dict)
 
     def ask(self, reader: str, sender: str, key: str) -> None:
         """Take the key of a request; one that nobody can read is no request."""
@@ -80,10 +95,23 @@ class Marks:
             if not row.is_repair or key in self.asked:
                 continue
             since_s, known = self.unasked.get(key, (now_s, None))
-            self.unasked[key] = (since_s, row if known is None else _together(known, row))
+            self.unasked[key] = (since_s, row if known is None else known.joined(row))
+        direct = [one for one in deliveries if one.message_class == MessageClass.DIRECT]
+        marked: list[FrameRow | DeliveryRow] = [*direct, *frames]
+        for one in marked:
+            if one.generation > 0:
+                again = AgainKey(one.place.topic, one.source, one.generation)
+                self.again.setdefault(again, (now_s, self._again(one, names)))
 
-    def judge(self, interest: Interest, names: Names, now_s: float) -> Iterator[Finding]:
-        """Yield what was repaired unasked, and what was moved where there is no queue."""
+    def judge(
+        self, interest: Interest, turns: Turns, names: Names, now_s: float
+    ) -> Iterator[Finding]:
+        """Yield what was repaired unasked, moved where there is no queue, or came again unsaid."""
+        for again, (since_s, finding) in list(self.again.items()):
+            if not 0 <= now_s - since_s < PATIENCE_S:
+                del self.again[again]
+                if again.generation > turns.of(again.source)[-1].generation:
+                    yield finding
         for member, (since_s, finding) in list(self.moved.items()):
             if not 0 <= now_s - since_s < PATIENCE_S:
                 del self.moved[member]
@@ -96,6 +124,28 @@ class Marks:
             elif not 0 <= now_s - since_s < PATIENCE_S:
                 del self.unasked[key]
                 yield self._finding(row, names)
+
+    def _again(self, row: FrameRow | DeliveryRow, names: Names) -> Finding:
+        place, source = place_of(self.prefix, row.place.topic), names.text(row.source)
+        if isinstance(row, FrameRow):
+            count, bounds = row.messages, (row.head.offset, row.tail.offset)
+        else:
+            count, bounds = row.digest.count, (row.record_first, row.record_last)
+        return Finding(
+            kind=FindingKind.UNEXPECTED,
+            text=f"{place.link or place.endpoint} has messages of {source} of generation"
+            f" {row.generation}: that its offsets have come again nobody has told",
+            ids=(message_range(source, row.generation, row.first, row.last),),
+            link=place.link,
+            endpoint=place.endpoint,
+            source=source,
+            first=row.first,
+            last=row.last,
+            count=count,
+            anchor=f"generation {row.generation}",
+            node=place.node,
+            evidence=(records(row.place, *bounds),),
+        )
 
     def _no_member(self, row: FrameRow, names: Names) -> Finding:
         place, source = place_of(self.prefix, row.place.topic), names.text(row.source)
@@ -132,16 +182,6 @@ class Marks:
             node=place.node,
             evidence=(records(row.place, row.head.offset, row.tail.offset),),
         )
-
-
-def _together(one: FrameRow, more: FrameRow) -> FrameRow:
-    return replace(
-        one,
-        messages=one.messages + more.messages,
-        first=min(one.first, more.first),
-        last=max(one.last, more.last),
-        tail=more.tail,
-    )
 
 
 def _no_queue(endpoint: EndpointKey, row: DeliveryRow, names: Names) -> Finding:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from streaming.audits.blocks import BUNDLE, Block, Tally
-from streaming.audits.interest import Claim, Level
+from streaming.audits.claims import Claim, Level
 from streaming.audits.matching import is_subject
 from streaming.tables.bundles import BETWEEN
 
@@ -65,6 +65,8 @@ class Offer:
         found: dict[int, tuple[Level, Tally]] = {}
         for claim in claims:
             for tally in self.claimed(claim):
+                if claim.until is not None and tally.first > claim.until:
+                    continue  # the subscription had ended by then
                 level = level_of(claim, tally)
                 if id(tally) not in found or found[id(tally)][0] < level:
                     found[id(tally)] = (level, tally)
@@ -80,6 +82,25 @@ class Offer:
     def is_vague(self, claims: Sequence[Claim]) -> bool:
         """Say whether of some bundles it is not known what claims are about."""
         return any(next(self.vague_for(claim), None) is not None for claim in claims)
+
+    def is_undecided(self, claims: Sequence[Claim]) -> bool:
+        """Say whether it is unknown yet if some is owed: where a subscription ended decides."""
+        for claim in claims:
+            if (undecided := claim.undecided) is None:
+                continue
+            for tally in (*self.claimed(claim), *self.vague_for(claim)):
+                if undecided.level(tally.first, tally.last) is not Level.MAY:
+                    return True
+        return False
+
+    def is_cut_off(self, claims: Sequence[Claim]) -> bool:
+        """Say whether of some tallies a part alone may come: a subscription ended within them."""
+        for claim in claims:
+            if (until := claim.until) is not None:
+                for tally in self.claimed(claim):
+                    if tally.first <= until < tally.last:
+                        return True
+        return False
 
     def may_owe(self, claims: Sequence[Claim]) -> bool:
         """Say whether something of which that is not known may have to come."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesh.model.frames import MessageClass
 from streaming.tables.rows import DeliveryRow, SourceKey, TopicPartition
 
 
@@ -29,19 +30,37 @@ class DeliverySuspicion:
         since: Only records from this offset of the endpoint topic on are news.
         until: Read up to this offset.
         first: Lowest source offset among them.
+        last: Highest one.
+        reached: Highest one that had come before them.
     """
 
     key: OrderKey
     since: int
     until: int
     first: int = 0
+    last: int = 0
+    reached: int = -1
+
+
+class RunKey(NamedTuple):
+    """Messages of one source at one endpoint."""
+
+    topic: str
+    source: SourceKey
 
 
 @dataclass(slots=True)
 class Order:
-    """Highest source offset that each endpoint partition got of each source."""
+    """What each endpoint got of each source.
+
+    Attributes:
+        reached: Highest source offset in each of its partitions.
+        partitions: Of direct messages, the partition that they are in; certificates tell where
+            else guaranteed ones are.
+    """
 
     reached: dict[OrderKey, int] = field(default_factory=dict)
+    partitions: dict[RunKey, int] = field(default_factory=dict)
 
     def absorb(self, rows: Sequence[DeliveryRow]) -> Iterator[DeliverySuspicion]:
         """Take the deliveries of a batch; yield what must be looked at closely."""
@@ -58,5 +77,26 @@ class Order:
                     min(row.record_first for row in group),
                     max(row.record_last for row in group),
                     min(row.first for row in group),
+                    max(row.last for row in group),
+                    reached,
                 )
             self.reached[key] = max(reached, *(row.last for row in group))
+
+    def astray(self, rows: Sequence[DeliveryRow]) -> Iterator[tuple[DeliveryRow, int]]:
+        """Yield direct deliveries that are in another partition than those of their source before.
+
+        There nothing tells their order, nor whether one has come before. Spec: K3.
+        """
+        for row in rows:
+            if row.is_moved or row.message_class != MessageClass.DIRECT:
+                continue
+            key = RunKey(row.place.topic, row.source)
+            partition = self.partitions.setdefault(key, row.place.partition)
+            if partition != row.place.partition:
+                yield row, partition
+
+    def begin_anew(self, place: TopicPartition) -> None:
+        """Forget what an endpoint's topic held that was made again."""
+        self.reached = {key: last for key, last in self.reached.items() if key.endpoint != place}
+        runs = self.partitions.items()
+        self.partitions = {key: number for key, number in runs if key.topic != place.topic}

@@ -9,7 +9,7 @@ from itertools import pairwise
 from mesh.model.topology import Topology
 from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.names import Names
-from streaming.tables.rows import DeliveryRow, FrameRow
+from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey
 from streaming.tables.topics import GUARANTEED, TopicPlace, place_of
 
 _WITHIN_ONE_HOP = ("cluster", "one-hop")
@@ -158,7 +158,7 @@ class LinkPlan:
     def frame_fault(self, row: FrameRow, names: Names) -> Finding | None:
         """Return what is wrong with the way that frames took, or None."""
         place = place_of(self.prefix, row.place.topic)
-        fault = self._frame_fault(place, row)
+        fault = self._frame_fault(place, self._origin(row.source, names), row)
         if fault is None:
             return None
         source = names.text(row.source)
@@ -177,7 +177,14 @@ class LinkPlan:
             evidence=(records(row.place, row.head.offset, row.tail.offset),),
         )
 
-    def _frame_fault(self, place: TopicPlace, row: FrameRow) -> tuple[FindingKind, str] | None:
+    def _origin(self, source: SourceKey, names: Names) -> TopicPlace | None:
+        """Return the topic of a source taken apart, if it is known."""
+        ingress = names.place(source)
+        return None if ingress is None else place_of(self.prefix, ingress.topic)
+
+    def _frame_fault(
+        self, place: TopicPlace, origin: TopicPlace | None, row: FrameRow
+    ) -> tuple[FindingKind, str] | None:
         sender, receiver, path = place.node, place.other, row.path
         if receiver in path:
             text = f"a message that has visited {receiver} is sent to it again, after"
@@ -186,14 +193,14 @@ class LinkPlan:
             text = f"{sender} sends a frame whose path {'>'.join(path)} does not end with it"
             return FindingKind.UNPLANNED_PATH, text
         is_guaranteed = place.letter == GUARANTEED
-        return self.fault_of_path((*path, receiver), is_guaranteed=is_guaranteed, zone=row.zone)
+        whole = (*path, receiver)
+        fault = self.fault_of_path(whole, is_guaranteed=is_guaranteed, zone=row.zone)
+        return fault or _wrong_begin(path, origin, is_moved=row.is_moved)
 
     def delivery_fault(self, row: DeliveryRow, names: Names) -> Finding | None:
         """Return what is wrong with the way that deliveries took, or None."""
         place = place_of(self.prefix, row.place.topic)
-        ingress = names.place(row.source)
-        origin = None if ingress is None else place_of(self.prefix, ingress.topic)
-        fault = self._delivery_fault(place.node, origin, row)
+        fault = self._delivery_fault(place.node, self._origin(row.source, names), row)
         if fault is None:
             return None
         source = names.text(row.source)
@@ -221,10 +228,17 @@ class LinkPlan:
         told = ">".join(path)
         if not path or path[-1] != node:
             return FindingKind.UNPLANNED_PATH, f"the path {told} does not end at {node}"
-        if origin is not None and not row.is_moved and path[0] != origin.node:
-            text = f"the path {told} does not begin at {origin.node}, where the message was"
-            return FindingKind.UNPLANNED_PATH, f"{text} published"
+        return _wrong_begin(path, origin, is_moved=row.is_moved)
+
+
+def _wrong_begin(
+    path: Sequence[str], origin: TopicPlace | None, *, is_moved: bool
+) -> tuple[FindingKind, str] | None:
+    """Return that a way begins elsewhere than its messages, which no member of a queue sends on."""
+    if origin is None or is_moved or path[0] == origin.node:
         return None
+    text = f"the path {'>'.join(path)} does not begin at {origin.node}, where the message was"
+    return FindingKind.UNPLANNED_PATH, f"{text} published"
 
 
 def _cross(trail: _Trail, over: _Crossing, *, is_guaranteed: bool) -> _Trail | str:

@@ -1,18 +1,28 @@
-"""Deliveries that say what cannot be: another class, or a source that is none. Spec: K9, K29."""
+"""What says of its origin what cannot be: another class or node, or a source that is none.
+
+Spec: K9, K10, K29, DESIGN 6.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from streaming.audits.findings import EVIDENCE_MAX, Finding, FindingKind, message_range, records
-from streaming.tables.rows import DeliveryRow, SourceKey, TopicPartition
-from streaming.tables.topics import place_of
+from streaming.audits.names import Names
+from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey, TopicPartition
+from streaming.tables.topics import INGRESS, place_of
+
+UNNAMED_S = 60.0
+"""How long the name of a source may be read after its messages, in seconds."""
+
+UNNAMED_MAX = 1_000
+"""Links and sources of which frames wait for that at most; then they are judged at once."""
 
 
 class StrangerKey(NamedTuple):
-    """Deliveries to one endpoint topic whose source nobody has named."""
+    """Records of one topic, an endpoint's or an outbox, whose source nobody has named."""
 
     topic: str
     source: SourceKey
@@ -74,3 +84,69 @@ def forged_finding(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -
             records(row.place, row.record_first, row.record_last) for row in rows[:EVIDENCE_MAX]
         ),
     )
+
+
+@dataclass(slots=True)
+class StrangeFrames:
+    """What frames say of where their messages were published.
+
+    Attributes:
+        prefix: Start of every topic name.
+        unnamed: Those of sources that nobody has named, and since when.
+    """
+
+    prefix: str
+    unnamed: dict[StrangerKey, tuple[float, FrameRow]] = field(default_factory=dict)
+
+    def absorb(self, rows: Sequence[FrameRow], names: Names, now_s: float) -> Iterator[Finding]:
+        """Take the frames of a batch; yield those whose origin is another than they say."""
+        for row in rows:
+            place = names.place(row.source)
+            if place is None:
+                key = StrangerKey(row.place.topic, row.source)
+                since_s, known = self.unnamed.get(key, (now_s, row))
+                self.unnamed[key] = (since_s, known if known is row else known.joined(row))
+            elif (finding := self._fault(place, row)) is not None:
+                yield finding
+
+    def _fault(self, place: TopicPartition, row: FrameRow) -> Finding | None:
+        outbox, origin = place_of(self.prefix, row.place.topic), place_of(self.prefix, place.topic)
+        if origin.kind != INGRESS:
+            text = f"carries messages of {place}, to which no client publishes"
+            return self._finding(FindingKind.FORGED_ORIGIN, text, str(place), row)
+        if origin.node != row.node:
+            text = f"carries messages of {place} that say they were published at {row.node}"
+            return self._finding(FindingKind.FORGED_ORIGIN, text, str(place), row)
+        if origin.letter != outbox.letter:
+            text = f"carries messages of {place} by another class than that of their ingress"
+            finding = self._finding(FindingKind.UNEXPECTED, text, str(place), row)
+            return replace(finding, anchor="class")
+        return None
+
+    def judge(self, names: Names, now_s: float) -> Iterator[Finding]:
+        """Yield what has crossed links of sources that no Kafka cluster has, and drop it."""
+        is_full = len(self.unnamed) > UNNAMED_MAX
+        for key, (since_s, row) in list(self.unnamed.items()):
+            if names.place(key.source) is not None:
+                del self.unnamed[key]
+                yield from self.absorb([row], names, now_s)
+            elif is_full or not 0 <= now_s - since_s < UNNAMED_S:
+                del self.unnamed[key]
+                source = str(TopicPartition(*key.source))
+                text = f"carries messages of a topic that no Kafka cluster has: id {source}"
+                yield self._finding(FindingKind.FORGED_ORIGIN, text, source, row)
+
+    def _finding(self, kind: FindingKind, text: str, source: str, row: FrameRow) -> Finding:
+        outbox = place_of(self.prefix, row.place.topic)
+        return Finding(
+            kind=kind,
+            text=f"{outbox.link} {text}",
+            ids=(message_range(source, row.generation, row.first, row.last),),
+            link=outbox.link,
+            source=source,
+            first=row.first,
+            last=row.last,
+            count=row.messages,
+            node=outbox.node,
+            evidence=(records(row.place, row.head.offset, row.tail.offset),),
+        )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from streaming.audits.queues import SHARED, QueueRules
+from streaming.tables.rows import TopicPartition
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class JudgedSubscription:
             on who gets what, so it may get anything that it selects until it is subscribed anew.
         asked: What its record says.
         since_ms: When that came, by the broker's clock.
+        lacked: Source partition -> offset up to which every hop had passed while it was in force,
+            and something had not come: that was owed, wherever it is said to have ended.
     """
 
     filter: str
@@ -35,6 +38,7 @@ class JudgedSubscription:
     is_unsure: bool = False
     asked: Subscription = field(default=Subscription(), compare=False)
     since_ms: int = field(default=0, compare=False)
+    lacked: dict[TopicPartition, int] = field(default_factory=dict, compare=False)
 
     @property
     def may_move(self) -> bool:
@@ -85,4 +89,4 @@ def judged_by(
     judged = judged_subscription(
         rules, endpoint, subscription.filter, subscription.asked, subscription.added
     )
-    return replace(judged, since_ms=subscription.since_ms)
+    return replace(judged, since_ms=subscription.since_ms, lacked=subscription.lacked)

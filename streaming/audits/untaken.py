@@ -7,12 +7,15 @@ reached, knows of a subscription within seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from streaming.audits.blocks import Blocks
+from streaming.audits.interest import EndpointKey
 from streaming.audits.judgements import World, claims_of
 from streaming.audits.offers import Offer
 from streaming.audits.splits import Splits
 from streaming.audits.stalls import Untaken
+from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
 
 
@@ -30,19 +33,42 @@ def untaken(blocks: Blocks, world: World, splits: Splits, now_s: float) -> Mappi
     found: dict[Untaken, None] = {}
     if splits.cut:
         return found
-    endpoints = [
-        (endpoint, world.names.uuids.get(endpoint.node, ""))
-        for endpoint in world.interest.certified()
-        if splits.is_heard(endpoint.node, now_s)
-    ]
+    endpoints = [one for one in world.interest.certified() if splits.is_heard(one.node, now_s)]
     for place, numbered in blocks.open.items():
         if not splits.is_heard(place_of(blocks.prefix, place.topic).node, now_s):
             continue
-        offer = Offer.of(*numbered.values())
-        for endpoint, uuid in endpoints:
-            if not uuid or world.interest.is_known(endpoint, uuid, place):
+        offer, reached = Offer.of(*numbered.values()), _reached(place, world)
+        for endpoint in endpoints:
+            if _is_known(endpoint, place, reached, world):
                 continue
-            claims = [one for one in claims_of(place, endpoint, world) if one.is_untaken]
+            claims = [
+                one
+                for one in claims_of(place, endpoint, world)
+                if one.is_untaken
+                or (one.span is not None and one.span.last is None and one.span.first > reached)
+            ]
             if any(True for _ in offer.levels(claims)):
                 found[Untaken(endpoint, place)] = None
     return found
+
+
+def _reached(place: TopicPartition, world: World) -> float:
+    """Return how far a lane has read its ingress: a cut that is further on tells nothing.
+
+    After an accepted truncation it has read offsets that come again, and cuts may be ahead.
+    """
+    is_again = world.passing.generations.get(place, 0) > 0
+    return inf if is_again else world.passing.position(place)
+
+
+def _is_known(endpoint: EndpointKey, place: TopicPartition, reached: float, world: World) -> bool:
+    """Say whether a lane knows by the topology in force all that an endpoint asks for."""
+    uuid = world.names.uuids.get(endpoint.node)
+    if uuid is None:
+        return False
+    origin = place_of(world.passing.prefix, place.topic).node
+    stretches = world.eras.stretches(place, origin, endpoint.node)
+    if not stretches or stretches[-1].last is not None:
+        return True  # nothing comes from there any more
+    known = world.interest.known_from(endpoint, uuid, place, stretches[-1].era)
+    return known is not None and known <= reached

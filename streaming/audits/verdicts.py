@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 from streaming.audits.cases import Want
-from streaming.audits.interest import Claim, Level, Span
+from streaming.audits.claims import Claim, Level, Span
 from streaming.audits.matching import claim_pattern
 from streaming.audits.offers import Offer
 from streaming.audits.turns import Turn
@@ -39,12 +39,13 @@ def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> tuple[V
     everything = sum(sums.values(), NOTHING)
     may_owe_more = offer.may_owe(claims)
     is_split = Level.MIXED in sums
-    if not may_owe_more:
+    is_cut_off = offer.is_cut_off(claims)
+    if not (may_owe_more or is_cut_off):
         if delivered == everything or (delivered == must and not is_split):
             return (Verdict.EQUAL if delivered.count else Verdict.NOTHING), delivered.count
         if delivered.has_ids_of(everything) or (delivered.has_ids_of(must) and not is_split):
             return Verdict.CORRUPT, delivered.count
-    is_sure = not (Level.MAY in sums or is_split or offer.is_vague(claims))
+    is_sure = not (Level.MAY in sums or is_split or is_cut_off or offer.is_vague(claims))
     return (Verdict.UNEQUAL if is_sure else Verdict.UNSURE), 0
 
 
@@ -86,15 +87,17 @@ def musts_of(claims: Sequence[Claim], last: int, turns: Sequence[Turn]) -> tuple
 
 def wants_of(claims: Sequence[Claim], first: int, last: int) -> Iterator[Want]:
     """Yield what must and what may come of some offsets, for reading them message by message."""
-    may: dict[Between, dict[str, None]] = {}
+    may: dict[tuple[Between, int | None], dict[str, None]] = {}
     must: dict[tuple[Between, Span], dict[str, None]] = {}
     for claim in claims:
-        may.setdefault(claim.between, {})[claim.filter] = None
+        may.setdefault((claim.between, claim.until), {})[claim.filter] = None
         span = claim.span
         if span is not None and span.level(first, last) is not Level.MAY:
             must.setdefault((claim.between, span), {})[claim.filter] = None
-    for between, filters in may.items():
-        yield Want(_pattern(filters, between), first, last, is_must=False)
+    for (between, until), filters in may.items():
+        end = last if until is None else min(last, until)
+        if first <= end:
+            yield Want(_pattern(filters, between), first, end, is_must=False)
     for (between, span), filters in must.items():
         end = last if span.last is None else min(last, span.last)
         yield Want(_pattern(filters, between), max(first, span.first), end, is_must=True)

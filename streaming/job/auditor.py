@@ -20,11 +20,13 @@ from mesh.errors import ConfigError, Problem, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from streaming.audits.cases import Case, Outcome, case_findings
+from streaming.audits.certificates import ended_of
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.findings import FindingKind
 from streaming.audits.judgements import World
 from streaming.audits.late import copy_cases, late_cases, unreadable
 from streaming.audits.needless import asked_over
+from streaming.audits.passing import Stop
 from streaming.audits.queues import QueueRules
 from streaming.audits.silences import silent
 from streaming.audits.untaken import untaken
@@ -41,7 +43,7 @@ from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
-from streaming.job.unproven import deleted, made_again, spoiled
+from streaming.job.unproven import deleted, made_again, spoiled, unpromised
 from streaming.tables.aggregates import DATA_KINDS
 from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import (
@@ -298,7 +300,12 @@ class Auditor:
             if self.sources.is_at_home(kafka, place.topic)
         }
         before = {place: state.read[place] for place in positions if place in state.read}
-        news = sum(end - before.get(place, 0) for place, end in positions.items())
+        # A topic of a node that nobody knows may be in several Kafka clusters: each is another one.
+        news = sum(
+            end - before.get(place, 0)
+            for place, end in positions.items()
+            if self.sources.home_of(place.topic) == kafka
+        )
         if news > self.offsets_max * 0.9:
             self.lagging[kafka] = None
         else:
@@ -314,7 +321,9 @@ class Auditor:
         self.sources.needed = self.state.eras.kafkas()
         eras = self.state.eras
         is_change = sum(number != OF_THE_FILE for number in eras.texts) > 1
-        self.state.interest.follow(QueueRules.of(eras.linked()[-1]), is_change=is_change)
+        rules = QueueRules.of(eras.linked()[-1])
+        for endpoint in self.state.interest.follow(rules, is_change=is_change):
+            self.state.register.add(unpromised(endpoint))
 
     @property
     def is_behind(self) -> bool:
@@ -368,7 +377,10 @@ class Auditor:
         state = self.state
         for finding in state.certifier.blocks.forged(now_s):
             state.register.add(finding)
-        for finding in state.marks.judge(state.interest, state.names, now_s):
+        told = (state.interest, state.passing.turns, state.names)
+        for finding in state.marks.judge(*told, now_s):
+            state.register.add(finding)
+        for finding in state.strangers.judge(state.names, now_s):
             state.register.add(finding)
         self._look_at_late(world, now_s)
         for finding in state.unwanted.judge(state.interest, state.names, now_s):
@@ -384,6 +396,8 @@ class Auditor:
         stops = {
             hop: stop for ticket in tickets for hop, stop in state.passing.stops(ticket, state.read)
         }
+        for endpoint in state.certifier.undecided:
+            stops[str(endpoint)] = Stop(endpoint.node, ended_of(endpoint))
         state.stalls.judge_hops(stops, now_s, state.register)
         if not 0 <= now_s - self.looked_s < UNTAKEN_EVERY_S:
             self.looked_s = now_s
@@ -470,7 +484,7 @@ class Auditor:
         places = [
             place
             for place in here
-            if (is_due or place not in before)
+            if (is_due or kafka in self.lagging or place not in before)
             and (described[place].letter == GUARANTEED or described[place].kind in (OUTBOX, LEDGER))
         ]
         for place, beginning in self.sources.beginnings(places).items() if places else ():

@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from mesh.errors import TransportUnavailableError
 from streaming.audits.cases import fault
-from streaming.audits.findings import Finding, FindingKind, message_id, records
+from streaming.audits.findings import Finding, FindingKind, message_id, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.job.rereads import Repeats, Rereader
 from streaming.job.state import State
+from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
 
@@ -68,15 +69,41 @@ class Doubts:
         if not doubts:
             return
         begins = [self._begin_of(one) for one in doubts]
-        for doubt, found in zip(doubts, self.rereader.deliveries(doubts, begins), strict=True):
+        logs = self.rereader.sources.beginnings({one.key.endpoint: None for one in doubts})
+        answers = self.rereader.deliveries(doubts, begins)
+        for doubt, begin, found in zip(doubts, begins, answers, strict=True):
             topic = place_of(self.prefix, doubt.key.endpoint.topic)
             endpoint = EndpointKey(topic.node, topic.other)
             place = records(doubt.key.endpoint, doubt.since, doubt.until)
             source = self.state.names.place(doubt.key.source) or TopicPartition(*doubt.key.source)
+            is_sure = doubt.first <= doubt.reached
+            if is_sure and not found and logs.get(doubt.key.endpoint, 0) > begin:
+                yield self._repeated(doubt, endpoint, source, place)
             for repeats in found:
                 for kind, count, offsets in _kinds(repeats):
                     told = (endpoint, count, offsets, doubt.key.generation, [place])
                     yield fault(kind, source, repeats.block, *told)
+
+    def _repeated(
+        self, doubt: DeliverySuspicion, endpoint: EndpointKey, source: TopicPartition, place: str
+    ) -> Finding:
+        """Return that something came that had come, or that later ones had: those are deleted."""
+        last = min(doubt.reached, doubt.last)
+        told = message_range(str(source), doubt.key.generation, doubt.first, last)
+        return Finding(
+            kind=FindingKind.DUPLICATE,
+            text=f"{endpoint} got messages of {source} after it had got all up to {doubt.reached}:"
+            " again, as far as can be told, for what had come is deleted",
+            ids=(told,),
+            endpoint=str(endpoint),
+            source=str(source),
+            first=doubt.first,
+            last=last,
+            count=1,
+            anchor=f"deleted {doubt.first // BLOCK_OFFSETS}",
+            node=endpoint.node,
+            evidence=(place,),
+        )
 
     def _begin_of(self, doubt: DeliverySuspicion) -> int:
         """Return from where on messages of the doubted blocks can be in the endpoint."""

@@ -20,7 +20,7 @@ from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
 from mesh.model.names import name_fault
 from streaming.audits.eras import CHANGED
-from streaming.audits.findings import Finding, FindingKind, records
+from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.matching import is_filter
 from streaming.job.state import State
@@ -73,9 +73,13 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     state.accounts.frames(batch.frames, batch.strays)
     for finding in state.accounts.judge():
         state.register.add(finding)
+    for delivery, partition in state.order.astray(batch.deliveries):
+        state.register.add(_astray_finding(state, delivery, partition))
     state.delivery_doubts += state.order.absorb(batch.deliveries)
     state.frame_doubts += state.origins.absorb(batch.frames)
     state.marks.absorb(batch.frames, batch.deliveries, state.names, now_s)
+    for finding in state.strangers.absorb(batch.frames, state.names, now_s):
+        state.register.add(finding)
 
 
 def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
@@ -98,7 +102,8 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
             case "control", "identity", value:
                 identity = decode_identity(value)
                 is_own = identity.node == place.node
-                if is_own and _names_places(state, row, [one.name for one in identity.topics]):
+                topics = [one.name for one in identity.topics]
+                if is_own and _names_places(state, row, topics, place.node):
                     state.names.learn(identity)
             case "control", "heartbeat", value:
                 heartbeat = decode_heartbeat(value)
@@ -117,9 +122,23 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
         return
 
 
-def _names_places(state: State, row: SmallRow, topics: Iterable[str]) -> bool:
-    """Say whether a record names topics of the mesh alone; one that does not is told, once."""
-    foreign = [topic for topic in topics if not is_place(state.eras.prefix, topic)]
+def _names_places(
+    state: State, row: SmallRow, topics: Iterable[str], owner: str | None = None
+) -> bool:
+    """Say whether a record names topics of the mesh alone; one that does not is told, once.
+
+    Args:
+        state: All audits.
+        row: The record.
+        topics: What it names.
+        owner: Whose topics alone it may name; None: anybody's.
+    """
+    prefix = state.eras.prefix
+
+    def is_theirs(topic: str) -> bool:
+        return is_place(prefix, topic) and owner in (None, place_of(prefix, topic).node)
+
+    foreign = [topic for topic in topics if not is_theirs(topic)]
     if foreign:
         state.register.add(_foreign_finding(state.eras.prefix, row, foreign[0]))
     return not foreign
@@ -144,20 +163,34 @@ def _take_ledger(state: State, node: str, row: SmallRow) -> None:
     try:
         ledger = decode_ledger(row.value)
     except RemoteProtocolError:
+        # Nobody else reads it: what it says of cuts is owed to nobody then.
+        state.register.add(_unreadable_finding(node, row))
         return
     if not _names_places(state, row, [cut.topic for cut in ledger.cuts]):
         return
+    others = [cut.topic for cut in ledger.cuts if not _reads(state, node, cut.topic)]
+    if others:
+        state.register.add(_foreign_finding(state.eras.prefix, row, others[0]))
+        return
     for cut in ledger.cuts:
+        place = TopicPartition(cut.topic, cut.partition)
+        is_again = state.passing.generations.get(place, 0) > 0
         if cut.uuid == CHANGED:
-            if state.eras.cut(cut):
+            if state.eras.cut(cut, is_again=is_again):
                 state.interest.version += 1
                 _judge_ways_again(state)
         else:
-            era = state.eras.numbers_of(TopicPartition(cut.topic, cut.partition))[-1]
-            state.interest.cut(cut, era)
+            era = state.eras.numbers_of(place)[-1]
+            state.interest.cut(cut, era, is_again=is_again)
     state.links.ledger(ledger)
     state.accounts.ledger(node, ledger)
     state.certifier.blocks.tell_times(ledger, row.at_ms)
+
+
+def _reads(state: State, node: str, topic: str) -> bool:
+    """Say whether a topic is one of which a node's lanes tell cuts: no other tells where it is."""
+    place = place_of(state.eras.prefix, topic)
+    return node == (place.other if place.kind == OUTBOX else place.node)
 
 
 def _take_paths(
@@ -242,12 +275,30 @@ def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
     )
 
 
+def _astray_finding(state: State, row: DeliveryRow, partition: int) -> Finding:
+    place, source = place_of(state.eras.prefix, row.place.topic), state.names.text(row.source)
+    return Finding(
+        kind=FindingKind.DISORDER,
+        text=f"{place.endpoint} got messages of {source} in partition {row.place.partition}, and in"
+        f" {partition} before: nothing tells their order, nor whether one has come twice",
+        ids=(message_range(source, row.generation, row.first, row.last),),
+        endpoint=place.endpoint,
+        source=source,
+        first=row.first,
+        last=row.last,
+        count=row.digest.count,
+        anchor=f"partition {row.place.partition}",
+        node=place.node,
+        evidence=(records(row.place, row.record_first, row.record_last),),
+    )
+
+
 def _foreign_finding(prefix: str, row: SmallRow, topic: str) -> Finding:
     where = records(row.place, row.offset, row.offset)
     return Finding(
         kind=FindingKind.UNEXPECTED,
-        text=f"{row.place} has a record about {topic[:SHOWN_MAX]!r}, which is no topic of this"
-        " mesh: it counts for nothing",
+        text=f"{row.place} has a record about {topic[:SHOWN_MAX]!r}, which is no topic that it"
+        " can speak of: it counts for nothing",
         ids=(where,),
         source=str(row.place),
         first=row.offset,
@@ -255,6 +306,23 @@ def _foreign_finding(prefix: str, row: SmallRow, topic: str) -> Finding:
         count=1,
         anchor="names",
         node=place_of(prefix, row.place.topic).node,
+        evidence=(where,),
+    )
+
+
+def _unreadable_finding(node: str, row: SmallRow) -> Finding:
+    where = records(row.place, row.offset, row.offset)
+    return Finding(
+        kind=FindingKind.UNEXPECTED,
+        text=f"{row.place} has a record that is no account of this mesh's version: from where on"
+        f" lanes of {node} know of subscriptions may be in it",
+        ids=(where,),
+        source=str(row.place),
+        first=row.offset,
+        last=row.offset,
+        count=1,
+        anchor="ledger",
+        node=node,
         evidence=(where,),
     )
 

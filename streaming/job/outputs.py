@@ -41,8 +41,12 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 """Topics `<prefix>audit.<table>`, and how long what they hold is kept."""
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""Made once: certificates are many."""
+
+
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def finding_json(id_: str, finding: Finding, seen: Seen) -> str:

@@ -110,12 +110,7 @@ class Rereader:
 
     def can_read(self, case: Case) -> bool:
         """Say whether all Kafka clusters answer that a case concerns."""
-        names = TopicNames(self.topology.prefix)
-        endpoints = [
-            TopicPartition(names.endpoint(one.node, one.name), partition)
-            for one, records in case.records.items()
-            for partition in records
-        ]
+        endpoints = dict(_records_of(case, TopicNames(self.topology.prefix)))
         return self.sources.can_read([case.place, *endpoints])
 
     def _parsed(self, ranges: source.Ranges) -> DataFrame:
@@ -134,7 +129,9 @@ class Rereader:
     def cases(self, cases: Sequence[Case]) -> Sequence[Outcome]:
         """Return the outcome of each case, in order."""
         names = TopicNames(self.topology.prefix)
-        begins = self.sources.beginnings({case.place: None for case in cases})
+        endpoints = [dict(_records_of(case, names)) for case in cases]
+        asked = [*(case.place for case in cases), *(place for one in endpoints for place in one)]
+        begins = self.sources.beginnings(dict.fromkeys(asked))
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         rows: list[tuple[Any, ...]] = []
         wants: list[tuple[Any, ...]] = []
@@ -152,9 +149,8 @@ class Rereader:
             turns.extend((number, *turn) for turn in case.turns)
             if case.last >= first:
                 _widen(ranges, case.place, first, case.last + 1)
-            for endpoint, records in case.records.items():
-                for partition, (first, last) in records.items():
-                    _widen(ranges, TopicPartition(topics[endpoint], partition), first, last + 1)
+            for place, (first, last) in endpoints[number].items():
+                _widen(ranges, place, first, last + 1)
         if not ranges:
             return [Outcome(0, 0) for _ in cases]
         answers = exact.case_outcomes(
@@ -165,8 +161,12 @@ class Rereader:
         )
         outcomes = {fields["case"]: _outcome(fields) for fields in _answers(answers)}
         return [
-            replace(outcomes[number], begin=begins.get(case.place, 0))
-            for number, case in enumerate(cases)
+            replace(
+                outcomes[number],
+                begin=begins.get(case.place, 0),
+                is_cut=any(begins.get(at, 0) > first for at, (first, _) in endpoint.items()),
+            )
+            for number, (case, endpoint) in enumerate(zip(cases, endpoints, strict=True))
         ]
 
     def asked(self, kafka: str, ranges: source.Ranges) -> Iterator[str]:
@@ -247,6 +247,13 @@ class Rereader:
             place = SourceKey(fields["source_id"], fields["source_partition"])
             found[fields["request"]][place] = fields["last"]
         return found
+
+
+def _records_of(case: Case, names: TopicNames) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
+    """Yield the endpoint partitions of a case, each with its lowest and highest offset."""
+    for one, records in case.records.items():
+        for partition, bounds in records.items():
+            yield TopicPartition(names.endpoint(one.node, one.name), partition), bounds
 
 
 def _widen(

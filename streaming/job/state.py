@@ -26,6 +26,7 @@ from streaming.audits.passing import Ends, Passing
 from streaming.audits.queues import QueueRules
 from streaming.audits.splits import Splits
 from streaming.audits.stalls import Stalls
+from streaming.audits.strangers import StrangeFrames
 from streaming.audits.unwanted import Unwanted
 from streaming.tables.rows import TopicPartition
 
@@ -59,6 +60,7 @@ class State:
     accounts: Accounts
     minutes: Minutes
     needless: Needless
+    strangers: StrangeFrames
     stalls: Stalls = field(default_factory=Stalls)
     colours: Colours = field(default_factory=Colours)
     batch: int = -1
@@ -89,6 +91,7 @@ class State:
             accounts=Accounts(prefix),
             minutes=Minutes(prefix),
             needless=Needless(prefix),
+            strangers=StrangeFrames(prefix),
         )
 
     def begin_anew(self, place: TopicPartition, topic_id: str, unread: int) -> None:
@@ -105,8 +108,7 @@ class State:
         self.chains.begin_anew(place)
         self.passing.begin_anew(place, topic_id)
         self.interest.begin_anew(place)
-        reached = self.order.reached.items()
-        self.order.reached = {key: last for key, last in reached if key.endpoint != place}
+        self.order.begin_anew(place)
         doubts = self.delivery_doubts
         self.delivery_doubts = [one for one in doubts if one.key.endpoint != place]
         self.frame_doubts = [one for one in self.frame_doubts if place not in one.outboxes]

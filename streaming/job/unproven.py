@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streaming.audits.findings import Finding, FindingKind, records
+from streaming.audits.interest import EndpointKey
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
 
@@ -55,4 +56,17 @@ def deleted(prefix: str, place: TopicPartition, first: int, last: int) -> Findin
         last=last,
         count=last - first + 1,
         anchor=f"deleted@{first}",
+    )
+
+
+def unpromised(endpoint: EndpointKey) -> Finding:
+    """Return that nothing is owed to a queue any more: a change gave it another policy or home."""
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"the topology has another policy or home for the queue {endpoint} than when it"
+        " subscribed: nothing is certified of it until it subscribes anew",
+        ids=(str(endpoint),),
+        endpoint=str(endpoint),
+        anchor="policy",
+        node=endpoint.node,
     )

@@ -13,6 +13,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
+from mesh.model.queues import QUEUE_PREFIX
 from streaming.tables.bundles import Bundles
 from streaming.tables.columns import digest_columns, moves_column
 from streaming.tables.digest import BLOCK_BITS
@@ -331,9 +332,11 @@ def _header_parts() -> list[Column]:
         origin["count"].alias("messages"),
         # Of several, the first is that of the origin; who was configured apart counts apart.
         F.when(F.size(origin["eras"]) == 1, origin["eras"][0]["number"]).alias("era"),
+        origin["node"].alias("node"),
         # An empty path begins nowhere: no member of a queue has sent it on.
-        F.coalesce(
-            F.try_element_at(header["path"], F.lit(1)) != origin["node"], F.lit(False)
+        (
+            F.coalesce(F.try_element_at(header["path"], F.lit(1)) != origin["node"], F.lit(False))
+            & F.forall(origin["subjects"], lambda one: one.startswith(QUEUE_PREFIX))
         ).alias("is_moved"),
     ]
 
@@ -377,7 +380,7 @@ def _frame() -> tuple[list[Column], list[Column]]:
     )
     examples = F.collect_list(F.when(F.col("is_broken"), broken))
     keys = (
-        *("topic", "partition", "is_repair", "is_moved", "kind", "zone", "path", "era"),
+        *("topic", "partition", "is_repair", "is_moved", "kind", "zone", "path", "node", "era"),
         *("chain_id", "chain_partition", "source_id", "source_partition", "generation"),
     )
     return [*map(F.col, keys)], [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -144,6 +144,7 @@ class FrameRow:
         era: Number of the topology by which the origin worked; None where they tell none, or
             passed nodes that count apart.
         most: Messages in the largest of them.
+        node: Where they say that the messages entered the mesh.
     """
 
     place: TopicPartition
@@ -165,6 +166,17 @@ class FrameRow:
     is_moved: bool = False
     era: int | None = None
     most: int = 0
+    node: str = ""
+
+    def joined(self, more: FrameRow) -> FrameRow:
+        """Return one row for these frames and later ones of the same link and source."""
+        return replace(
+            self,
+            messages=self.messages + more.messages,
+            first=min(self.first, more.first),
+            last=max(self.last, more.last),
+            tail=more.tail,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +414,7 @@ def _frame(fields: Fields) -> FrameRow:
         is_moved=fields["is_moved"],
         era=fields.get("era"),
         most=fields["most"],
+        node=_name(fields["node"]),
     )
 
 

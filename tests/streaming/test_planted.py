@@ -296,16 +296,23 @@ def test_before_the_cut_a_message_may_come_and_from_it_on_it_must(bench, plant):
     assert found(bench) == [("missing", "c/s1", "", 20, 20)]
 
 
-def test_after_an_unsubscribe_messages_may_come_but_what_was_routed_before_must(bench, plant):
-    """K25: must ends at the last origin offset in the frames below the subscriber's own cut."""
+def test_after_an_unsubscribe_what_was_routed_before_must_come_and_nothing_else_may(bench, plant):
+    """K25: must ends at the last origin offset in the frames below the subscriber's own cut.
+
+    May ends there too, once the origin's lane has known of the end before.
+    """
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
     plant.carry(10, ["c/s1"], lost=[9])
-    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>", None))
-    plant.carry(10, [])
+    gone = plant.subscribe("c", "s1", "acme/>", None)
+    plant.carry(5, [])
     plant.deliver("c/s1", [12], ["a", "b", "c"])
-    assert found(bench) == [("missing", "c/s1", "", 9, 9)]
+    plant.cuts_everywhere("c", gone)
+    plant.carry(10, [])
+    assert found(bench) == [("missing", "c/s1", "", 9, 14)]
+    plant.deliver("c/s1", [16], ["a", "b", "c"])
+    assert found(bench) == [("missing", "c/s1", "", 9, 14), ("unexpected", "c/s1", "", 16, 16)]
     (certificate,) = bench.certificates.values()
-    assert (certificate.expected, certificate.delivered) == (11, 10)
+    assert (certificate.expected, certificate.delivered) == (15, 11)
 
 
 def test_subjects_and_sizes_that_the_mesh_refuses_are_not_expected(bench, plant):

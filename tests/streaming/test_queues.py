@@ -73,7 +73,7 @@ def test_what_is_moved_over_a_link_that_carried_it_before_is_no_repetition(bench
     subscribe(plant, "b", "c")
     plant.carry(10, [])
     plant.deliver("b/q", range(10), ["a", "b"])
-    plant.frame("b->c", [2, 3], path=["b"], source="b.ep.q")
+    plant.frame("b->c", [2, 3], path=["b"], source="b.ep.q", subject="$queue/q/c")
     plant.deliver("c/q", [2, 3], ["b", "c"], moves=1)
     assert told(bench) == ([], {"*/q": (10, 10, True)})
     plant.frame("b->c", [4, 5], path=["a", "b"], source="b.ep.q")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streaming.audits.blocks import Tally
-from streaming.audits.interest import Claim, Level
+from streaming.audits.claims import Claim, Level
 from streaming.audits.offers import Offer
 from streaming.tables.digest import NOTHING
 

@@ -10,8 +10,9 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Subscription
 from mesh.model.state import Cut
+from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Stretch
-from streaming.audits.interest import Claim, EndpointKey, Interest, Level
+from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_ways, random_legal_topology

@@ -13,9 +13,10 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Heartbeat, LinkState, Stage, Subscription
 from mesh.model.state import Cut, Ledger
 from mesh.model.topology import Topology
+from streaming.audits.claims import Span
 from streaming.audits.eras import CHANGED, SETTLE_S, Eras, Stretch
 from streaming.audits.findings import FindingKind
-from streaming.audits.interest import EndpointKey, Interest, Span
+from streaming.audits.interest import EndpointKey, Interest
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.state import State
 from streaming.tables.digest import Digest
@@ -207,6 +208,7 @@ def frame(link: str, path: tuple[str, ...], era: int | None) -> FrameRow:
         kind="data",
         zone="Z",
         path=path,
+        node=path[0],
         chain=SOURCE,
         source=SOURCE,
         generation=0,

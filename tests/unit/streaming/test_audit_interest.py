@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
-from streaming.audits.interest import EndKey, EndpointKey, Interest, Level, Span
+from streaming.audits.claims import Level, Span
+from streaming.audits.interest import EndKey, EndpointKey, Interest
 from streaming.tables.rows import SourceKey, TopicPartition
 
 ENDPOINT = EndpointKey("c", "s1")
@@ -89,6 +92,19 @@ def test_shared_queues_and_direct_endpoints_are_not_certified_alone():
     interest.subscribe(direct, ">", Subscription(), 2)
     assert list(interest.certified()) == [direct]
     assert [subscription.removed for subscription in interest.subscriptions[direct]] == [2, None]
+
+
+def test_after_a_truncation_a_lane_knows_what_it_knew_of_offsets_that_come_again(interest):
+    """Messages below the former cut used to be owed to nobody, as were later versions."""
+    cut(interest, PLACE, 80, 7)
+    back = Cut(PLACE.topic, b"", 0, 50, "u", 7)
+    interest.cut(back)
+    assert spans(interest) == [Span(80)], "lanes do not go back"
+    interest.cut(back, is_again=True)
+    assert spans(interest) == [Span(50)]
+    interest.subscribe(ENDPOINT, "other/>", Subscription(), 9)
+    interest.cut(replace(back, position=60, clients_offset=9), is_again=True)
+    assert spans(interest) == [Span(50), Span(60)]
 
 
 def test_an_older_cut_tells_nothing_new(interest):

@@ -9,9 +9,10 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Subscription
 from mesh.model.state import Cut
+from streaming.audits.claims import Level
 from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind
-from streaming.audits.interest import EndpointKey, Interest, Level
+from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.paths import LinkPlan
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition

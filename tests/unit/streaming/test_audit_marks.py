@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mesh.codec.keys import repair_key
@@ -10,6 +12,7 @@ from mesh.model.frames import MessageClass
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.marks import PATIENCE_S, Marks
 from streaming.audits.names import Names
+from streaming.audits.turns import Turns
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
     DeliveryRow,
@@ -64,10 +67,12 @@ def delivery(*, moved: bool = True) -> DeliveryRow:
     )
 
 
-def judged(marks: Marks, interest: Interest, now_s: float = 200.0) -> list[tuple[str, str, int]]:
+def judged(
+    marks: Marks, interest: Interest, now_s: float = 200.0, turns: Turns | None = None
+) -> list[tuple[str, str, int]]:
     return [
         (one.kind.value, one.link or one.endpoint, one.count)
-        for one in marks.judge(interest, NAMES, now_s)
+        for one in marks.judge(interest, turns or Turns(), NAMES, now_s)
     ]
 
 
@@ -136,6 +141,20 @@ def test_only_queues_of_which_one_member_gets_a_message_move_it(
     interest.subscribe(EndpointKey("b", "q"), "acme/>", asked, 0)
     marks.absorb([], [delivery()], NAMES, 100.0)
     assert judged(marks, interest) == ([] if is_moved else [("unexpected", "b/q", 1)])
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_offsets_come_again_only_if_somebody_has_told_of_that(is_told: bool) -> None:
+    """A second copy that says so used to be the first of its kind. Spec: K9."""
+    marks, turns = Marks("mesh."), Turns()
+    direct = delivery(moved=False)._replace(generation=1, message_class="direct")
+    certified = delivery(moved=False)._replace(generation=1)
+    marks.absorb([replace(frame(), generation=1)], [direct, certified], NAMES, 100.0)
+    if is_told:  # read later than what came of it
+        turns.tell(SOURCE, 1)
+    assert judged(marks, Interest(), 100.0 + PATIENCE_S - 1, turns) == []
+    found = judged(marks, Interest(), turns=turns)
+    assert found == ([] if is_told else [("unexpected", "b/q", 1), ("unexpected", "a->b", 3)])
 
 
 @pytest.mark.parametrize("message_class", list(MessageClass))

@@ -250,7 +250,8 @@ def test_a_queue_with_another_policy_is_certified_once_it_is_subscribed_anew():
     a, c = work(interest, "a"), work(interest, "c")
     channel = EndpointKey("c", "s1")
     interest.subscribe(channel, ">", Subscription(), 1)
-    interest.follow(EACH_GETS, is_change=True)
+    assert interest.follow(EACH_GETS, is_change=True) == [a, c], "they are told"
+    assert interest.follow(EACH_GETS, is_change=True) == []
     assert interest.shared() == {}
     assert list(interest.certified()) == [channel]
     interest.subscribe(a, "acme/>", queue(), 5)

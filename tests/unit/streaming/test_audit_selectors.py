@@ -12,8 +12,9 @@ from mesh.model.control import Subscription
 from mesh.model.state import Cut
 from streaming.audits.blocks import Block, Receipt, Tally
 from streaming.audits.cases import Outcome
+from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Eras, Stretch
-from streaming.audits.interest import Claim, EndpointKey, Interest, Level
+from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.offers import Offer
 from streaming.audits.verdicts import is_proof
 from streaming.audits.ways import Between, Ways

@@ -29,7 +29,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.topology = chain_topology()
-        self.sources = SimpleNamespace(can_read=lambda _: True)
+        self.sources = SimpleNamespace(can_read=lambda _: True, beginnings=lambda _: {})
 
     def can_read(self, _: Case) -> bool:
         return True
