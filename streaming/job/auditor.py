@@ -380,7 +380,8 @@ class Auditor:
         told = (state.interest, state.passing.turns, state.names)
         for finding in state.marks.judge(*told, now_s):
             state.register.add(finding)
-        for finding in state.strangers.judge(state.names, now_s):
+        # Of a past range ledgers tell which topics are gone; frames may be of those.
+        for finding in () if self.is_past else state.strangers.judge(state.names, now_s):
             state.register.add(finding)
         self._look_at_late(world, now_s)
         for finding in state.unwanted.judge(state.interest, state.names, now_s):

@@ -125,6 +125,10 @@ class Scene:
         """Return what clients published to a subject."""
         return [one for one in self.entries(INGRESS, letter) if one.subject == subject]
 
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        return sum(1 for name, _ in self.plant.logs if name == topic)
+
     def pick(self, found: Sequence[Entry]) -> Entry | None:
         """Return one of some records, which no other fault gets."""
         if not found:
@@ -262,6 +266,7 @@ def unexpected(scene: Scene) -> Fault | None:
         for spare in spares
         for at in sorted(scene.plant.logs)
         if (place := place_of(scene.names.prefix, at[0])).kind == ENDPOINT
+        and at[1] == spare.at[1] % scene.partitions(at[0])  # else nothing would tell their order
         and not place.other.startswith("drill-")
         and (way := scene.way(spare.place.node, place.node)) is not None
         and spare.number > reached.get((at, scene.source(*spare.at)), -1)
