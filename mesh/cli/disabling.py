@@ -139,13 +139,12 @@ def _waiting(seen: Session, node: str) -> Sequence[dict[str, Any]]:
     from mesh.model.frames import MessageClass
     from mesh.model.topics import TopicNames
     from mesh.operate.link_flows import outbox_backlogs
-    from mesh.view.disabling import is_to_be_disabled
 
     names = TopicNames(seen.topology.prefix)
     backlogs = outbox_backlogs(seen.topology, seen.view, seen.kafka)
     found: list[dict[str, Any]] = []
     for other in seen.topology.neighbours(node):
-        if is_to_be_disabled(seen.view, node, other):
+        if seen.view.is_to_be_disabled(node, other):
             continue  # it waits there already; a command that is repeated goes on
         for source, target in ((node, other), (other, node)):
             topic = names.outbox(source, target, MessageClass.GUARANTEED)

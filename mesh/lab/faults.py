@@ -10,7 +10,7 @@ from mesh.lab.steps import BrokerStep, Clock, NodeStep, Slow
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.runtime.process.drills import Drill, SlowLink
-from mesh.view.disabling import ends_of, says_disabled, write_disabled
+from mesh.view.disabling import ends_of, write_disabled
 from mesh.view.mesh_view import MeshView
 
 _Ends = frozenset[str]
@@ -167,7 +167,7 @@ class Faults:
             + ("disabled" if is_disabled else "enabled")
             for node, other in (ends, ends[::-1])
             if node in self.serving()
-            and says_disabled(self.view.nodes[node], other) is not is_disabled
+            and self.view.nodes[node].says_disabled(other) is not is_disabled
         ]
 
     def slow(self, step: Slow) -> None:

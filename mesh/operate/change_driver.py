@@ -23,7 +23,6 @@ from mesh.operate.on_demand import OnDemand
 from mesh.operate.unread import unread_in
 from mesh.transport.port import KafkaCluster, Reader
 from mesh.view.change_records import ConfigWriters
-from mesh.view.disabling import is_to_be_disabled
 from mesh.view.laggards import is_unheard
 from mesh.view.mesh_view import MeshView
 
@@ -234,7 +233,7 @@ class ChangeDriver:
             behind=OnDemand(self._behind),
             untaken=OnDemand(self._untaken),
             owing=OnDemand(self._owing),
-            is_disabled=lambda one, other: is_to_be_disabled(self.view, one, other),
+            is_disabled=self.view.is_to_be_disabled,
             is_down=self._is_down,
             silent=self._silent,
             unread=OnDemand(self._unread),
@@ -269,7 +268,7 @@ class ChangeDriver:
             for sender, reader in (link.ends, link.ends[::-1])
             if self._is_silent(sender, reader)
             and not self._is_down(sender, reader)
-            and not is_to_be_disabled(self.view, sender, reader)
+            and not self.view.is_to_be_disabled(sender, reader)
         ]
 
     def _is_silent(self, sender: str, reader: str) -> bool:

@@ -19,7 +19,6 @@ from mesh.operate.side_by_side import side_by_side
 from mesh.operate.status import UNKNOWN, UP, link_state
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
-from mesh.view.disabling import says_disabled
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
 
@@ -122,7 +121,7 @@ def _flow(
 
 
 def _flow_state(reader: NodeView, source: str, pauses: Mapping[PauseKey, Pause]) -> str:
-    state = DISABLED if says_disabled(reader, source) else link_state(reader, source)
+    state = DISABLED if reader.says_disabled(source) else link_state(reader, source)
     if state == FULL:
         state = UP  # what the reader itself sends there is another matter
     return PAUSED if state == UP and any(key.partition is None for key in pauses) else state

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from mesh.codec.keys import PauseKey
 from mesh.model.control import DISABLED, EndpointStatus, Heartbeat, Pause, Stop
 from mesh.model.topology import Topology
-from mesh.view.disabling import is_to_be_disabled
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
 
@@ -189,7 +188,7 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
         subject_pauses=dict(seen.subject_pauses),
         endpoints_full=seen.heartbeat.endpoints if is_up and seen.heartbeat is not None else (),
         lacks_disabled_only=ack is not None
-        and all(is_to_be_disabled(view, *link) for link in ack.open_links),
+        and all(view.is_to_be_disabled(*link) for link in ack.open_links),
     )
 
 

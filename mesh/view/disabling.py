@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from mesh.codec.control import encode_pause
 from mesh.codec.keys import DisableKey, disable_key
 from mesh.errors import TransportError
-from mesh.model.control import DISABLED, Pause
+from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
-from mesh.view.node_view import NodeView
 from mesh.view.operator_records import write_operator_record
 
 
@@ -51,20 +49,3 @@ def write_disabled(
 def ends_of(one: str, other: str) -> Sequence[DisableKey]:
     """Return both ends of a link."""
     return [DisableKey(one, other), DisableKey(other, one)]
-
-
-def says_disabled(seen: NodeView, neighbour: str) -> bool:
-    """Say whether a node itself says that its link to a neighbour is disabled; it may be full too.
-
-    Until it says so its workers may still read, and after it says otherwise they may not yet.
-    """
-    links = seen.heartbeat.links if seen.heartbeat is not None else ()
-    return any(
-        link.neighbour == neighbour and DISABLED in (link.state, *link.reason.split("; "))
-        for link in links
-    )
-
-
-def is_to_be_disabled(view: MeshView, one: str, other: str) -> bool:
-    """Say whether operators want a link to be disabled, at one of its ends or both."""
-    return other in view.nodes[one].disabled or one in view.nodes[other].disabled

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mesh.model.control import DISABLED
-from mesh.view.disabling import is_to_be_disabled
 from mesh.view.mesh_view import MeshView
 
 
@@ -36,7 +35,7 @@ def open_links(
 def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
     """Say whether a node is not to hear a neighbour, or reports that it cannot. Spec: K24, K32."""
     # Perhaps only one end was notified; and the node may call a disabled link full.
-    return is_to_be_disabled(view, node, neighbour) or is_unheard(view, node, neighbour)
+    return view.is_to_be_disabled(node, neighbour) or is_unheard(view, node, neighbour)
 
 
 def is_unheard(view: MeshView, node: str, neighbour: str) -> bool:

@@ -160,6 +160,10 @@ class MeshView:
         """Say whether the Kafka cluster of a node did not answer at the last refresh."""
         return self._kafka_of[node] in self.unreachable
 
+    def is_to_be_disabled(self, one: str, other: str) -> bool:
+        """Say whether operators want a link to be disabled, at one of its ends or both."""
+        return other in self.nodes[one].disabled or one in self.nodes[other].disabled
+
     def node_addresses(self) -> Mapping[str, str]:
         """Return which node has which address: the text of an address tells its identity alone."""
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mesh.model.control import (
+    DISABLED,
     Acknowledgement,
     Heartbeat,
     Identity,
@@ -65,3 +66,14 @@ class NodeView(OperatorRecords):
         """Whether its last heartbeat said that it serves."""
         beat = self.heartbeat
         return beat is not None and beat.ready and beat.epoch == self.epoch
+
+    def says_disabled(self, neighbour: str) -> bool:
+        """Say whether the node itself says that a link is disabled; it may be full too.
+
+        Until it says so its workers may still read, and after it says otherwise they may not yet.
+        """
+        links = self.heartbeat.links if self.heartbeat is not None else ()
+        return any(
+            link.neighbour == neighbour and DISABLED in (link.state, *link.reason.split("; "))
+            for link in links
+        )

@@ -311,10 +311,10 @@ def _audited(
         if meter is None or known == written.records:
             raise StartError("one batch takes all records: ask for more messages")
         used, drained_s = meter.read(), time.monotonic() - read_s
+        state = auditor.saved()  # before its blocks are closed, ten seconds from now
         pids = auditor.pids()
         resident_mb = sum(peak_mb(pids[name][0]) for name in ("driver", "jvm"))
         _refuse_faults(auditor, written)
-        state = auditor.saved()
     finally:
         auditor.stop()
     news = written.records - known
@@ -349,6 +349,8 @@ def _refuse_faults(auditor: Auditor, written: Written) -> None:
 def _bytes_of(state: State) -> float:
     blocks = state.certifier.blocks
     pairs = sum(len(block.issued) for _, _, block in blocks.walk())
+    if not pairs:
+        raise StartError("the auditor had closed every block before its state was looked at")
     return sum(map(len, Snapshots(Path()).packed(blocks))) / pairs
 
 

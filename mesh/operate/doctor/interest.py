@@ -16,7 +16,6 @@ from mesh.operate.gates import is_shut
 from mesh.operate.propagation import unapplied
 from mesh.transport.port import Record, TopicPartition
 from mesh.transport.reading import read_logs
-from mesh.view.disabling import is_to_be_disabled
 
 
 def check_interest(at: Examination) -> Iterator[Check]:
@@ -31,7 +30,7 @@ def check_interest(at: Examination) -> Iterator[Check]:
             if ack is None or ack.epoch != seen.epoch or ack.applied < seen.clients_offset:
                 faults.append("its newest subscriptions are not in force yet")
             elif ack.complete < seen.clients_offset:
-                still = [one for one in ack.open_links if not is_to_be_disabled(at.view, *one)]
+                still = [one for one in ack.open_links if not at.view.is_to_be_disabled(*one)]
                 links = ", ".join(f"{a}->{b}" for a, b in still)
                 if still or not ack.open_links:
                     faults.append(f"its newest subscriptions are not acknowledged over {links}")
@@ -72,7 +71,7 @@ def _unproven(at: Examination, node: str) -> Iterator[str]:
             yield f"the entries of scope {scope} do not give its mark"
         for link in at.topology.links_of(node):
             reader = link.other(node)
-            if is_to_be_disabled(at.view, node, reader) or is_shut(at.view, node, reader):
+            if at.view.is_to_be_disabled(node, reader) or is_shut(at.view, node, reader):
                 continue
             if at.beats[reader] and scope in unapplied(at.view, link, writer=node):
                 yield f"{reader} has not applied scope {scope}"

@@ -15,7 +15,6 @@ from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
-from mesh.view.disabling import is_to_be_disabled
 
 UNHEARD = (-1, -1)
 """Older than every version."""
@@ -76,7 +75,7 @@ def _standbys(at: Examination, kafka: str, node: str) -> Iterator[Check]:
     heard_of = [
         name
         for name in at.topology.neighbours(node)
-        if at.beats[name] and not is_to_be_disabled(at.view, node, name)
+        if at.beats[name] and not at.view.is_to_be_disabled(node, name)
     ]
     faults = [
         f"{worker} has not heard all of {source}"
