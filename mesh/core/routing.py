@@ -26,7 +26,7 @@ from mesh.core.routes import PUBLISHED_HERE, Arrival, Memo, Route, RouteSum
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow
-from mesh.model.link_states import CONDUCT, Conduct, LinkState
+from mesh.model.link_modes import CONDUCT, Conduct, LinkMode
 from mesh.model.queues import addressed, addresses_of, is_of_queue, member_of
 from mesh.model.reasons import FilterCause, Reason
 from mesh.model.subject import matches
@@ -117,7 +117,8 @@ class Router:
     Attributes:
         links: The node's links.
         table: Who wants what; call `forget` after changing it.
-        states: What its links are, by neighbour; up if nothing is said. Spec: DMR-10, K19, K27.
+        modes: What its links are, by neighbour, as far as it matters here; up if nothing is said.
+            Spec: DMR-10, K19, K27.
         draining: Neighbours of whose shut links that is still read which was sent before.
         only: Of the endpoints of this node, only this one gets messages; None is all of them.
         near: How far members of queues are; without it no queue gets anything.
@@ -125,7 +126,7 @@ class Router:
 
     links: Sequence[LocalLink]
     table: InterestTable = field(default_factory=InterestTable)
-    states: dict[str, LinkState] = field(default_factory=dict)
+    modes: dict[str, LinkMode] = field(default_factory=dict)
     draining: dict[str, None] = field(default_factory=dict)
     only: str | None = None
     near: Nearness | None = None
@@ -134,39 +135,39 @@ class Router:
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Drop every remembered route: the table or the state of a link has changed."""
+        """Drop every remembered route: the table or the mode of a link has changed."""
         self._memos.clear()
         self._routes.clear()
 
     def conduct(self, neighbour: str) -> Conduct:
         """Return what this end of a link does."""
-        return CONDUCT[self.states.get(neighbour, LinkState.UP)]
+        return CONDUCT[self.modes.get(neighbour, LinkMode.UP)]
 
-    def follow(self, neighbour: str, state: LinkState, *, drains: bool = False) -> None:
-        """Go by another state of a link.
+    def follow(self, neighbour: str, mode: LinkMode, *, drains: bool = False) -> None:
+        """Go by another mode of a link.
 
         Args:
             neighbour: Its other end.
-            state: What it is now.
+            mode: What it is now.
             drains: Whether it was shut, and what was sent before is still read.
         """
         before = self.conduct(neighbour)
-        self.states[neighbour] = state
+        self.modes[neighbour] = mode
         self.draining.pop(neighbour, None)
         if drains:
             self.draining[neighbour] = None
-        if before != CONDUCT[state]:
+        if before != CONDUCT[mode]:
             self.forget()
         self._list_unread()
 
     def leave(self, neighbour: str) -> None:
         """Know nothing more of a link."""
-        self.states.pop(neighbour, None)
+        self.modes.pop(neighbour, None)
         self.draining.pop(neighbour, None)
         self._list_unread()
 
     def _list_unread(self) -> None:
-        unread = [name for name, state in self.states.items() if not CONDUCT[state].reads]
+        unread = [name for name, mode in self.modes.items() if not CONDUCT[mode].reads]
         self._unread = frozenset(name for name in unread if name not in self.draining)
 
     def unread(self) -> frozenset[str]:

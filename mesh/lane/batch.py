@@ -81,7 +81,7 @@ class Batch:
         waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
         direct: What waits.
         unwritten: First offset of each source of which something waits.
-        taking: First offset of what is being read of each source.
+        taking: What is being read: the source, and the first offset.
         begins: Committed positions of sources of which this batch tells another, without reading.
         needless: Copies that are needless at most, by link or endpoint: a wider filter than it
             asked for selects them. Spec: DESIGN 3.
@@ -100,7 +100,7 @@ class Batch:
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
     direct: list[DirectRows] = field(default_factory=list)
     unwritten: dict[TopicPartition, int] = field(default_factory=dict)
-    taking: dict[TopicPartition, int] = field(default_factory=dict)
+    taking: tuple[TopicPartition, int] | None = None
     begins: dict[TopicPartition, int] = field(default_factory=dict)
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     facts: dict[FactKey, Fact | None] = field(default_factory=dict)
@@ -196,8 +196,15 @@ class Batch:
     ) -> None:
         """Take direct copies of what is being read of a source: they wait for the commit."""
         self.direct.append((topic, partition, rows))
-        if at in self.taking:  # else it only announces a loss
-            self.unwritten.setdefault(at, self.taking[at])
+        self.note_unwritten(at, self.unwritten)
+
+    def note_unwritten(self, at: TopicPartition, firsts: dict[TopicPartition, int]) -> None:
+        """Take it that copies of what is being read are not in Kafka yet; of the first keep where.
+
+        What is not being read only announces a loss, and is no copy.
+        """
+        if self.taking is not None and self.taking[0] == at:
+            firsts.setdefault(*self.taking)
 
     def note(self, fact: Fact) -> None:
         """Have a fact committed with this batch; a later one of the same key replaces it."""

@@ -228,7 +228,7 @@ class Lane:
 
     def about_to_read(self, batch: Batch, source: Source, first: int, last: int) -> None:
         """Decide whether copies of records `first` to `last` may go before the next commit. K18."""
-        batch.taking[source.at] = first
+        batch.taking = source.at, first
         if source.message_class is MessageClass.GUARANTEED:
             batch.is_awaited = True
         else:

@@ -51,8 +51,7 @@ class Reservations:
             batch.have_wait(at, topic, partition, rows)
         else:
             self.ready.append((topic, partition, rows))
-            if at in batch.taking:
-                self.unwritten.ready.setdefault(at, batch.taking[at])
+            batch.note_unwritten(at, self.unwritten.ready)
 
     def committed(
         self,

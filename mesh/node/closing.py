@@ -17,7 +17,7 @@ def route_by(neighbour: Neighbour, router: Router) -> None:
     """Have the router go by what the link is now."""
     gate = neighbour.gate
     drains = gate is not None and gate.drains and not neighbour.is_resyncing
-    router.follow(neighbour.link.neighbour, neighbour.state, drains=drains)
+    router.follow(neighbour.link.neighbour, neighbour.mode, drains=drains)
 
 
 def disable(neighbour: Neighbour, router: Router) -> None:

@@ -30,7 +30,7 @@ from mesh.model.control import (
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import Era, MessageClass
 from mesh.model.inputs import EndpointMade, EndpointSeen
-from mesh.model.link_states import LinkState
+from mesh.model.link_modes import LinkMode
 from mesh.node.closing import enable, open_if_proven, route_by
 from mesh.node.cuts import Cuts
 from mesh.node.doubts import Doubts
@@ -356,7 +356,7 @@ class Learner:
         return any(
             self._read.get(source, (-1, -1)) < version
             for source, version in in_force.items()
-            if self.router.states.get(neighbour_of(source)) is LinkState.DISABLED
+            if self.router.modes.get(neighbour_of(source)) is LinkMode.DISABLED
         )
 
     def is_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:

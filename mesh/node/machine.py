@@ -75,7 +75,7 @@ from mesh.model.inputs import (
     SubscriptionRefused,
     Ticked,
 )
-from mesh.model.link_states import CLOSED
+from mesh.model.link_modes import CLOSED
 from mesh.model.topology import Topology
 from mesh.node.closing import disable
 from mesh.node.demands import Demands
@@ -465,8 +465,8 @@ class NodeMachine:
         if self._now_ms - self._round_at_ms > LEARN_MS:
             # A worker that read less of a neighbour, before its link was disabled, may know no
             # more of it now.
-            states = self.router.states
-            closed = [name for name, state in states.items() if state in CLOSED]
+            modes = self.router.modes
+            closed = [name for name, mode in modes.items() if mode in CLOSED]
             wanted = {s: v for s, v in wanted.items() if neighbour_of(s) not in closed}
         # A mate may follow a change before it knew all that this round brings: of a link that
         # the change removes its lanes say nothing any more.

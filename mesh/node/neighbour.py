@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import Interest, LinkStatus, Mark, Scope, Stop
-from mesh.model.link_states import CONDUCT, LinkState
+from mesh.model.link_modes import CONDUCT, LinkMode
 from mesh.model.links import Gate, GateStatus
 
 FROZEN = "not heard since this node started: it goes by what was wanted there before"
@@ -69,20 +69,20 @@ class Neighbour:
             reader.begin_again(has_lost_end=has_lost_end)
 
     @property
-    def state(self) -> LinkState:
+    def mode(self) -> LinkMode:
         """What the link is."""
         if self.is_disabled:
-            return LinkState.DISABLED
+            return LinkMode.DISABLED
         if self.gate is not None:
             is_refused = self.gate.state is Gate.REFUSED
-            return LinkState.REFUSED if is_refused else LinkState.PROBING
+            return LinkMode.REFUSED if is_refused else LinkMode.PROBING
         if self.is_resyncing:
-            return LinkState.RESYNCING
+            return LinkMode.RESYNCING
         if self.is_down:
-            return LinkState.DOWN
+            return LinkMode.DOWN
         if self.frozen and not self.caught_up:
-            return LinkState.FROZEN
-        return LinkState.UP if self.is_settled else LinkState.UNPROVEN
+            return LinkMode.FROZEN
+        return LinkMode.UP if self.is_settled else LinkMode.UNPROVEN
 
     @property
     def is_open(self) -> bool:
@@ -129,14 +129,14 @@ class Neighbour:
 
     def status(self, stops: Sequence[Stop]) -> LinkStatus:
         """Return the link's state as people see it, given what is stopped of it."""
-        state, reason = self.state, "; ".join(map(str, stops))
-        word = CONDUCT[state].word
+        reason = "; ".join(map(str, stops))
+        word = CONDUCT[self.mode].word
         if self.gate is not None and not self.is_disabled:
             reason = self.gate.reason
         elif stops and not self.is_disabled:
             word = "stopped"
         elif self.is_down and not self.is_disabled:
-            word = CONDUCT[LinkState.DOWN].word
+            word = CONDUCT[LinkMode.DOWN].word
             reason = FROZEN if self.frozen and not self.caught_up else ""
         return LinkStatus(self.link.neighbour, self.link.zone, word, reason)
 

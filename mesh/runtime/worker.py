@@ -328,8 +328,8 @@ class Worker:
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past what is to be done or looked at."""
-        is_opening = self.background is not None and self.background.is_opening
-        if self._leadership.is_under_way or self._questions.are_open or is_opening:
+        is_waiting = self.background is not None and self.background.is_waiting
+        if self._leadership.is_under_way or self._questions.are_open or is_waiting:
             timeout_s = min(timeout_s, LOOK_S)
         return timeout_s if self._lanes is None else self._lanes.patience(timeout_s)
 

@@ -153,6 +153,9 @@ def test_a_record_with_a_time_beyond_64_bits_is_refused_for_what_it_is(stand: St
     with pytest.raises(TransportRecordError) as refused:
         writer.commit()
     assert refused.value.topics == (topic,)
+    direct = stand.kafka.writer("d")
+    direct.produce_all(topic, 0, [(b"good", None, 1, None), (b"bad", None, 1 << 63, None)])
+    assert direct.flush() == 1
 
 
 def test_a_record_above_the_limit_fails_the_transaction(stand: Stand) -> None:

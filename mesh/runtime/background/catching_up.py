@@ -265,7 +265,7 @@ def shadow_of(
     shadow.narrowed = Router(
         links,
         router.table,
-        router.states,
+        router.modes,
         router.draining,
         only=endpoint,
         near=router.near,

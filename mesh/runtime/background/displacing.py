@@ -130,7 +130,7 @@ class Displacing:
         return self._reading is not None or self._opening is not None
 
     @property
-    def is_opening(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether it waits for what it needs, or for a commit."""
         is_writing = self._reading is not None and self._reading.pending.is_any
         return self._opening is not None or is_writing

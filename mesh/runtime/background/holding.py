@@ -222,11 +222,11 @@ class Holds:
         return is_ours or self._displacing.is_active
 
     @property
-    def is_opening(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether it waits for what a catch-up needs, or for a commit."""
         active = self._active
         is_busy = active is not None and (active.narrowing is not None or active.pending.is_any)
-        return self._opening is not None or is_busy or self._displacing.is_opening
+        return self._opening is not None or is_busy or self._displacing.is_waiting
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Write some more of what is held; yield what commits of the lane tell."""

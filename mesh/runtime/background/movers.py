@@ -147,9 +147,10 @@ class Movers:
         return self._opening is not None
 
     @property
-    def is_moving(self) -> bool:
-        """Whether it waits for a commit."""
-        return bool(self._movers) and any(one.pending.is_any for one in self._movers.values())
+    def is_waiting(self) -> bool:
+        """Whether it waits for what a mover needs, or for a commit."""
+        is_writing = self._movers and any(one.pending.is_any for one in self._movers.values())
+        return self.is_opening or bool(is_writing)
 
     @property
     def members(self) -> Sequence[Consumer]:

@@ -151,7 +151,7 @@ class Repairs:
         return self._active is not None or self._opening is not None
 
     @property
-    def is_opening(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether it waits for what a repair needs, or for a commit."""
         is_writing = self._active is not None and self._active.pending.is_any
         return self._opening is not None or is_writing

@@ -52,10 +52,9 @@ class BackgroundWork:
         yield from self.movers.step(link_states, now_ms, leads=leads, may_open=may_open)
 
     @property
-    def is_opening(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether something is opened or committed that a turn soon wants to go on with."""
-        is_opening = any(one.is_opening for one in (self.repairs, self.holds, self.movers))
-        return is_opening or self.movers.is_moving
+        return any(one.is_waiting for one in (self.repairs, self.holds, self.movers))
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Go by another topology."""

@@ -8,7 +8,7 @@ from mesh.codec.control import decode_heartbeat, decode_link_state
 from mesh.codec.state import decode_ledger
 from mesh.model.control import LinkStatus, Pause
 from mesh.model.frames import MessageClass
-from mesh.model.link_states import LinkState
+from mesh.model.link_modes import LinkMode
 from mesh.view.disabling import ends_of, write_disabled
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 
@@ -219,9 +219,9 @@ def test_its_heartbeat_is_not_missed(mesh: SmallMesh) -> None:
     mesh.run(15_000)
     worker = mesh.world.workers["a"]
     assert worker.machine is not None
-    assert worker.machine.router.states.get("b") is not LinkState.DOWN
+    assert worker.machine.router.modes.get("b") is not LinkMode.DOWN
     mesh.world.kill("b")
     enable(mesh)
     mesh.run(13_000)
-    assert worker.machine.router.states["b"] is LinkState.DOWN
+    assert worker.machine.router.modes["b"] is LinkMode.DOWN
     assert seen(mesh, "a").state == "down"

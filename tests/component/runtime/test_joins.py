@@ -9,7 +9,7 @@ from mesh.codec.frames import decode_header
 from mesh.codec.keys import accept_key
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.model.frames import FrameKind, MessageClass
-from mesh.model.link_states import LinkState
+from mesh.model.link_modes import LinkMode
 from mesh.runtime.background.catching_up import shadow_of
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
@@ -68,8 +68,8 @@ def test_what_is_caught_up_crosses_no_join_that_is_refused(joined: SmallMesh) ->
     """It asks nobody, and its other end had that another way. Spec: K20, K27."""
     lane = joined.world.workers["a"].lanes.owned[0]
     positions = lane.positions.of_target({})
-    for state, neighbours in ((LinkState.UP, ("b",)), (LinkState.REFUSED, ())):
-        lane.learner.router.follow("b", state)
+    for mode, neighbours in ((LinkMode.UP, ("b",)), (LinkMode.REFUSED, ())):
+        lane.learner.router.follow("b", mode)
         shadow = shadow_of(lane, positions, link=lane.link("b"))
         route = shadow.router.route("x/y", PUBLISHED_HERE, MessageClass.GUARANTEED)
         assert route.neighbours == neighbours

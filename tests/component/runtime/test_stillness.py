@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ STAR = {
     "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"]]}},
 }
 RATE = 10_000
+RUNBOOKS = Path(__file__).parents[3] / "docs/runbooks.md"
 
 
 def test_a_bucket_gives_its_rate_and_a_second_at_once() -> None:
@@ -73,6 +75,11 @@ def test_of_several_reasons_the_first_is_told() -> None:
         end()
     assert still.why(at, 0, is_guaranteed=True) is None
     assert why(still, "a", "b", at, 0) == ""
+
+
+def test_the_runbook_says_what_each_reason_means() -> None:
+    page = RUNBOOKS.read_text(encoding="utf-8")
+    assert [one for one in NotRead if f"| `{one}` | {sentence(one)} |" not in page] == []
 
 
 def test_what_rests_wakes_when_it_is_time() -> None:

@@ -178,7 +178,7 @@ class SwarmWorld:
             wait_ms += int(worker.patience(WAIT_MS / 1000) * 1000)
         self._schedule(name, wait_ms)
         self._follow()
-        is_beside = worker.background is not None and worker.background.is_opening
+        is_beside = worker.background is not None and worker.background.is_waiting
         if worker._lanes is not None and not is_beside:  # what is committed there shows later
             for lane in worker._lanes.owned.values():
                 for difference in self.watch.folds.unlike(lane):

@@ -10,7 +10,7 @@ from mesh.core.routing import LocalLink, Router
 from mesh.model.control import Interest, Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow
-from mesh.model.link_states import LinkState
+from mesh.model.link_modes import LinkMode
 from mesh.model.reasons import Reason
 from mesh.model.topology import ZoneKind
 
@@ -63,7 +63,7 @@ def test_direct_needs_live_interest() -> None:
     router.table.put("a", Member("MULTI", "c"), Interest(durable=True, live=False))
     assert router.route("a", PUBLISHED_HERE, G).neighbours == ("c",)
     assert ("c", Reason.NODE_DOWN) in router.route("a", PUBLISHED_HERE, D).refused
-    router.follow("b", LinkState.DOWN)
+    router.follow("b", LinkMode.DOWN)
     assert ("b", Reason.NODE_DOWN) in router.route("a", PUBLISHED_HERE, D).refused
     assert ("b", Reason.NO_INTEREST) in router.route("a", PUBLISHED_HERE, G).refused
 
@@ -115,7 +115,7 @@ def test_a_row_that_is_long_enough_ends() -> None:
 def test_direct_over_a_join_needs_the_neighbour_alive() -> None:
     """Guaranteed messages wait for it. Spec: K19."""
     router = joined()
-    router.follow("b", LinkState.DOWN)
+    router.follow("b", LinkMode.DOWN)
     assert dict(router.route("a/1", PUBLISHED_HERE, D).refused)["b"] is Reason.NODE_DOWN
     assert "b" in router.route("a/1", PUBLISHED_HERE, G).neighbours
 

@@ -13,7 +13,7 @@ from mesh.model.control import DISABLED
 from mesh.model.reasons import Reason
 
 
-class LinkState(StrEnum):
+class LinkMode(StrEnum):
     """What a link is: the first that holds, in this order.
 
     Attributes:
@@ -39,7 +39,7 @@ class LinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """What an end does while a link is in a state.
+    """What an end does while a link is in a mode.
 
     Attributes:
         reads: Whether it reads the other end's outboxes, and whether what that offers counts.
@@ -54,16 +54,16 @@ class Conduct:
     word: str
 
 
-CONDUCT: Mapping[LinkState, Conduct] = {
-    LinkState.DISABLED: Conduct(False, None, Reason.LINK_DISABLED, DISABLED),
-    LinkState.REFUSED: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, "refused"),
-    LinkState.PROBING: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, "probing"),
-    LinkState.RESYNCING: Conduct(False, None, Reason.NOT_RESYNCED, "unproven"),
-    LinkState.DOWN: Conduct(True, None, Reason.NODE_DOWN, "down"),
-    LinkState.FROZEN: Conduct(True, None, None, "frozen"),
-    LinkState.UNPROVEN: Conduct(True, None, None, "unproven"),
-    LinkState.UP: Conduct(True, None, None, "up"),
+CONDUCT: Mapping[LinkMode, Conduct] = {
+    LinkMode.DISABLED: Conduct(False, None, Reason.LINK_DISABLED, DISABLED),
+    LinkMode.REFUSED: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, "refused"),
+    LinkMode.PROBING: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, "probing"),
+    LinkMode.RESYNCING: Conduct(False, None, Reason.NOT_RESYNCED, "unproven"),
+    LinkMode.DOWN: Conduct(True, None, Reason.NODE_DOWN, "down"),
+    LinkMode.FROZEN: Conduct(True, None, None, "frozen"),
+    LinkMode.UNPROVEN: Conduct(True, None, None, "unproven"),
+    LinkMode.UP: Conduct(True, None, None, "up"),
 }
 
-CLOSED = frozenset({LinkState.DISABLED, LinkState.RESYNCING})
+CLOSED = frozenset({LinkMode.DISABLED, LinkMode.RESYNCING})
 """What an operator has closed, until it is open and proven again."""

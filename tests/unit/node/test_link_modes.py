@@ -12,7 +12,7 @@ from mesh.core.routes import PUBLISHED_HERE
 from mesh.core.routing import LocalLink, Router
 from mesh.model.control import Interest
 from mesh.model.frames import MessageClass
-from mesh.model.link_states import CLOSED, CONDUCT, LinkState
+from mesh.model.link_modes import CLOSED, CONDUCT, LinkMode
 from mesh.model.links import Gate, GateStatus
 from mesh.model.topology import ZoneKind
 from mesh.node.neighbour import Neighbour
@@ -41,28 +41,28 @@ def neighbours() -> list[Neighbour]:
     ]
 
 
-def test_every_state_occurs_and_has_its_conduct() -> None:
-    assert {one.state for one in neighbours()} == set(LinkState) == CONDUCT.keys()
+def test_every_mode_occurs_and_has_its_conduct() -> None:
+    assert {one.mode for one in neighbours()} == set(LinkMode) == CONDUCT.keys()
 
 
 def test_what_is_asked_often_is_what_the_table_says() -> None:
     for one in neighbours():
-        assert one.is_open is CONDUCT[one.state].reads
+        assert one.is_open is CONDUCT[one.mode].reads
 
 
 def test_a_neighbour_that_is_heard_and_proven_is_up() -> None:
-    assert Neighbour(LINK, caught_up=True).state is LinkState.UP
-    assert Neighbour(LINK, caught_up=True, is_down=True).state is LinkState.DOWN
-    assert Neighbour(LINK, caught_up=True, is_down=True, is_disabled=True).state in CLOSED
+    assert Neighbour(LINK, caught_up=True).mode is LinkMode.UP
+    assert Neighbour(LINK, caught_up=True, is_down=True).mode is LinkMode.DOWN
+    assert Neighbour(LINK, caught_up=True, is_down=True, is_disabled=True).mode in CLOSED
 
 
-@pytest.mark.parametrize("state", LinkState)
-def test_the_router_goes_by_the_table(state: LinkState) -> None:
+@pytest.mark.parametrize("mode", LinkMode)
+def test_the_router_goes_by_the_table(mode: LinkMode) -> None:
     """Spec: DMR-10, K19, K27."""
     router = Router([LINK])
     router.table.put("x", Member("Z", "b"), Interest(durable=True, live=True))
-    router.follow("b", state)
-    conduct = CONDUCT[state]
+    router.follow("b", mode)
+    conduct = CONDUCT[mode]
     for message_class, reason in (
         (MessageClass.GUARANTEED, conduct.guaranteed),
         (MessageClass.DIRECT, conduct.direct),
@@ -76,17 +76,17 @@ def test_the_router_goes_by_the_table(state: LinkState) -> None:
 def test_a_shut_link_that_drains_is_read() -> None:
     """Only what was sent before is there. Spec: K27."""
     router = Router([LINK])
-    router.follow("b", LinkState.REFUSED, drains=True)
+    router.follow("b", LinkMode.REFUSED, drains=True)
     assert not router.unread()
-    router.follow("b", LinkState.REFUSED)
+    router.follow("b", LinkMode.REFUSED)
     assert router.unread() == {"b"}
 
 
 def test_the_page_shows_the_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for state, conduct in CONDUCT.items():
+    for mode, conduct in CONDUCT.items():
         cells = [
-            state.value,
+            mode.value,
             "yes" if conduct.reads else "no",
             "go, or wait in the outbox"
             if conduct.guaranteed is None
