@@ -14,6 +14,7 @@ from mesh.api.items import (
     node_items,
 )
 from mesh.api.live import Still
+from mesh.api.proof_items import finding_item
 from mesh.core.reach import tree_from
 from mesh.core.walks import Graph
 from mesh.model.control import Stage
@@ -148,7 +149,7 @@ def link_document(still: Still, source: str, target: str, at_ms: int | None) -> 
     ]
     behind = _endpoints_behind(still, source, target, at_ms)
     findings = [
-        said.entry
+        finding_item(said)
         for said in list(still.watch.trail.findings.values())
         if said.holds_at(at_ms) and said.entry.get("link") == f"{source}->{target}"
     ]

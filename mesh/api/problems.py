@@ -16,7 +16,10 @@ from mesh.errors import ConfigError, MeshError, Problem, TransportError
 
 MEDIA_TYPE = "application/problem+json"
 
-UNKNOWN = ("UNKNOWN_NODE", "UNKNOWN_QUEUE", "UNKNOWN_LINK", "UNKNOWN_TOPIC", "NOT_FOUND")
+UNKNOWN = (
+    *("UNKNOWN_NODE", "UNKNOWN_ENDPOINT", "UNKNOWN_QUEUE", "UNKNOWN_LINK"),
+    *("UNKNOWN_TOPIC", "NOT_FOUND"),
+)
 """Codes of problems that say that there is no such thing: 404, where others are 422."""
 
 

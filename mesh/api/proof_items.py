@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mesh.api.items import Items
+from mesh.api.items import Items, endpoint_items
 from mesh.api.live import Still
-from mesh.config.nearest import nearest
+from mesh.config.nearest import check_node, nearest
 from mesh.errors import wrong_input
 from mesh.operate.advice import advice_for, commands_for
 from mesh.operate.audit_trail import Said
-from mesh.operate.auditing import KINDS
+from mesh.operate.auditing import KINDS, NEWS
+from mesh.operate.trace import parts_of_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,40 @@ def check_kind(still: Still, kind: str) -> None:
         raise wrong_input("kind", text)
 
 
+def check_endpoint(still: Still, endpoint: str, at_ms: int | None) -> None:
+    """Refuse an endpoint of which nobody has ever heard, for the same reason.
+
+    Raises:
+        ConfigError: It is none of now or of the moment, and the auditor never spoke of it.
+    """
+    trail = still.watch.trail
+    if not endpoint or endpoint in trail.summed:
+        return
+    said = [*list(trail.findings.values()), *list(trail.certificates.values())]
+    if any(one.entry.get("endpoint") == endpoint for one in said):
+        return
+    node, slash, name = endpoint.partition("/")
+    if not (slash and name):
+        raise wrong_input("endpoint", f"{endpoint[:80]!r} is no endpoint; write NODE/NAME")
+    check_node(still.seen.topology, node, "endpoint")
+    if still.seen.view.is_unreachable(node):
+        return  # nobody knows which it has
+    names = [one["name"] for _, one in endpoint_items(still, node, at_ms)]
+    if name not in names:
+        text = f"node {node} has no endpoint {name[:80]!r}{nearest(name, names)}"
+        raise wrong_input("endpoint", text, code="UNKNOWN_ENDPOINT")
+
+
+def id_asked(message: str) -> str:
+    """Return the id of a message as findings write it, whichever of its forms somebody wrote.
+
+    Raises:
+        ConfigError: It is no id.
+    """
+    topic, (partition, generation, offset) = parts_of_id(message, "message")
+    return f"{topic}/{partition}/{generation}/{offset}"
+
+
 def finding_items(still: Still, wanted: Wanted, *, kind: str = "", message: str = "") -> Items:
     """Return findings, the newest first.
 
@@ -60,10 +95,14 @@ def finding_items(still: Still, wanted: Wanted, *, kind: str = "", message: str 
         still: The mesh.
         wanted: Which.
         kind: Only of this kind.
-        message: Only those that name this message, as `mesh trace` prints its id.
+        message: Only those that name this message.
+
+    Raises:
+        ConfigError: That is no message.
     """
+    message = id_asked(message) if message else ""
     found = [
-        (f"{(1 << 45) - said.first_ms:015d} {said.key}", _finding(said))
+        (f"{(1 << 45) - said.first_ms:015d} {said.key}", finding_item(said))
         for said in list(still.watch.trail.findings.values())
         if wanted.takes(said)
         and (not kind or said.entry.get("kind") == kind)
@@ -81,13 +120,15 @@ def is_among(message: str, ids: str) -> bool:
     return stem == topic and are_numbers and int(first) <= int(offset) <= int(last or first)
 
 
-def _finding(said: Said) -> Mapping[str, Any]:
+def finding_item(said: Said) -> Mapping[str, Any]:
+    """Return a finding with when it was said, whether it is a fault, and what to do."""
     entry = dict(said.entry)
     entry.setdefault("id", said.key)
     return {
         **entry,
         "first_said_ms": said.first_ms,
         "last_said_ms": said.last_ms,
+        "is_fault": entry.get("kind") not in NEWS,
         "advice": advice_for(entry),
         "commands": commands_for(entry),
     }

@@ -101,12 +101,11 @@ def only_known_parameters(request: Request) -> None:
 
 
 def _wanted(still: Still, endpoint: str, from_: str, to: str, at: str) -> proof_items.Wanted:
-    return proof_items.Wanted(
-        endpoint=endpoint,
-        from_ms=still.moment(from_, "from"),
-        to_ms=still.moment(to, "to"),
-        at_ms=still.moment(at),
-    )
+    from_ms, to_ms, at_ms = still.moment(from_, "from"), still.moment(to, "to"), still.moment(at)
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        raise wrong_input("from", f"{from_} is later than {to}: no time lies between them")
+    proof_items.check_endpoint(still, endpoint, at_ms)
+    return proof_items.Wanted(endpoint=endpoint, from_ms=from_ms, to_ms=to_ms, at_ms=at_ms)
 
 
 def _listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:

@@ -94,7 +94,13 @@ def table_of(found: Trace, data: dict[str, Any]) -> RenderableType:
         for one in data["frames"]
     ]
     deliveries = [
-        (one["endpoint"], one["place"], ">".join(one["path"])) for one in data["deliveries"]
+        (
+            one["endpoint"],
+            one["place"],
+            ">".join(one["path"]),
+            "" if one["committed_ms"] is None else _moment(one["committed_ms"]),
+        )
+        for one in data["deliveries"]
     ]
     if found.unseen:
         lines.append(f"there may be more in {', '.join(data['not_looked_at'])}; see --last")
@@ -104,7 +110,7 @@ def table_of(found: Trace, data: dict[str, Any]) -> RenderableType:
     return Group(
         *lines,
         grid(("LINK", "FRAME", "STRETCH", "MESSAGES", "REPAIR", "WRITTEN"), frames),
-        grid(("ENDPOINT", "DELIVERY", "PATH"), deliveries),
+        grid(("ENDPOINT", "DELIVERY", "PATH", "WRITTEN"), deliveries),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from mesh.codec.state import decode_ledger
+from mesh.errors import ProtocolError
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.operate.search import Search
 from mesh.transport.port import Record, TopicPartition
@@ -54,21 +56,29 @@ class FrameSeen:
 
 @dataclass(frozen=True, slots=True)
 class DeliverySeen:
-    """A delivery of the message."""
+    """A delivery of the message.
+
+    Attributes:
+        committed_ms: When the batch was written that it is of, by the broker's clock: the record
+            itself has its publisher's time. None if the ledger does not tell it any more, or of
+            several records which of them it was.
+    """
 
     node: str
     endpoint: str
     place: TopicPartition
     offset: int
     path: tuple[str, ...]
+    committed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A node that the message came to, in which partition, and when: None if nobody can know."""
+    """A node that the message came to, in which record, and when: None if nobody can know."""
 
     node: str
-    partition: int
+    source: TopicPartition
+    offset: int
     ms: int | None
 
 
@@ -77,7 +87,8 @@ class Step:
     """What one node made of the message, and where in its topics that is looked for.
 
     Attributes:
-        at: The node, and in which partition the message came.
+        at: The node, and in which record the message came.
+        ledger: Where the node notes what its batches read and wrote.
         endpoints, outboxes: Partitions that may hold something of it, with whom they are for.
         ends: How far these can be read.
         begins, until: Between which offsets they are.
@@ -86,6 +97,7 @@ class Step:
     """
 
     at: Arrival
+    ledger: TopicPartition
     endpoints: Mapping[TopicPartition, str]
     outboxes: Mapping[TopicPartition, str]
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -96,6 +108,7 @@ class Step:
     unseen: list[TopicPartition] = field(default_factory=list)
 
     _outboxes: Mapping[str, TopicPartition] = field(init=False)
+    _committed_ms: Mapping[str, int] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._outboxes = {place.topic: place for place in self.outboxes}
@@ -103,13 +116,15 @@ class Step:
     @property
     def places(self) -> Sequence[TopicPartition]:
         """All its partitions."""
-        return [*self.endpoints, *self.outboxes]
+        return [*self.endpoints, *self.outboxes, self.ledger]
 
     def take(self, record: Record, search: Search) -> None:
         """Note a record of one of its partitions if it carries the message."""
         # One partition of each topic is read, and names compare sooner than places.
         node = self.at.node
-        if (outbox := self._outboxes.get(record.topic())) is not None:
+        if record.topic() == self.ledger.topic:
+            self._take_account(record)
+        elif (outbox := self._outboxes.get(record.topic())) is not None:
             if (header := search.frame(record)) is not None:
                 self.frames.append(_frame(node, self.outboxes[outbox], outbox, record, header))
         elif (message := search.delivery(record)) is not None:
@@ -117,13 +132,43 @@ class Step:
             name = self.endpoints[place]
             self.deliveries.append(DeliverySeen(node, name, place, offset, message.path))
 
+    @property
+    def is_accounted(self) -> bool:
+        """Whether the batch is known that took the message."""
+        return self._committed_ms is not None
+
+    def _take_account(self, record: Record) -> None:
+        """Note when the node wrote the batch that took the message, and to which endpoints."""
+        value, source = record.value() or b"", self.at.source
+        if source.topic.encode() not in value:
+            return
+        try:
+            ledger = decode_ledger(value)
+        except ProtocolError:
+            return  # a newer version of the wire
+        for of in ledger.sources:
+            is_it = (of.topic, of.partition) == (source.topic, source.partition)
+            if is_it and of.first <= self.at.offset < of.next:
+                at_ms = record.timestamp()[1]
+                self._committed_ms = {one.endpoint: at_ms for one in ledger.delivered}
+
+    def _tell_times(self) -> None:
+        """Say of deliveries when they were written, but for those of which there are several."""
+        endpoints = [one.endpoint for one in self.deliveries]
+        told = self._committed_ms or {}
+        for number, one in enumerate(self.deliveries):
+            if endpoints.count(one.endpoint) == 1:
+                self.deliveries[number] = replace(one, committed_ms=told.get(one.endpoint))
+
     def end(self, search: Search) -> None:
         """Put in order what was found, for partitions are read side by side."""
         order = {place: number for number, place in enumerate(self.places)}
         self.deliveries.sort(key=lambda one: (order[one.place], one.offset))
         self.frames.sort(key=lambda one: (order[one.place], one.offset))
+        self._tell_times()
         left = [place for place, end in self.until.items() if end < self.ends.get(place, 0)]
-        self.unseen += [place for place in left if place.topic not in search.passed]
+        can_hold = [place for place in left if place != self.ledger]
+        self.unseen += [place for place in can_hold if place.topic not in search.passed]
 
 
 def _frame(

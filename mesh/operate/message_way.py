@@ -30,6 +30,9 @@ SCANNED_MAX = 100_000
 SHORT_MAX = 20_000
 """Records that are looked at from where the message can be."""
 
+BATCHES_MAX = 2_000
+"""Batches of a lane among which the one is looked for that took the message: some minutes."""
+
 CLOCKS_MS = 60_000
 """So far may the clocks of a publisher and of two Kafka clusters be apart."""
 
@@ -96,7 +99,8 @@ class Way:
 
     def _step(self, at: Arrival, topics: Sequence[str]) -> Step:
         names, declared = TopicNames(self.topology.prefix), self.topology.nodes[at.node]
-        partition, message_class = at.partition % declared.partitions, self.ingress.message_class
+        partition, message_class = at.source.partition, self.ingress.message_class
+        partition %= declared.partitions
         # Also of endpoints that nobody subscribes any more: what came to them is still there.
         beginning = names.endpoint(at.node, "")
         endpoints = {
@@ -109,7 +113,8 @@ class Way:
             for neighbour in self.topology.neighbours(at.node)
             if self.topology.sends(at.node, neighbour)
         }
-        return Step(at, endpoints, outboxes)
+        ledger = TopicPartition(names.ledger(at.node), partition % declared.lanes)
+        return Step(at, ledger, endpoints, outboxes)
 
     def _ask(
         self, name: str, steps: Sequence[Step]
@@ -122,7 +127,8 @@ class Way:
         moments: dict[int, list[TopicPartition]] = {}
         for step in steps:
             moments.setdefault(self.created_ms, []).extend(step.endpoints)
-            moments.setdefault(self._came_ms(step) - NEAR_MS, []).extend(step.outboxes)
+            came = moments.setdefault(self._came_ms(step) - NEAR_MS, [])
+            came += [*step.outboxes, step.ledger]
         return ends, [self.pool.submit(admin.since, of, ms) for ms, of in moments.items()]
 
     def _came_ms(self, step: Step) -> int:
@@ -134,25 +140,28 @@ class Way:
         """Note of each step between which offsets it is to be read."""
         first = {place: offset for one in found for place, offset in one.items()}
         by_time = self.last is None and self.created_ms is not None
-        count = self.last or SCANNED_MAX
+        count = SHORT_MAX if by_time else self.last or SCANNED_MAX
         for step in steps:
             step.ends = {at: ends[at] for at in step.places if at in ends and at in first}
+            most = dict.fromkeys(step.ends, count) | {step.ledger: BATCHES_MAX}
             if by_time:
                 step.begins = {at: first[at] for at in step.ends}
-                step.until = {
-                    at: min(end, step.begins[at] + SHORT_MAX) for at, end in step.ends.items()
-                }
+                step.until = {at: min(end, first[at] + most[at]) for at, end in step.ends.items()}
             else:
-                step.begins = {at: max(first[at], end - count) for at, end in step.ends.items()}
+                step.begins = {at: max(first[at], end - most[at]) for at, end in step.ends.items()}
                 step.until = step.ends
-                step.unseen += [at for at, begin in step.begins.items() if begin > first[at]]
+                earlier = [at for at, begin in step.begins.items() if begin > first[at]]
+                step.unseen += [at for at in earlier if at != step.ledger]
 
     def _read(self, name: str, steps: Sequence[Step]) -> None:
         begins = {place: begin for step in steps for place, begin in step.begins.items()}
         until = {place: end for step in steps for place, end in step.until.items()}
         frames_in = {place.topic for step in steps for place in step.outboxes}
+        accounts = {step.ledger.topic: step for step in steps}
 
         def is_over(record: Record) -> bool:
+            if (step := accounts.get(record.topic())) is not None:
+                return step.is_accounted
             most = FRAMES_BEHIND_MAX if record.topic() in frames_in else BEHIND_MAX
             return self.search.is_over(record, most)
 

@@ -93,7 +93,7 @@ class Tracer:
         Raises:
             ConfigError: The text is no identity, or of no topic of this mesh.
         """
-        topic, numbers = _parsed(text)
+        topic, numbers = parts_of_id(text)
         place = self._ingress_of(topic)
         if place is None:
             text = f"{topic!r} is no ingress topic of this mesh: {FORMS}"
@@ -163,7 +163,8 @@ class Tracer:
         trace.unseen.clear()
         trace.unknown.clear()
         way = Way(self.topology, self.kafka, ingress, trace.created_ms, last, pool)
-        edge = [Arrival(ingress.node, ingress.place.partition, trace.created_ms)]
+        offset = ingress.identity.offset
+        edge = [Arrival(ingress.node, ingress.place, offset, trace.created_ms)]
         visited = {ingress.node: None}
         while edge:
             steps, edge = way.steps(edge), []
@@ -179,7 +180,8 @@ class Tracer:
                 for frame in step.frames:
                     if frame.target not in visited:
                         visited[frame.target] = None
-                        edge.append(Arrival(frame.target, frame.place.partition, frame.appended_ms))
+                        came_ms = frame.appended_ms
+                        edge.append(Arrival(frame.target, frame.place, frame.offset, came_ms))
         return bool(way.search.early)
 
     def _cluster(self, node: str) -> KafkaCluster:
@@ -220,13 +222,21 @@ class Tracer:
                     trace.letter = letter
 
 
-def _parsed(text: str) -> tuple[str, tuple[int, int, int]]:
-    """Return topic, and (partition, generation, offset), of an identity as text."""
+def parts_of_id(text: str, where: str = "ID") -> tuple[str, tuple[int, int, int]]:
+    """Return topic, and (partition, generation, offset), of a message's id as text.
+
+    Args:
+        text: With the generation, which is 0 without.
+        where: What it was given as, for problems.
+
+    Raises:
+        ConfigError: It is none.
+    """
     topic, *written = text.split("/")
     numbers = [
         int(one) for one in written if one.isdecimal() and one.isascii() and len(one) <= DIGITS_MAX
     ]
     if not topic or len(numbers) != len(written) or len(numbers) not in (2, 3):
-        raise wrong_input("ID", f"{text!r} is no message: {FORMS}", code="UNKNOWN_MESSAGE")
+        raise wrong_input(where, f"{text!r} is no message: {FORMS}", code="UNKNOWN_MESSAGE")
     generation = numbers[1] if len(numbers) == 3 else 0
     return topic, (numbers[0], generation, numbers[-1])

@@ -17,6 +17,7 @@ from pathlib import Path
 from mesh.codec.deliveries import delivery_headers, delivery_prefix
 from mesh.codec.frames import encode_value
 from mesh.codec.header import encode_header
+from mesh.codec.state import encode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.local.brokers import EmbeddedKafka, KafkaClusters
 from mesh.local.embedded import start_together
@@ -31,6 +32,7 @@ from mesh.model.frames import (
     SourcePartition,
 )
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.state import DeliveredCount, Ledger, SourceRange
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.trace import Tracer
@@ -103,11 +105,14 @@ def _fill(kafka: RealKafka, topology: Topology, count: int) -> None:
     ingress = names.ingress(ORIGIN, MessageClass.GUARANTEED)
     ends = {node: names.endpoint(node, "all") for node in topology.nodes}
     outboxes = [names.outbox(*way[-2:], MessageClass.GUARANTEED) for way in WAYS]
-    topics = [ingress, *ends.values(), *outboxes, *map(names.progress, topology.nodes)]
+    ledgers = {node: names.ledger(node) for node in topology.nodes}
+    topics = [ingress, *ends.values(), *outboxes, *ledgers.values()]
+    topics += map(names.progress, topology.nodes)
     kafka.admin().create([TopicSpec(name=name, partitions=1, settings={}) for name in topics])
     source = SourcePartition(kafka.admin().describe([ingress])[ingress].topic_id, 0)
     writer, payload = kafka.writer("bench"), b"x" * 100
     paths = dict.fromkeys((ORIGIN,), (ORIGIN,)) | {way[-1]: way for way in WAYS}
+    came = {way[-1]: outbox for way, outbox in zip(WAYS, outboxes, strict=True)}
     prefixes = {
         node: delivery_prefix(MessageClass.GUARANTEED, path, source, 0)
         for node, path in paths.items()
@@ -152,6 +157,15 @@ def _fill(kafka: RealKafka, topology: Topology, count: int) -> None:
             for header in delivery_headers(prefixes[node], taken):
                 own = [subject, (MESH_HEADER, header)]
                 writer.produce(topic, payload, None, 0, timestamp=at_ms, headers=own)
+            read = (first, last + 1) if node == ORIGIN else (first // FRAME, first // FRAME + 1)
+            account = Ledger(
+                node=node,
+                lane=0,
+                lane_epoch=1,
+                sources=[SourceRange(came.get(node, ingress), source.topic_id, 0, *read, FRAME)],
+                delivered=[DeliveredCount("all", MessageClass.GUARANTEED, len(taken))],
+            )
+            writer.produce(ledgers[node], encode_ledger(account), None, 0, timestamp=at_ms + 90)
         if first % 100_000 == 0:
             say(f"{first:,} of {count:,} messages")
             writer.flush()
@@ -177,10 +191,8 @@ def measure(count: int, directory: Path) -> Found:
             one = tracer.trace(tracer.find(f"mesh.{ORIGIN}.in.g/0/{offset}"))
             wall_s.append(time.monotonic() - begun_s)
             cpu_s.append(time.process_time() - used_s)
-            found.found += (len(one.frames), len(one.deliveries)) == (
-                len(WAYS),
-                len(topology.nodes),
-            )
+            timed = [of for of in one.deliveries if of.committed_ms is not None]
+            found.found += (len(one.frames), len(timed)) == (len(WAYS), len(topology.nodes))
         found.wall_s, found.cpu_s = wall_s, cpu_s
     finally:
         for client in kafka.values():

@@ -117,7 +117,7 @@ function explanation(state, { told, asked, links, past }) {
     ...away.filter((one) => one.wants === "yes"),
     ...told.reached.filter((one) => !one.endpoints.length).map((one) => ({ what: one.node, why: `it ${one.node === told.source ? "is published" : "comes"} here, and no endpoint here asks for it`, wants: "no" })),
     ...away.filter((one) => one.wants !== "yes"),
-    ...told.refused.map((one) => ({ what: `${one.node} → ${one.neighbour}`, why: one.text || one.reason.replaceAll("_", " "), wants: "" })),
+    ...told.refused.map((one) => ({ what: `${one.node} → ${one.neighbour}`, why: one.text || one.reason.replaceAll("_", " "), wants: "–" })),
   ];
   const REFUSED = [
     { name: "node or link", of: (row) => row.what, short: true },
@@ -185,7 +185,7 @@ function traced(state, { told: data, findings }) {
   const rows = [
     { step: "published", where: ingress.node, place: data.id, ms: ingress.created_ms, how: ingress.there ? `${count(ingress.payload_bytes)} bytes, time of the publisher` : "its record is gone" },
     ...data.frames.map((one) => ({ step: "frame", where: arrow(one.link), place: one.place, ms: one.appended_ms, how: `${count(one.messages)} messages, offsets ${one.first} to ${one.last}${one.repair ? ", a repair" : ""}` })),
-    ...data.deliveries.map((one) => ({ step: "delivered", where: one.endpoint, place: one.place, ms: null, how: `by ${one.path.join(" → ")}` })),
+    ...data.deliveries.map((one) => ({ step: "delivered", where: one.endpoint, place: one.place, ms: one.committed_ms, how: `by ${one.path.join(" → ")}` })),
   ];
   const isFound = ingress.there || data.frames.length || data.deliveries.length || data.refused;
   return [

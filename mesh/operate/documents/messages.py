@@ -43,6 +43,7 @@ def trace_document(found: Trace) -> dict[str, Any]:
                 "endpoint": f"{one.node}/{one.endpoint}",
                 "place": f"{one.place.topic}/{one.place.partition}/{one.offset}",
                 "path": list(one.path),
+                "committed_ms": one.committed_ms,
             }
             for one in found.deliveries
         ],

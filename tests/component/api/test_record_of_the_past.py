@@ -149,7 +149,25 @@ def test_the_auditors_words_are_asked_for_by_endpoint_and_time(past: Past) -> No
     now = past.api.live.still.seen.at_ms
     assert found("certificates?endpoint=c/x", begin + 5, begin + MINUTE_MS) == 1
     assert found("certificates?endpoint=c/x", begin + 11, now) == 0
-    assert found("certificates?endpoint=c/y", begin, now) == 0
     assert found("findings?endpoint=c/x", begin, begin + MINUTE_MS) == 0
     assert found("findings?endpoint=c/x", now - MINUTE_MS, now) == 1
-    assert found("findings?endpoint=c/y", begin, now) == 0
+    for asked, status, says in (
+        ("certificates?endpoint=c/y", 404, "node c has no endpoint 'y'"),
+        ("findings?endpoint=zz/x", 404, "no node is called 'zz'"),
+        ("findings?endpoint=x", 422, "write NODE/NAME"),
+        ("findings?from=1m&to=5m", 422, "1m is later than 5m"),
+    ):
+        assert says in past.api.refused(f"/api/v1/{asked}", status)
+
+
+def test_findings_of_a_message_are_found_by_each_form_of_its_id(past: Past) -> None:
+    """An empty list for one that somebody mistyped would say that nothing is wrong with it."""
+    past.says("findings", kind="duplicate", endpoint="c/x", text="twice", ids=["mesh.a.in.g/2/0/5"])
+    past.api.lives(1)
+    for message, count in (
+        ("mesh.a.in.g/2/0/5", 1),
+        ("mesh.a.in.g/2/5", 1),
+        ("mesh.a.in.g/2/6", 0),
+    ):
+        assert len(past.api.get(f"findings?message={message}")["items"]) == count
+    assert "is no message" in past.api.refused("/api/v1/findings?message=mesh.a.in.g", 422)

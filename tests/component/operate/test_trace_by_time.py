@@ -62,6 +62,20 @@ def test_only_what_can_be_it_is_read(busy: Mesh, read: Counter[str]) -> None:
     assert read["mesh.c.ep.e"] > 0
 
 
+def test_deliveries_have_the_time_of_their_batch(busy: Mesh, read: Counter[str]) -> None:
+    """Their records have that of their publisher: the ledger tells it, by a few of its records."""
+    tracer = Tracer(busy.topology, busy.world.kafka)
+    for last in (None, 100_000):
+        tracer = Tracer(busy.topology, busy.world.kafka, last=last)
+        found = tracer.trace(tracer.find(f"mesh.a.in.g/0/{MANY // 2}"))
+        (delivery,) = found.deliveries
+        assert delivery.committed_ms is not None
+        assert 0 <= delivery.committed_ms - found.frames[-1].appended_ms <= 1_000
+        assert found.unseen == []
+        if last is None:
+            assert 1 <= read["mesh.c.ledger"] <= 3
+
+
 def test_who_asks_for_the_newest_gets_all_copies(busy: Mesh) -> None:
     """A copy that was written long after is not looked for unasked, and named when asked."""
     right = busy.world.kafka["right"]
@@ -78,7 +92,9 @@ def test_who_asks_for_the_newest_gets_all_copies(busy: Mesh) -> None:
     ingress = tracer.find("mesh.a.in.g/0/7")
     assert len(tracer.trace(ingress).deliveries) == 1
     newest = Tracer(busy.topology, busy.world.kafka, last=100_000)
-    assert len(newest.trace(ingress).deliveries) == 2
+    copies = newest.trace(ingress).deliveries
+    assert len(copies) == 2
+    assert {one.committed_ms for one in copies} == {None}  # nobody knows which is of the batch
 
 
 def test_a_publisher_whose_clock_is_far_ahead_is_traced_all_the_same(busy: Mesh) -> None:
