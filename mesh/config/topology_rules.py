@@ -36,6 +36,9 @@ PING_S_MIN, PING_S_MAX = 0.1, 60.0
 SILENT_S_MIN, SILENT_S_MAX = 2.0, 600.0
 """A worker may stand still for a second and blame nobody; what waits is not kept for longer."""
 
+LINKS_MAX = 500_000
+"""A thousand nodes, each linked with each: a list of names says so in a few kilobytes."""
+
 Entries = Mapping[str, object]
 
 
@@ -47,12 +50,31 @@ def spec_problems(spec: object, locate: Locate) -> list[Problem]:
         locate: Places of paths below it.
     """
     checker = _Checker(locate=locate, spec=_mapping(spec))
+    if (problem := _too_many_links(checker.zones, locate)) is not None:
+        return [problem]  # all else would go through each of them
     checker.check()
     zones = checker.zones.values()
     linked = [ends for zone in zones for ends in _pairs(zone)]
     joins = [e for z in zones for e in _pairs(z) if _mapping(z).get("kind") == ZoneKind.JOIN]
     found = selector_problems(checker.spec, locate, checker.nodes, linked, joins)
     return [*checker.problems, *found]
+
+
+def _too_many_links(zones: Entries, locate: Locate) -> Problem | None:
+    """Return why zones cannot be gone through link by link, if so; nothing is built for that."""
+    count = 0
+    for name, zone in zones.items():
+        declared = _mapping(zone)
+        nodes, links = (declared.get(key) for key in ("nodes", "links"))
+        meshed, listed = (len(one) if isinstance(one, list) else 0 for one in (nodes, links))
+        count += meshed * (meshed - 1) // 2 + listed
+        if count > LINKS_MAX:
+            message = (
+                f"with this zone there are {count} links, and a mesh has at most {LINKS_MAX}: "
+                "link gateways of smaller zones instead of each node with each"
+            )
+            return Problem(code="TOO_MANY_LINKS", message=message, where=locate(("zones", name)))
+    return None
 
 
 def _mapping(value: object) -> Entries:

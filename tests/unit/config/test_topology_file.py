@@ -505,3 +505,13 @@ def test_durations_have_a_unit_and_some_are_above_nothing(extra: str, message: s
     with pytest.raises(ConfigError) as caught:
         topology_from_mapping(spec, lambda path: dotted(("spec", *path)))
     assert message in str(caught.value)
+
+
+def test_a_few_kilobytes_ask_for_no_more_links_than_a_mesh_can_have() -> None:
+    """What lists some thousand names in a full mesh is refused before a link is made."""
+    names = [f"n{number}" for number in range(1_001)]
+    nodes = ", ".join(f"{name}: {{}}" for name in names)
+    zones = f"  zones:\n    A: {{kind: one-hop, nodes: [{', '.join(names)}]}}\n"
+    [line] = refused(spec(zones, nodes=nodes))
+    assert "spec.zones.A: with this zone there are 500500 links" in line
+    assert line.endswith("[TOO_MANY_LINKS]")
