@@ -183,7 +183,8 @@ class Guard:
             return True
         if not access.token:
             return False
-        shown = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        shown = shown.strip() if scheme.lower() == "bearer" else ""
         cookie = request.cookies.get(COOKIE, "")
         return _is_same(shown, access.token) or _is_same(cookie, access.session)
 

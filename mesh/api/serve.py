@@ -43,6 +43,7 @@ WAIT_S = 0.5
 ROOT_PATH = re.compile(r"/|(/[\w.~-]+)+/?", re.ASCII)
 HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 HOST = re.compile(r"[\w.-]+|(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F:.]*", re.ASCII)
+TOKEN = re.compile(r"[\x21-\x7e]+( +[\x21-\x7e]+)*")
 ORIGIN = re.compile(r"https?://[\w.*-]+(:\d{1,5})?", re.ASCII)
 
 
@@ -104,6 +105,9 @@ class Settings:
                 if text and form.fullmatch(text) is None:
                     message = f"{text[:80]!r} is not {wanted}"
                     yield Problem(code="BAD_VALUE", message=message, where=where)
+        if self.token and TOKEN.fullmatch(self.token) is None:  # which is not shown
+            message = "has other letters than printable ASCII, which a header cannot bring"
+            yield Problem(code="BAD_VALUE", message=message, where="MESH_TOKEN")
 
 
 def serve(topology: Topology, settings: Settings, announce: Callable[[str], None]) -> None:

@@ -75,7 +75,8 @@ def test_who_asks_for_the_head_gets_that(api: Api, path: str) -> None:
 def test_a_token_is_asked_for(guarded: Api) -> None:
     """As a header; a wrong one, none, and part of one are refused."""
     assert guarded.ask("/api/v1/nodes", Authorization=f"Bearer {TOKEN}").status == 200
-    for wrong in ("", "Bearer", "Bearer x", f"Bearer {TOKEN[:-1]}", "Basic abc"):
+    assert guarded.ask("/api/v1/nodes", Authorization=f"bearer  {TOKEN}").status == 200
+    for wrong in ("", "Bearer", "Bearer x", f"Bearer {TOKEN[:-1]}", "Basic abc", f"Basic {TOKEN}"):
         answer = guarded.ask("/api/v1/nodes", Authorization=wrong)
         assert answer.status == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -177,6 +178,17 @@ def test_what_would_stand_in_headers_must_have_their_form(
     (problem,) = caught.value.problems
     assert problem.where == where
     assert "\n" not in problem.line()
+
+
+def test_a_token_that_no_header_can_bring_is_refused_and_not_shown() -> None:
+    """Otherwise nobody but browsers could ever log in, and nobody would know why."""
+    for token in ("p\u00e4ssword", "two\nlines", "\udcff"):
+        with pytest.raises(ConfigError) as caught:
+            Settings(host="127.0.0.1", port=1, token=token).access()
+        (problem,) = caught.value.problems
+        assert problem.where == "MESH_TOKEN"
+        assert token not in problem.line()
+    assert Settings(host="127.0.0.1", port=1, token="a b+/=~").access().token == "a b+/=~"
 
 
 def test_what_has_its_form_is_taken() -> None:
