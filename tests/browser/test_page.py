@@ -371,6 +371,56 @@ def test_a_trace_shows_what_was_found_of_the_message(
     expect(main).not_to_contain_text("of another")
 
 
+def test_a_trace_tells_when_each_record_was_written(api: Api, open_page: Open) -> None:
+    """Also a delivery, whose record has the time of its publisher."""
+    for _ in range(40):
+        api.mesh.publish("tk3", "acme/a")  # on every partition some
+    api.lives(2)
+    page = open_page("/trace?id=mesh.tk3.in.g/0/0")
+    row = page.get_by_role("row").filter(has_text="delivered")
+    expect(row).to_contain_text("ny2/billing")
+    expect(row.get_by_role("cell").nth(3)).to_have_text(re.compile(r"^\d\d:\d\d:\d\d\.\d{3}$"))
+
+
+def test_findings_are_counted_as_the_frame_counts_them(
+    api: Api, auditor: Auditor, open_page: Open
+) -> None:
+    """What is no fault is a note; what to do stands in words and commands, without their marks."""
+    told = {"endpoint": "ny2/billing", "what_to_do": "See `mesh trace ID`, and its log."}
+    auditor.finds("duplicate", "twice", ids=["mesh.tk3.in.g/0/0/0"], **told)
+    auditor.finds("split", "parts", ids=["tk1,tk2,tk3", "ny1,ny2"])
+    auditor.finds("silent-link", "nothing comes", link="tk1->ny1")
+    auditor.speaks("ny2/billing")
+    api.lives(2)
+    page = open_page("/findings")
+    expect(page.get_by_role("status")).to_contain_text("1 finding open")
+    expect(page.get_by_role("heading", name="1 finding and 2 notes")).to_be_visible()
+    row = page.get_by_role("row").filter(has_text="duplicate")
+    expect(row).to_contain_text("See mesh trace ID, and its log.")
+    expect(row.locator("code").filter(has_text=re.compile("^mesh trace ID$"))).to_be_visible()
+    page.goto(f"{api.url}/findings?kind=gap")
+    expect(page.locator("main")).to_contain_text("No findings of kind gap; there are others.")
+    expect(page.get_by_label("Kind", exact=True)).to_have_value("gap")
+    page.goto(f"{api.url}/map?link=tk1->ny1")
+    panel = page.get_by_role("complementary", name="Details")
+    expect(panel.locator(".pill.warn").filter(has_text="silent-link")).to_be_visible()
+
+
+def test_drawings_are_read_on_a_phone_too(api: Api, open_page: Open) -> None:
+    """They are moved about in, and not shrunk until nobody can read a name."""
+    page = open_page("/map?table=0", width=360)
+    circle = page.get_by_label("node tk1", exact=True).locator("circle").bounding_box()
+    assert circle is not None
+    assert circle["width"] > 30
+    page.goto(f"{api.url}/interest?subject=acme/a&from=tk3")
+    tree = page.locator("svg.tree")
+    expect(tree).to_be_visible()
+    box = tree.locator("circle").first.bounding_box()
+    assert box is not None
+    assert box["width"] > 30
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_an_address_shows_a_colleague_the_same(api: Api, open_page: Open) -> None:
     """View, subject, node and panel stand in it."""
     page = open_page("/interest?subject=acme/a&from=tk3&node=tk1&view=constructor")

@@ -94,6 +94,10 @@ def test_a_time_in_the_future_is_refused_in_a_line(api: Api, open_page: Open) ->
         ("/trace?id=mesh.tk3.in.g/0/999999", "Nothing is left of such a message"),
         ("/queues?letters=nobody", "no node"),
         ("/map?at=yesterday", "is no time"),
+        ("/map?q=zz", "No node, Kafka cluster or zone is called “zz”"),
+        ("/map?kafka=zz", "No Kafka cluster is called “zz”"),
+        ("/map?link=zz", "No link is called “zz”"),
+        ("/audit?cell=zz/none 0", "no node is called 'zz'"),
         ("/nothing-like-that?q=1", "there is nothing at /nothing-like-that"),
     ],
 )

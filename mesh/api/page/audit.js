@@ -1,7 +1,7 @@
 // What is proven, minute by minute, and what was found.
 
 import { adjust, go } from "./address.js";
-import { h, setText, shown } from "./dom.js";
+import { h, orDash, prose, setText, shown } from "./dom.js";
 import { clock, count, moment } from "./format.js";
 import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
@@ -11,15 +11,15 @@ const MINUTE = 60_000;
 const MARK = { equal: "", "not equal": "!", unproven: "?", waiting: "", quiet: "", blind: "" };
 const verdict = (row) => (row.equal ? (row.sure === false ? "no proof" : "equal") : "not equal");
 const classOf = (cell) => `cell ${cell.replace(" ", "-")}`;
-const tint = (row) => (row.kind === "heal" ? "ok" : row.is_news || row.kind === "split" || row.kind === "unproven" ? "warn" : "bad");
+const tint = (row) => (row.kind === "heal" ? "ok" : row.is_fault ? "bad" : "warn");
 
 export const FINDINGS = [
   { name: "kind", of: (row) => h("span", { class: `pill ${tint(row)}` }, shown(row.kind)), text: (row) => row.kind, short: true },
   { name: "first seen", of: (row) => moment(row.first_seen_ms ?? row.first_said_ms, now()), short: true },
-  { name: "where", of: (row) => shown(row.endpoint || row.link || row.path || row.source || ""), short: true },
+  { name: "where", of: (row) => orDash(row.endpoint || row.link || row.path || row.source), short: true },
   { name: "what", of: (row) => shown(row.text) },
   { name: "evidence", of: (row) => [(row.ids ?? []).slice(0, 4).map((id) => h("div", null, evidence(row, String(id)))), (row.evidence ?? []).slice(0, 4).map((one) => h("div", null, h("code", null, shown(text(one)))))], text: (row) => [...(row.ids ?? []), ...(row.evidence ?? []).map(text)].join(" ") },
-  { name: "what to do", of: (row) => [h("div", null, shown(row.advice)), (row.commands ?? []).map((one) => h("div", null, h("code", null, shown(one))))], text: (row) => row.advice },
+  { name: "what to do", of: (row) => [h("div", null, prose(row.advice)), (row.commands ?? []).map((one) => h("div", null, h("code", null, shown(one))))], text: (row) => row.advice },
 ];
 
 const text = (one) => (typeof one === "string" ? one : JSON.stringify(one));
@@ -194,13 +194,13 @@ export function findings(state) {
   let readMs = Date.now();
   let none = null; // the sentence where there are none
   const read = asking(() => askAll("findings", { at: store.at }), (all) => {
-    const kinds = [...new Set(all.map((one) => one.kind))].sort();
+    const kinds = [...new Set([...all.map((one) => one.kind), ...(state.kind ? [state.kind] : [])])].sort();
     const found = state.kind ? all.filter((one) => one.kind === state.kind) : all;
     const choice = h("select", { id: "kind", onchange: () => adjust({ kind: choice.value }) }, h("option", { value: "" }, "all kinds"), kinds.map((kind) => h("option", { value: kind, selected: kind === state.kind }, shown(kind))));
     return [
-      h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(found.length)} finding${found.length === 1 ? "" : "s"}`),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, titleOf(found)),
         h("div", null, h("label", { for: "kind" }, "Kind"), choice), exporting("findings", FINDINGS, () => found)),
-      none = found.length ? null : h("p", { class: "empty" }, nothingFound()),
+      none = found.length ? null : h("p", { class: "empty" }, all.length ? noneOf(state.kind) : nothingFound()),
       found.length ? table(FINDINGS, found.slice(0, limit), { caption: found.length > limit ? `The newest ${limit}; the rest is in the CSV` : "The newest first" }) : null,
       commands(["mesh audit report", "mesh audit follow"]),
     ];
@@ -213,11 +213,20 @@ export function findings(state) {
     update: (data) => {
       isNew ||= data?.findings !== undefined;
       if (isNew && Date.now() - readMs > OFTEN_MS) again();
-      if (none && data?.proof) setText(none, nothingFound());
+      if (none && data?.proof && !state.kind) setText(none, nothingFound());
     },
     close: () => { clearInterval(timer); read.close(); },
   };
 }
+
+// How many are open, as the frame counts them, and what else the auditor noted.
+function titleOf(found) {
+  const notes = found.filter((one) => !one.is_fault).length;
+  const open = found.length - notes;
+  return `${count(open)} finding${open === 1 ? "" : "s"}${notes ? ` and ${count(notes)} note${notes === 1 ? "" : "s"}` : ""}`;
+}
+
+const noneOf = (kind) => `No findings of kind ${shown(kind)}; there are others.`;
 
 function nothingFound() {
   const proof = store.mesh.proof;
@@ -225,7 +234,7 @@ function nothingFound() {
   if (proof.state === "none") return "No findings, for no auditor has looked: nothing is proven.";
   if (proof.state === "blind") return `No findings, but the auditor was last heard at ${clock(proof.heard_ms)}.`;
   if (proof.state === "partial") return "No findings so far; not all is proven yet.";
-  if (proof.state === "findings") return "No findings of this kind.";
+  if (proof.state === "findings") return `No findings; ${proof.text}.`;
   return `No findings; ${proof.until_ms ? `all is proven until ${clock(proof.until_ms)}` : "all is proven"}.`;
 }
 

@@ -36,6 +36,13 @@ export const shown = (text) =>
   String(text ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
     (mark) => `\\u${mark.codePointAt(0).toString(16).padStart(4, "0")}`);
 
+// Text of ours in which `words` that people type stand out.
+export const prose = (text) =>
+  String(text ?? "").split(/`([^`]+)`/).map((part, place) => (place % 2 ? h("code", null, shown(part)) : shown(part)));
+
+// A cell without anything in it looks as if something was missing.
+export const orDash = (text) => shown(text) || "–";
+
 const FOCUSABLE = "a[href], button, input, select, textarea, [tabindex]";
 
 const sameness = (element) =>

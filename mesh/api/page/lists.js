@@ -1,7 +1,7 @@
 // Views that are lists: nodes and endpoints, queues and dead letters, roles.
 
 import { adjust, here } from "./address.js";
-import { h, renew, setAttribute, setText, shown } from "./dom.js";
+import { h, orDash, renew, setAttribute, setText, shown } from "./dom.js";
 import { count, moment, nodeLook, quoted, rate } from "./format.js";
 import { certified } from "./panel.js";
 import { ask, askAll, isSplit, now, store } from "./store.js";
@@ -62,6 +62,10 @@ const nodeButton = (name) => h("button", { type: "button", onclick: () => adjust
 
 const UNRECORDED = "not on record";
 
+// What holds since before this page's server looked on is older than that: nobody noted by how much.
+const sinceOf = ({ since_ms: since }) =>
+  (since ? moment(since, now()) : `before ${moment(store.mesh.on_record.states_since_ms, now())}`);
+
 const NODES = [
   { name: "node", of: (row) => nodeButton(row.node), text: (row) => row.node },
   { name: "Kafka cluster", of: (row) => row.kafka, short: true },
@@ -69,7 +73,7 @@ const NODES = [
   { name: "publishes", of: (row) => rate(row.published ? row.published.guaranteed + row.published.direct : null), number: true },
   { name: "endpoints", of: (row) => (store.at ? UNRECORDED : count(row.endpoints)), number: true },
   { name: "known everywhere", of: (row) => (store.at ? UNRECORDED : { true: "yes", false: "no" }[row.known_everywhere] ?? "?"), short: true },
-  { name: "since", of: (row) => (store.at ? UNRECORDED : row.since_ms ? moment(row.since_ms, now()) : "before it was watched"), short: true },
+  { name: "since", of: (row) => (store.at ? UNRECORDED : sinceOf(row)), short: true },
 ];
 
 const ENDPOINTS = [
@@ -84,12 +88,12 @@ const ENDPOINTS = [
 export function nodes() {
   const above = asking(() => askAll("nodes", { at: store.at }), (items) => [
     h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(items.length)} node${items.length === 1 ? "" : "s"}`), exporting("nodes", NODES, () => items)),
-    table(NODES, items, { caption: "Nodes" }),
+    table(NODES, items, { caption: "Nodes", isTitled: true }),
   ], { everyMs: OFTEN_MS });
   const below = asking(() => askAll("endpoints", { at: store.at }), (items) => [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
     ended(),
-    table(ENDPOINTS, items, { caption: "Endpoints", empty: "Nobody subscribes." }),
+    table(ENDPOINTS, items, { caption: "Endpoints", isTitled: true, empty: "Nobody subscribes." }),
   ], { everyMs: OFTEN_MS });
   return {
     element: h("div", null, above.element, below.element, commands(["mesh status", "mesh interest"])),
@@ -114,17 +118,17 @@ const QUEUES = [
   { name: "its part", of: (row) => row.part || "–", short: true },
   { name: "consumers", of: (row) => count(row.consumers), number: true },
   { name: "waiting", of: (row) => count(row.waiting), number: true },
-  { name: "from", of: (row) => Object.entries(row.origins).map(([node, number]) => `${node}: ${number}`).join(", ") },
+  { name: "from", of: (row) => orDash(Object.entries(row.origins).map(([node, number]) => `${node}: ${number}`).join(", ")) },
   { name: "dead letters", of: (row) => count(row.dead_letters), number: true },
   { name: "filters", of: (row) => row.filters.map((one) => h("div", null, h("code", null, shown(one)))), text: (row) => row.filters.join(" ") },
 ];
 
 const LETTERS = [
-  { name: "message", of: (row) => shown(row.identity) },
-  { name: "subject", of: (row) => h("code", null, shown(row.subject)) },
+  { name: "message", of: (row) => orDash(row.identity) },
+  { name: "subject", of: (row) => h("code", null, orDash(row.subject)) },
   { name: "reason", of: (row) => shown(row.reason), short: true },
   { name: "bytes", of: (row) => count(row.size), number: true },
-  { name: "lacks it", of: (row) => shown(row.target) },
+  { name: "lacks it", of: (row) => orDash(row.target) },
   { name: "place", of: (row) => shown(row.place) },
   { name: "detail", of: (row) => shown(row.detail) },
 ];

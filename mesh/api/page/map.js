@@ -30,6 +30,7 @@ export function map(state) {
     const drawn = table(...tableOf(links));
     return { element: h("div", null, bar, splitNote(), drawn), update: () => retable(drawn, ...tableOf(links)) };
   }
+  if (!shownNodes.size) return { element: h("div", null, bar, h("p", { class: "empty" }, nothingCalled(state))) };
   if (shownNodes.size > NODES_MAX && !state.q && !state.kafka) return overview(bar);
   const drawing = new Drawing(shownNodes, links);
   return {
@@ -38,6 +39,9 @@ export function map(state) {
     select: (next) => drawing.select(next),
   };
 }
+
+const nothingCalled = ({ q, kafka }) =>
+  (q ? `No node, Kafka cluster or zone is called “${shown(q)}”.` : `No Kafka cluster is called “${shown(kafka)}”.`);
 
 function chosen(state) {
   const wanted = (state.q ?? "").toLowerCase();

@@ -9,7 +9,9 @@ import { commands, table } from "./table.js";
 const REFRESH_MS = 5000;
 
 export function panelOf(state) {
-  if (state.link) return following(`links/${state.link.split("->").map(encodeURIComponent).join("/")}`, linkParts);
+  const [source, target, ...more] = (state.link ?? "").split("->");
+  if (state.link && target && !more.length) return following(`links/${encodeURIComponent(source)}/${encodeURIComponent(target)}`, linkParts);
+  if (state.link) return { element: h("div", null, closing(), h("p", null, `No link is called “${shown(state.link)}”: write tk1->ny1.`)), again: () => {}, close: () => {} };
   if (state.node) return following(`nodes/${encodeURIComponent(state.node)}`, nodeParts);
   return null;
 }
@@ -79,7 +81,7 @@ function linkParts(link) {
     h("h2", null, "Proof"),
     audited(link),
     link.findings.length
-      ? h("ul", null, link.findings.map((one) => h("li", null, pill("bad", one.kind), " ", shown(one.text))))
+      ? h("ul", null, link.findings.map((one) => h("li", null, pill(one.is_fault ? "bad" : "warn", shown(one.kind)), " ", shown(one.text))))
       : h("p", null, "No findings on this link."),
     commands(link.commands),
   ].filter(Boolean);

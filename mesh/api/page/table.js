@@ -19,13 +19,13 @@ export const tableButton = (state) =>
   h("button", { type: "button", id: "as-table", "aria-pressed": String(isTable(state)), onclick: turnTable }, "Table");
 
 // A column is { name, of: row => text or element, text: row => plain, number, short }.
-export function table(columns, rows, { caption = "", empty = "Nothing." } = {}) {
+export function table(columns, rows, { caption = "", isTitled = false, empty = "Nothing." } = {}) {
   if (!rows.length) return h("p", { class: "empty" }, empty);
   const kind = (column) => (column.number ? "number" : column.short ? "short" : null);
   const text = (value) => (value instanceof Node || Array.isArray(value) ? value : shown(value));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption || columns.map((c) => c.name).join(", ") },
     h("table", null,
-      caption && h("caption", null, caption),
+      caption && h("caption", { class: isTitled ? "unseen" : null }, caption), // not where the title above says the same
       h("thead", null, h("tr", null, columns.map((one) =>
         h("th", { scope: "col", class: kind(one) }, one.name || h("span", { class: "unseen" }, "Actions"))))),
       h("tbody", null, rows.map((row) =>

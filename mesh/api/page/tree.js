@@ -3,7 +3,8 @@
 import { s, shown } from "./dom.js";
 import { INSIDE_MAX, brief } from "./format.js";
 
-const STEP = 150;
+const STEP = 150; // from node to node, or more where long notes stand side by side
+const LETTER = 7;
 const ROW = 78;
 const RADIUS = 22;
 
@@ -17,23 +18,26 @@ export function drawTree(paths, { notes = new Map(), waits = new Set() } = {}) {
     });
   }
   for (const one of nodes.values()) nodes.get(one.parent)?.children.push(one);
+  const longest = Math.max(0, ...[...notes.values()].map((note) => short(note).length));
+  const step = Math.max(STEP, longest * LETTER + 16);
   let row = 0;
   const place = (one) => {
     one.children.forEach(place);
     one.y = one.children.length
       ? (one.children[0].y + one.children[one.children.length - 1].y) / 2
       : row++ * ROW;
-    one.x = one.depth * STEP;
+    one.x = one.depth * step;
   };
   [...nodes.values()].filter((one) => one.depth === 0).forEach(place);
   const all = [...nodes.values()];
-  const width = Math.max(0, ...all.map((one) => one.x)) + 2 * RADIUS + 130;
+  const aside = Math.max(50, (longest * LETTER) / 2 - RADIUS);
+  const width = Math.max(0, ...all.map((one) => one.x)) + 2 * (RADIUS + aside);
   const height = Math.max(0, ...all.map((one) => one.y)) + 2 * RADIUS + 56;
   const described = paths.map((path) => path.join(" to ")).join("; ");
-  return s("svg", { class: "tree", width, height, viewBox: `${-RADIUS - 50} ${-RADIUS - 22} ${width} ${height}`, role: "img", "aria-label": `ways: ${described}` },
+  return s("svg", { class: "tree", width, height, viewBox: `${-RADIUS - aside} ${-RADIUS - 22} ${width} ${height}`, role: "img", "aria-label": `ways: ${described}` },
     all.filter((one) => one.parent).map((one) => {
       const from = nodes.get(one.parent);
-      return s("path", { class: waits.has(one.key) ? "edge waits" : "edge", d: `M${from.x + RADIUS},${from.y} C${from.x + STEP / 2},${from.y} ${from.x + STEP / 2},${one.y} ${one.x - RADIUS},${one.y}` });
+      return s("path", { class: waits.has(one.key) ? "edge waits" : "edge", d: `M${from.x + RADIUS},${from.y} C${from.x + step / 2},${from.y} ${from.x + step / 2},${one.y} ${one.x - RADIUS},${one.y}` });
     }),
     all.map((one) => s("g", { class: "node" },
       s("circle", { cx: one.x, cy: one.y, r: RADIUS }),
