@@ -34,6 +34,7 @@ def application(live: Live, feed: Feed, access: Access, *, has_page: bool) -> Gu
         docs_url=None,  # the bundled page loads its scripts from elsewhere
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,  # it would lead out of the path that a proxy serves this below
     )
     answer_errors(app)
     app.include_router(routes_of(live, feed))

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from mesh.errors import ConfigError, MeshError, Problem, TransportError
 
@@ -97,6 +98,7 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(MeshError, _mesh_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _fault)
 
 
@@ -118,6 +120,11 @@ async def _mesh_error(_request: Request, error: Exception) -> JSONResponse:
 async def _fault(_request: Request, error: Exception) -> JSONResponse:
     """Answer where the fault is ours; what it was stands in the log of the server."""
     return problem(500, f"a fault of this server ({type(error).__name__}): its log says more")
+
+
+async def _gone(_request: Request, _error: Exception) -> JSONResponse:
+    """Answer who went away amid a question: that is no fault of anybody here."""
+    return problem(400, "there is nobody to answer")
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -24,6 +25,9 @@ from mesh.operate.audit_wall import MINUTES_MAX
 from mesh.operate.message_way import SCANNED_MAX
 
 LETTERS_MAX = 10_000
+
+BODY_WITHIN_S = 30.0
+"""Whoever sends nothing more takes the place of somebody else."""
 
 At = Annotated[
     str,
@@ -106,6 +110,21 @@ def _wanted(still: Still, endpoint: str, from_: str, to: str, at: str) -> proof_
         raise wrong_input("from", f"{from_} is later than {to}: no time lies between them")
     proof_items.check_endpoint(still, endpoint, at_ms)
     return proof_items.Wanted(endpoint=endpoint, from_ms=from_ms, to_ms=to_ms, at_ms=at_ms)
+
+
+async def _body_of(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_WITHIN_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY_BYTES_MAX:
+                    text = f"at most {BODY_BYTES_MAX} bytes are read"
+                    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, "TOO_LARGE")
+    except TimeoutError:
+        text = f"the body did not come within {BODY_WITHIN_S:g} s"
+        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, text) from None
+    return bytes(body)
 
 
 def _listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
@@ -334,11 +353,6 @@ def _add_questions(router: APIRouter, live: Live) -> None:
         ] = False,
     ) -> Response:
         """What the topology file in the body would change; nothing is changed; `mesh plan`."""
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > BODY_BYTES_MAX:
-                text = f"at most {BODY_BYTES_MAX} bytes are read"
-                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, "TOO_LARGE")
-        made = await run_in_threadpool(planned, live.still, bytes(body), allow_delete=allow_delete)
+        body = await _body_of(request)
+        made = await run_in_threadpool(planned, live.still, body, allow_delete=allow_delete)
         return answer(request, made)

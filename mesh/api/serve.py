@@ -177,6 +177,7 @@ async def _run(
     config = uvicorn.Config(
         application(live, feed, access, has_page=has_page),
         http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="off",

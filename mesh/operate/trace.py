@@ -24,8 +24,8 @@ from mesh.view.messages import MessageIdentity
 AT_ONCE = 8
 """So many requests and readings of one trace are under way at a time."""
 
-DIGITS_MAX = 19
-"""Of a partition, generation or offset."""
+DIGITS_MAX, NUMBER_MAX = 19, (1 << 63) - 1
+"""Of a partition, generation or offset: what Kafka counts with."""
 
 FORMS = "write TOPIC/PARTITION/OFFSET of the ingress record, or the id that `mesh subscribe` prints"
 
@@ -236,7 +236,8 @@ def parts_of_id(text: str, where: str = "ID") -> tuple[str, tuple[int, int, int]
     numbers = [
         int(one) for one in written if one.isdecimal() and one.isascii() and len(one) <= DIGITS_MAX
     ]
-    if not topic or len(numbers) != len(written) or len(numbers) not in (2, 3):
+    are_whole = len(numbers) == len(written) and all(one <= NUMBER_MAX for one in numbers)
+    if not topic or not are_whole or len(numbers) not in (2, 3):
         raise wrong_input(where, f"{text!r} is no message: {FORMS}", code="UNKNOWN_MESSAGE")
     generation = numbers[1] if len(numbers) == 3 else 0
     return topic, (numbers[0], generation, numbers[-1])

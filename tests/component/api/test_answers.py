@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from starlette.types import Message
 
+from mesh.api.app import application
+from mesh.api.guard import Access
 from mesh.api.lists import page_of
 from mesh.client import EndpointKind, QueuePolicy
 from mesh.config.topology_file import topology_from_mapping
@@ -262,6 +266,8 @@ def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
         ("route?from=a&to=q", 404, "no node"),
         ("trace/nonsense", 422, "no message"),
         ("trace/mesh.zz.in.g/0/1", 404, "no ingress topic"),
+        ("trace/mesh.a.in.g/0/9999999999999999999", 422, "is no message"),
+        ("nodes/", 404, "there is nothing at"),
         ("interest?filter=%3E/a", 422, ">"),
         ("interest?node=zz", 404, "no node"),
         ("nodes?at=2999-01-01T00:00:00Z", 422, "in the future"),
@@ -321,6 +327,36 @@ def test_nothing_can_be_changed(api: Api) -> None:
     assert "at most" in text
     assert "kind" in api.refused("/api/v1/plan", 422, b"kind: Scenario")
     assert api.refused("/api/v1/plan", 422, b"\xff\xfe\x00")
+
+
+def _planned_by(api: Api, first: Message) -> int:
+    """Return the status of what somebody is answered who sends this of a plan, and then nothing."""
+    messages, told = [first], list[int]()
+
+    async def receive() -> Message:
+        if not messages:
+            await asyncio.Event().wait()
+        return messages.pop()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            told.append(message["status"])
+
+    path = {"path": "/api/v1/plan", "raw_path": b"/api/v1/plan", "query_string": b""}
+    scope = {"type": "http", "method": "POST", "headers": [(b"host", b"localhost")], **path}
+    asyncio.run(application(api.live, api.feed, Access(), has_page=False)(scope, receive, send))
+    return told[0]
+
+
+def test_who_goes_away_amid_a_question_is_no_fault_of_the_server(api: Api) -> None:
+    """It is answered like everybody, and no traceback stands in the log."""
+    assert _planned_by(api, {"type": "http.disconnect"}) == 400
+
+
+def test_a_body_that_never_ends_holds_nobody_up(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends a byte and waits would else take the place of somebody who asks."""
+    monkeypatch.setattr("mesh.api.routes.BODY_WITHIN_S", 0.01)
+    assert _planned_by(api, {"type": "http.request", "body": b"k", "more_body": True}) == 408
 
 
 def test_before_the_mesh_was_read_nothing_is_answered(api_of: MakeApi) -> None:
