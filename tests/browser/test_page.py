@@ -413,6 +413,9 @@ def test_drawings_are_read_on_a_phone_too(api: Api, open_page: Open) -> None:
     assert circle is not None
     assert circle["width"] > 30
     page.goto(f"{api.url}/interest?subject=acme/a&from=tk3")
+    rows = page.get_by_role("table").last.locator("tbody tr")
+    expect(rows.first).to_be_visible()
+    assert rows.first.evaluate("one => one.clientHeight") < 80  # not one word above the other
     tree = page.locator("svg.tree")
     expect(tree).to_be_visible()
     box = tree.locator("circle").first.bounding_box()
@@ -528,6 +531,10 @@ def test_an_even_wall_says_what_it_means(api: Api, auditor: Auditor, open_page: 
     expect(rows.nth(2).get_by_role("button").last).not_to_have_class(re.compile("level-[1-4]"))
     label = rows.nth(0).get_by_role("button").last
     expect(label).to_have_attribute("aria-label", re.compile(r"equal, 12 messages$"))
+    minute = page.locator(".wall thead span").filter(has_text="00:00").last.bounding_box()
+    beside = "one => { const range = new Range(); range.selectNodeContents(one); return range.getBoundingClientRect().left; }"
+    assert minute is not None
+    assert minute["x"] + minute["width"] <= page.locator(".wall thead .total").evaluate(beside)
     auditor.finds("duplicate", "twice", endpoint="ny2/zone", ids=["mesh.tk3.in.g/0/0/0"])
     api.lives(1)
     expect(main).to_contain_text("1 of 3 endpoints had minutes that are not equal")

@@ -172,7 +172,7 @@ function walkCells(event) {
 
 function newest({ items, next }) {
   if (!items.length) return [h("p", { class: "empty" }, nothingFound())];
-  const caption = next ? `The newest ${FEW}; Findings has all of them` : `${count(items.length)} open`;
+  const caption = next ? `The newest ${FEW}; Findings has all of them` : titleOf(items);
   return [h("h2", null, "Findings"), table(FINDINGS, items, { caption })];
 }
 
