@@ -56,6 +56,9 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     for code, text in (
         (401, "No valid token"),
         (404, "There is no such thing"),
+        (408, "The body did not come in time"),
+        (413, "The body is too large"),
+        (421, "The server does not go by the name that it was called by"),
         (422, "The request is wrong"),
         (503, "Kafka does not answer, or nothing was read yet"),
     )
