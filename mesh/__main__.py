@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 TYPE_CHECKING = False  # what is imported before `main` begins could show a traceback
@@ -9,27 +10,36 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
+FIRST = 1
+"""Of a container the first process: the kernel keeps from it what it does not handle."""
+
 
 def main() -> NoReturn:
     """Run the command line.
 
     Ctrl-C ends it as soon as what it has open is closed, and a second one at once. While modules
     are still imported, or when the command has ended and threads that wait for brokers are joined,
-    the first one does. None of them shows a traceback.
+    the first one does. None of them shows a traceback. In a container SIGTERM does the same: else
+    Kubernetes would wait for half a minute and then kill what could have ended well.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         _run()  # who ignores it, as what `nohup` has started, goes on so
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    import mesh.cli.main  # noqa: F401, PLC0415 - after the line above, or in vain
+    is_first = os.getpid() == FIRST
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_first else (signal.SIGINT,)
+    at_once = _leave if is_first else signal.SIG_DFL
+    for number in numbers:
+        signal.signal(number, at_once)
+    import mesh.cli.main  # noqa: F401, PLC0415 - after the lines above, or in vain
 
     interrupted: list[int] = []
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         interrupted.append(number)
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, at_once)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, end)
+    for number in numbers:
+        signal.signal(number, end)
     try:
         _run()
     except Exception:
@@ -40,7 +50,12 @@ def main() -> NoReturn:
 
         raise SystemExit(EXIT_INTERRUPTED) from None
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in numbers:
+            signal.signal(number, at_once)
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    os._exit(128 + number)  # as a shell tells of what a signal has ended
 
 
 def _run() -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import ssl
 import sys
 import time
@@ -154,4 +155,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # Of a container the first process: the kernel keeps from it what it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: told to end"))
     sys.exit(main(sys.argv[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from contextlib import nullcontext
 
@@ -86,6 +87,36 @@ def test_a_second_one_ends_the_command_at_once(
     finally:
         signal.signal(signal.SIGINT, before)
     assert found == [signal.SIG_IGN if is_ignored else signal.SIG_DFL]
+
+
+FIRST_OF_A_CONTAINER = """
+import os, signal, sys
+os.getpid = lambda: 1
+import mesh.cli.main
+from mesh.__main__ import main
+
+def runs():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        print("closed what is open", flush=True)
+        if len(sys.argv) > 1:
+            signal.raise_signal(signal.SIGTERM)
+            print("goes on all the same", flush=True)
+
+mesh.cli.main.main = runs
+main()
+"""
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_a_container_ends_when_it_is_told_to(is_again: bool) -> None:
+    """Its first process gets no signal that it does not handle, and would be killed later."""
+    command = [sys.executable, "-c", FIRST_OF_A_CONTAINER, *(["again"] if is_again else [])]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert ended.stdout == "closed what is open\n"
+    # Python itself ends by the signal that an interrupt nobody caught stands for.
+    assert ended.returncode == (128 + signal.SIGTERM if is_again else -signal.SIGINT)
 
 
 @pytest.mark.parametrize("is_one", [True, False])
