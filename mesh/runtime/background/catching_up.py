@@ -24,6 +24,7 @@ from mesh.model.control import Stop, StopReason
 from mesh.model.inputs import Input
 from mesh.model.state import LossReason
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.lanes.second_writer import partition_beside
 from mesh.runtime.process.errands import Steps
 from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
 
@@ -302,13 +303,8 @@ def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
     sent = [replace(one, repair=repair) for one in ledger.sent]
     dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]
     told = replace(ledger, sources=(), not_forwarded=(), dropped=dropped, sent=sent)
-    place = TopicPartition(shadow.names.ledger(shadow.node), caught_up_partition(shadow))
+    place = TopicPartition(shadow.names.ledger(shadow.node), partition_beside(shadow))
     batch.write(place, encode_ledger(told))
-
-
-def caught_up_partition(lane: Lane) -> int:
-    """Return the partition of progress and ledger that catch-ups of a lane write."""
-    return lane.topology.nodes[lane.node].lanes + lane.number
 
 
 def _opening(

@@ -9,7 +9,7 @@ Nobody waits for Kafka in the loop.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,7 +21,6 @@ from mesh.codec.state import encode_fact, encode_ledger
 from mesh.errors import DecodeError, TransportError
 from mesh.lane.batch import Rows
 from mesh.lane.kept import kept_in
-from mesh.lane.lane import Lane
 from mesh.lane.messages.refusing import letter_row
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
@@ -30,6 +29,7 @@ from mesh.model.state import DeadLetter, Dropped, Ledger
 from mesh.runtime.background.quarantine import PutAside, delivered_aside, loss_header
 from mesh.runtime.lanes.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.lanes.second_writer import open_second_writer_of, second_progress
 from mesh.runtime.process.commits import Pending
 from mesh.runtime.process.errands import Errand, Steps
 from mesh.runtime.process.recall import Recall
@@ -242,7 +242,7 @@ class Displacing:
 
 def _rows(of: Overfull, records: Sequence[Record], topic_id: bytes) -> Rows:
     """Return what is to be written of records that go."""
-    lane, place, rows = of.lane, _place(of.lane), Rows(list)
+    lane, place, rows = of.lane, second_progress(of.lane), Rows(list)
     letters = TopicPartition(lane.names.dead_letters(lane.node), place.partition)
     losses = _Losses()
     messages = 0
@@ -290,9 +290,8 @@ def _opening(home: KafkaCluster, recall: Recall, of: Overfull) -> Steps[_Opened]
     The writer comes first: it ends what a predecessor left open, which nobody could read past,
     and after it what progress says of former tries is final. Spec: R3.
     """
-    lane, at, place = of.lane, of.at, _place(of.lane)
-    name, id_ = f"held-{lane.number}", lane.names.held_transactions(lane.node, lane.number)
-    return _open(home, recall, at, place, name, id_)
+    lane, at, place = of.lane, of.at, second_progress(of.lane)
+    return _open(home, recall, at, place, partial(open_second_writer_of, lane, home))
 
 
 def _open(
@@ -300,11 +299,10 @@ def _open(
     recall: Recall,
     at: TopicPartition,
     place: TopicPartition,
-    name: str,
-    id_: str,
+    opens: Callable[[], Writer],
 ) -> Steps[_Opened]:
     yield
-    writer = home.writer(name, id_)
+    writer = opens()
     try:
         yield
         info = home.admin().describe([at.topic]).get(at.topic)
@@ -335,12 +333,6 @@ def _where(admin: Admin, at: TopicPartition) -> tuple[bytes, int | None]:
 def _delete(admin: Admin, at: TopicPartition, offset: int) -> bool:
     admin.delete_before({at: offset})
     return True
-
-
-def _place(lane: Lane) -> TopicPartition:
-    """Return where a lane's second writer keeps its progress."""
-    lanes = lane.topology.nodes[lane.node].lanes
-    return TopicPartition(lane.names.progress(lane.node), lanes + lane.number)
 
 
 def _is_announcement(record: Record) -> bool:

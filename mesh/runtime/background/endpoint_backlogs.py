@@ -102,7 +102,9 @@ class EndpointBacklogs:
     def has_work(self) -> bool:
         """Whether there is anything to look at, or to take back."""
         holds = any(lane.leaves_out_any for lane in self.lanes.owned.values())
-        return bool(self.topology.waiting_limits or holds or self.lanes.closed or self._told)
+        return bool(
+            self.topology.waiting_limits or holds or self.lanes.refusals.closed or self._told
+        )
 
     @property
     def waiting(self) -> frozenset[tuple[int, str]]:

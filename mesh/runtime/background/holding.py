@@ -24,9 +24,7 @@ from mesh.lane.held import (
     link_of,
     release,
     sources_of,
-    tell_ended,
 )
-from mesh.lane.kept import kept_in
 from mesh.lane.lane import Lane, Source
 from mesh.lane.messages.gaps import announce, came_before
 from mesh.lane.positions import Positions
@@ -35,21 +33,20 @@ from mesh.model.frames import position_in_chain
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import (
     CHUNK,
-    Begins,
     CatchUp,
     account,
-    caught_up_partition,
     route_again,
     shadow_of,
 )
 from mesh.runtime.background.displacing import Displacing
-from mesh.runtime.background.quarantine import Trial, keep_aside
+from mesh.runtime.background.opening import Opened, Opening, Proof
+from mesh.runtime.background.quarantine import Suspect, Trial, keep_aside
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.lanes.second_writer import open_second_writer_of, second_progress
 from mesh.runtime.process.commits import Pending
 from mesh.runtime.process.errands import Errand, Steps
-from mesh.runtime.process.recall import Recall
 from mesh.runtime.process.transactions import transact
-from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Writer
 
 RETRY_MS = 5_000
 """How long a catch-up that failed rests."""
@@ -117,79 +114,7 @@ class _Narrowing:
 
     trial: Trial
     errand: Errand[Writer] | None = None
-    proof: Batch | None = None
-
-
-@dataclass(slots=True)
-class _Second:
-    """The second writer of a lane, and what it and its predecessors have told before."""
-
-    writer: Writer
-    told: Sequence[Fact] = ()
-
-    def close(self) -> None:
-        self.writer.close()
-
-
-@dataclass(slots=True)
-class _Opening:
-    """A catch-up that is being opened.
-
-    Attributes:
-        lane, target: What for.
-        errand: Opens the second writer.
-        second: What that has brought.
-        proof: Once it is committed, the lane was not taken before the second writer was opened.
-        hold: Number of the hold then.
-        again: Is to read.
-        begins: Opens what that needs.
-    """
-
-    lane: Lane
-    target: str
-    errand: Errand[_Second]
-    second: _Second | None = None
-    proof: Batch | None = None
-    hold: int = 0
-    again: CatchUp | None = None
-    begins: Errand[Begins] | None = None
-
-    @property
-    def key(self) -> tuple[int, str]:
-        return self.lane.number, self.target
-
-    def close(self) -> None:
-        """Release what was opened, and what is being opened once it is."""
-        self.errand.call_off()
-        if self.begins is not None:
-            self.begins.call_off()
-
-
-@dataclass(slots=True)
-class Suspect:
-    """A target that refused a record for what it is: records are written one by one. Spec: R12.
-
-    Attributes:
-        at, offset: The source record refused last.
-        tries: How often it was, in a row.
-        left: So many more are written alone, then many at once as ever.
-    """
-
-    at: TopicPartition | None = None
-    offset: int = -1
-    tries: int = 0
-    left: int = CHUNK
-
-    def refused(self, at: TopicPartition, offset: int) -> None:
-        """Take note that a source record was refused alone."""
-        self.tries = self.tries + 1 if (at, offset) == (self.at, self.offset) else 1
-        self.at, self.offset = at, offset
-
-    def passed(self) -> bool:
-        """Take note that a record was written; say whether that is enough."""
-        self.tries, self.at = 0, None
-        self.left -= 1
-        return self.left <= 0
+    proof: Proof | None = None
 
 
 @dataclass(slots=True)
@@ -206,7 +131,7 @@ class Holds:
     home: str
     lanes: Lanes
     _active: _CatchUp | None = None
-    _opening: _Opening | None = None
+    _opening: Opening | None = None
     _tried_ms: dict[tuple[int, str], int] = field(default_factory=dict)
     _suspects: dict[tuple[int, str], Suspect] = field(default_factory=dict)
     _displacing: Displacing = field(init=False)
@@ -243,10 +168,10 @@ class Holds:
                 for lane, target in self._due(now_ms):
                     tried = lane.number, target
                     self._tried_ms[tried] = now_ms
-                    self._opening = _Opening(lane, target, self._open_second(lane))
+                    self._opening = Opening(self.kafka, self.home, self.lanes, lane, target)
                     break
             if self._opening is not None:
-                self._active = self._open(self._opening, now_ms)
+                self._open(self._opening, now_ms)
             for _ in range(1 if self._active is None or not self._is_alone else ALONE_A_TURN):
                 if self._active is not None and self.lanes.owns(self._active.again.lane):
                     yield from self._go_on(self._active, now_ms)
@@ -258,7 +183,7 @@ class Holds:
                 self._tried_ms[tried] = self.lanes.clock.now_ms()
             if isinstance(error, TransportError):
                 # It may have been deleted while no lane wrote it.
-                self.lanes.refusing.update(dict.fromkeys(error.topics))
+                self.lanes.refusals.topics.update(dict.fromkeys(error.topics))
             self._leave()
 
     def give_way(self, now_ms: int) -> None:
@@ -300,7 +225,7 @@ class Holds:
 
     def _is_closed(self, lane: Lane, target: str) -> bool:
         """Say whether a look has found that nothing can be written there now."""
-        closed = self.lanes.closed
+        closed = self.lanes.refusals.closed
         lanes = self.lanes.topology.nodes[lane.node].lanes
         return bool(closed) and target in closed.of_lane(lane.number, lanes)
 
@@ -331,75 +256,18 @@ class Holds:
 
     # -- beginning ------------------------------------------------------------------------
 
-    def _open(self, opening: _Opening, now_ms: int) -> _CatchUp | None:
-        """Go on opening; return the catch-up if all is open.
-
-        The writer comes first: after that, what progress says of former tries is final. Spec: R3.
-        Then the lane proves that it is still owned: a former owner who has not heard of it would
-        end holds by its own position, which the present one has passed.
-        """
-        if opening.second is None and opening.errand.has_ended():
-            opening.second = opening.errand.result()
-            opening.proof = _proof(opening.lane, now_ms)
-        if not self.lanes.owns(opening.lane):
+    def _open(self, opening: Opening, now_ms: int) -> None:
+        """Go on opening; begin if all is open."""
+        opened = opening.step(now_ms)
+        may_go_on = opened is None or self._may_go_on(opened.lane, opened.target)
+        if opening.is_vain or not may_go_on:
             self._leave()
-            return None
-        if opening.proof is not None and _is_committed(opening.lane, opening.proof):
-            opening.proof = None
-            if not self._begin(opening, now_ms):
-                self._leave()
-                return None
-        if opening.begins is None or not opening.begins.has_ended():
-            return None
-        begins, lane, target = opening.begins.result(), opening.lane, opening.target
-        again, second, hold = opening.again, opening.second, lane.positions.holds.number(target)
-        if again is None or second is None:
-            self._leave()
-            return None
-        if hold != opening.hold or not self._may_go_on(lane, target):
-            self._leave()
-            return None
-        self._opening = None
-        again.begin(begins)
-        link = link_of(lane, target)
-        sent = lane.positions.sent
-        keys = [hold_key(lane, target, source) for source in again.sources]
-        known = lane.positions.of_target({key: sent[key] for key in keys if key in sent})
-        log.info("target.catching_up", target=target, lane=lane.number)
-        endpoint = endpoint_of(lane, target)
-        return _CatchUp(target, hold, again, second.writer, known, link, endpoint, now_ms)
-
-    def _begin(self, opening: _Opening, now_ms: int) -> bool:
-        """Learn how far the target is written; say whether more is to be, and can be now."""
-        lane, target = opening.lane, opening.target
-        if opening.second is None or not self.lanes.owns(lane):
-            return False
-        for fact in opening.second.told:
-            lane.positions.apply_catch_up(fact)
-        tell_ended(lane, now_ms)
-        if not lane.leaves_out(target):
-            return False
-        opening.hold = lane.positions.holds.number(target)
-        sources = sources_of(lane, target)
-        if sources is None:
-            log.info("target.waits", target=target, lane=lane.number)
-            return False  # a source that cannot be read now: its Kafka cluster does not answer
-        opening.again = CatchUp(self.lanes, lane, sources)
-        written = lane.positions.holds.next(target)
-        begins = {at.at: written.get(hold_key(lane, target, at), 0) for at in sources}
-        steps = opening.again.opening(self.kafka, begins, "held")
-        opening.begins = self.lanes.errands.begin(steps)
-        return True
-
-    def _open_second(self, lane: Lane) -> Errand[_Second]:
-        place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
-        name, id_ = f"held-{lane.number}", lane.names.held_transactions(lane.node, lane.number)
-        steps = _opening_second(self.kafka[self.home], self.lanes.recall, place, name, id_)
-        return self.lanes.errands.begin(steps)
+        elif opened is not None:
+            self._opening = None
+            self._active = _begin(opened, now_ms)
 
     def _open_writer(self, lane: Lane) -> Errand[Writer]:
-        name, id_ = f"held-{lane.number}", lane.names.held_transactions(lane.node, lane.number)
-        return self.lanes.errands.begin(_opening_writer(self.kafka[self.home], name, id_))
+        return self.lanes.errands.begin(_opening_writer(lane, self.kafka[self.home]))
 
     # -- going on -------------------------------------------------------------------------
 
@@ -417,10 +285,10 @@ class Holds:
             if not errand.has_ended():
                 return
             active.writer, active.narrowing.errand = errand.result(), None
-            active.narrowing.proof = _proof(lane, now_ms)
+            active.narrowing.proof = Proof.begin(lane, now_ms)
         if active.narrowing is not None and (proof := active.narrowing.proof) is not None:
             again.is_met = False
-            if not _is_committed(lane, proof):
+            if not proof.is_given:
                 return
             active.narrowing.proof = None
         if again.is_met and self._has_new_source(active):
@@ -535,27 +403,23 @@ class Holds:
         if again.is_met:
             reached = dict.fromkeys(again.sources, ENDED)
         facts = list(_told(active, known, reached))
-        place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
+        place = second_progress(lane)
         for fact in facts:
             batch.write(place, lane.encoded(fact), fact_key(fact.key))
         account(shadow, batch, repair=False)
         return batch, facts
 
 
-def _proof(lane: Lane, now_ms: int) -> Batch:
-    """Have a lane commit soon: none but its owner can.
-
-    Until then nobody had taken it, and who takes it later fences what goes on beside it. K16.
-    """
-    batch = lane.open(now_ms)
-    batch.is_awaited = True
-    return batch
-
-
-def _is_committed(lane: Lane, batch: Batch) -> bool:
-    """Say whether a lane that is owned still has committed this."""
-    closing = lane.closing
-    return lane.batch is not batch and (closing is None or closing.batch is not batch)
+def _begin(opened: Opened, now_ms: int) -> _CatchUp:
+    """Begin to read for a target, and to write it, with what was opened."""
+    lane, target, again = opened.lane, opened.target, opened.again
+    again.begin(opened.begins)
+    sent = lane.positions.sent
+    keys = [hold_key(lane, target, source) for source in again.sources]
+    known = lane.positions.of_target({key: sent[key] for key in keys if key in sent})
+    log.info("target.catching_up", target=target, lane=lane.number)
+    link, endpoint = link_of(lane, target), endpoint_of(lane, target)
+    return _CatchUp(target, opened.hold, again, opened.writer, known, link, endpoint, now_ms)
 
 
 def _told(active: _CatchUp, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:
@@ -567,19 +431,6 @@ def _told(active: _CatchUp, known: Positions, reached: Mapping[Source, int]) -> 
             yield active.again.lane.sent(key, known.sent[key], 0)
 
 
-def _opening_writer(kafka: KafkaCluster, name: str, id_: str) -> Steps[Writer]:
+def _opening_writer(lane: Lane, kafka: KafkaCluster) -> Steps[Writer]:
     yield
-    return kafka.writer(name, id_)
-
-
-def _opening_second(
-    kafka: KafkaCluster, recall: Recall, place: TopicPartition, name: str, id_: str
-) -> Steps[_Second]:
-    yield
-    writer = kafka.writer(name, id_)
-    try:
-        yield
-        return _Second(writer, list(kept_in(recall.records(place)).facts.values()))
-    except BaseException:
-        writer.close()
-        raise
+    return open_second_writer_of(lane, kafka)

@@ -9,7 +9,7 @@ lost or doubled: the group's offsets are where the next one goes on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -41,7 +41,11 @@ from mesh.model.frames import (
 from mesh.model.headers import GAP_HEADER
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
 from mesh.model.state import DeadLetter, Ledger, SentCount
-from mesh.runtime.background.catching_up import caught_up_partition
+from mesh.runtime.lanes.second_writer import (
+    open_second_writer_of,
+    partition_beside,
+    second_progress,
+)
 from mesh.runtime.process.commits import Commits, Pending
 from mesh.runtime.process.errands import Steps
 from mesh.runtime.process.recall import Recall
@@ -122,18 +126,10 @@ def open_mover(home: KafkaCluster, recall: Recall, lane: Lane, queue: str) -> St
         TransportError: It cannot be done now.
     """
     names, node, number = lane.names, lane.node, lane.number
-    progress = TopicPartition(names.progress(node), caught_up_partition(lane))
     topic = names.endpoint(node, queue)
-    return _open(
-        home,
-        recall,
-        topic,
-        progress,
-        [
-            (f"held-{number}", names.held_transactions(node, number)),
-            (f"moved-{number}", names.mover_transactions(node, number, queue)),
-        ],
-    )
+    fence = partial(open_second_writer_of, lane, home)
+    mover = f"moved-{number}", names.mover_transactions(node, number, queue)
+    return _open(home, recall, topic, second_progress(lane), fence, mover)
 
 
 def _open(
@@ -141,16 +137,16 @@ def _open(
     recall: Recall,
     topic: str,
     progress: TopicPartition,
-    ids: Sequence[tuple[str, str]],
+    fence: Callable[[], Writer],
+    mover: tuple[str, str],
 ) -> Steps[Opened]:
     yield
     info = home.admin().describe([topic]).get(topic)
     if info is None:
         return Opened()
-    held, moved = ids
-    home.writer(*held).close()
+    fence().close()
     yield
-    writer = home.writer(*moved)
+    writer = home.writer(*mover)
     try:
         yield
         sent = _sent_before(recall.records(progress), info.topic_id)
@@ -332,7 +328,7 @@ class Mover:
             topic_id=self.topic_id,
         )
         lane = self.lane
-        place = TopicPartition(lane.names.dead_letters(lane.node), caught_up_partition(lane))
+        place = TopicPartition(lane.names.dead_letters(lane.node), partition_beside(lane))
         headers = headers_of(record)
         row = letter_row(letter, record.key(), record.value(), headers)
         moving.rows[place.topic, place.partition].append(row)
@@ -351,7 +347,7 @@ class Mover:
         return passed
 
     def _account(self, link: LocalLink, moving: _Moving) -> None:
-        lane, partition = self.lane, caught_up_partition(self.lane)
+        lane, partition = self.lane, partition_beside(self.lane)
         progress, ledger = lane.names.progress(lane.node), lane.names.ledger(lane.node)
         for (outbox, of), offset in moving.sent.items():
             if self.sent.get((outbox, of)) == offset:

@@ -22,7 +22,8 @@ from mesh.model.frames import FrameKind, MessageClass, Origin, SourcePartition
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason
 from mesh.model.topics import TopicNames
-from mesh.runtime.background.catching_up import caught_up_partition
+from mesh.runtime.background.catching_up import CHUNK
+from mesh.runtime.lanes.second_writer import partition_beside
 from mesh.transport.port import Headers, Record, Row, TopicPartition, Writer
 
 
@@ -43,6 +44,33 @@ class PutAside:
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+
+@dataclass(slots=True)
+class Suspect:
+    """A target that refused a record for what it is: records are written one by one. Spec: R12.
+
+    Attributes:
+        at, offset: The source record refused last.
+        tries: How often it was, in a row.
+        left: So many more are written alone, then many at once as ever.
+    """
+
+    at: TopicPartition | None = None
+    offset: int = -1
+    tries: int = 0
+    left: int = CHUNK
+
+    def refused(self, at: TopicPartition, offset: int) -> None:
+        """Take note that a source record was refused alone."""
+        self.tries = self.tries + 1 if (at, offset) == (self.at, self.offset) else 1
+        self.at, self.offset = at, offset
+
+    def passed(self) -> bool:
+        """Take note that a record was written; say whether that is enough."""
+        self.tries, self.at = 0, None
+        self.left -= 1
+        return self.left <= 0
 
 
 @dataclass(slots=True)
@@ -202,7 +230,7 @@ def keep_aside(trial: Trial, shadow: Lane, batch: Batch, source: Source, record:
         source: Where it was read.
         record: Likewise.
     """
-    place = TopicPartition(shadow.names.dead_letters(shadow.node), caught_up_partition(shadow))
+    place = TopicPartition(shadow.names.dead_letters(shadow.node), partition_beside(shadow))
     for one in trial.aside:
         letter = DeadLetter(
             reason=LossReason.QUARANTINED.upper(),

@@ -16,9 +16,9 @@ from mesh.errors import (
 )
 from mesh.lane.accounts import Accounts
 from mesh.lane.batch import Batch
-from mesh.lane.closed import OPEN, Closed
+from mesh.lane.closed import Closed
 from mesh.lane.faults import ask_due, inputs_of, recovered
-from mesh.lane.held import endpoint_of, held_offsets, hold, link_of, tell_ended
+from mesh.lane.held import held_offsets, tell_ended
 from mesh.lane.lane import Closing, Lane, Source
 from mesh.lane.messages.poison import Poison
 from mesh.lane.relinking import end_removed, relink_lane
@@ -30,8 +30,12 @@ from mesh.model.inputs import Input, LaneApplied, SourceResumed, SourceStopped
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
+from mesh.runtime.lanes.accepted_losses import AcceptedLosses
 from mesh.runtime.lanes.direct import DirectCopies
 from mesh.runtime.lanes.overfull import Overfull
+from mesh.runtime.lanes.pace import BATCH_RECORDS, Pace
+from mesh.runtime.lanes.refusals import Refusals
+from mesh.runtime.lanes.rests import Rests
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
@@ -41,33 +45,6 @@ from mesh.runtime.process.errands import LOOK_S, Errand, Errands
 from mesh.runtime.process.recall import Recall
 from mesh.runtime.process.transactions import Transactions
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-
-BATCH_RECORDS = 10_000
-BATCH_MS = 100
-"""A batch closes at 10,000 records read or delivered, or after 100 ms. A frame handed on is one
-record, however many messages it has: its cost is that of one, and a commit's is that of many.
-Spec: K17."""
-
-COMMIT_GAP_MS = 20
-"""Least time between two commits: each costs the broker a few ms of CPU."""
-
-REST_PER_COMMIT = 3
-"""A commit is followed by so many times its own length before the next, up to `BATCH_MS`: where
-brokers are busy, batches grow instead of the queue of transactions."""
-
-HOLD_AFTER, HOLD_WITHIN_MS = 3, 60_000
-"""A target that refused a lane's records so often within such a time is held. Spec: K20."""
-
-UNREADABLE_RETRY_MS = 5_000
-"""How often a lane is tried again of which nobody can read where it stood: people mend that."""
-
-REST_MS, REST_MAX_MS = 100, 1_000
-"""How long a lane rests before it is taken again that has failed twice without a commit in between,
-and how long at most, twice as long each time: every taking is a new epoch, two transactions and a
-reading of all that it keeps, and mostly as vain as the one before."""
-
-RESUME_MS = 1_000
-"""How often a source that stopped is tried again once its loss is accepted."""
 
 log = structlog.get_logger()
 
@@ -87,7 +64,7 @@ class Lanes:
         commits: Waits for commits beside it.
         owned: The lanes taken, by number.
         transactions: Theirs.
-        refusing: Topics that refused records of lanes: perhaps somebody deleted them.
+        refusals: The targets that cannot be written.
         full: Lanes and targets: held until less waits there. Spec: R14.
         overfull: Parts of endpoints of which the oldest are to become dead letters.
         pushed_out: By endpoint: how many did since this worker began.
@@ -95,7 +72,6 @@ class Lanes:
         taken: How many it has taken since.
         strays: Records of strangers that it has found in their progress since.
         poison: Finds the records that break the routing.
-        closed: Where nothing may be written now.
         has_failed: A lane has failed since somebody last looked at its targets.
         traces: Told of each batch; None if nobody follows traces.
     """
@@ -111,7 +87,7 @@ class Lanes:
     commits: Commits
     owned: dict[int, Lane] = field(default_factory=dict)
     transactions: dict[int, Transactions] = field(default_factory=dict)
-    refusing: dict[str, None] = field(default_factory=dict)
+    refusals: Refusals = field(default_factory=Refusals)
     full: frozenset[tuple[int, str]] = frozenset()
     overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
     pushed_out: dict[str, int] = field(default_factory=dict)
@@ -119,21 +95,15 @@ class Lanes:
     taken: int = 0
     strays: int = 0
     poison: Poison = field(default_factory=Poison)
-    closed: Closed = OPEN
     has_failed: bool = False
     traces: Traces | None = None
     names: TopicNames = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
-    _unreadable: dict[int, int] = field(default_factory=dict)
-    _failures: dict[int, int] = field(default_factory=dict)
-    _rests_until: dict[int, int] = field(default_factory=dict)
-    _committed_ms: int = -COMMIT_GAP_MS
+    _rests: Rests = field(default_factory=Rests)
+    _pace: Pace = field(default_factory=Pace)
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
-    _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
-    _resumed_ms: int = -RESUME_MS
-    _accepted: dict[tuple[str, int], Stop] = field(default_factory=dict)
+    _accepted: AcceptedLosses = field(default_factory=AcceptedLosses)
     _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
-    _gap_ms: int = COMMIT_GAP_MS
 
     def __post_init__(self) -> None:
         """Look up what stays the same."""
@@ -148,7 +118,7 @@ class Lanes:
         if not self.machine.has_routed:
             return
         for number in sorted(assigned - self.owned.keys() - self._takings.keys()):
-            if now < max(self._unreadable.get(number, now), self._rests_until.get(number, now)):
+            if not self._rests.is_over(number, now):
                 continue
             node, home = self.machine.node, self.home
             steps = take_lane(self.topology, node, number, home, self.recall, self.clock)
@@ -165,14 +135,14 @@ class Lanes:
         try:
             taken = errand.result()
         except TransportUnreadableError as error:
-            self._unreadable[number] = now + UNREADABLE_RETRY_MS
+            self._rests.unreadable(number, now)
             log.error("lane.unreadable", lane=number, fault=str(error))  # noqa: TRY400 - for people
             offset, reason = error.offset, StopReason.UNREADABLE
             yield SourceStopped("", Stop(topic, number, NO_TOPIC, reason, offset, offset + 1))
             return
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
-            self._rest(number)
+            self._rests.failed(number, self.clock.now_ms())
             return
         lane = Lane(
             self.topology,
@@ -185,7 +155,7 @@ class Lanes:
         lane.traces = self.traces
         self.taken += 1
         self.strays += taken.strays
-        if self._unreadable.pop(number, None) is not None:
+        if self._rests.taken(number):
             yield SourceResumed(topic, number)
         self.owned[number] = lane
         self.transactions[number] = Transactions(taken.writer)
@@ -206,8 +176,8 @@ class Lanes:
         end_removed(lane, self.sources.topics, now)
         recovered(lane, self.sources.neighbours, now)
         tell_ended(lane, now)
-        self._hold_refusing(lane, now)
-        self._hold_closed(lane, now)
+        self.refusals.hold(lane, now)
+        self.refusals.hold_closed(lane, now)
         self.sources.start(lane, now)
         lane.cut(self.machine.in_force, self.machine.learner.all_cuts(), now)
 
@@ -313,27 +283,15 @@ class Lanes:
 
     def resume(self, stop: Stop) -> None:
         """Have a source that stopped read on: what is lost is accepted. Spec: R6."""
-        self._accepted[stop.topic, stop.partition] = stop
+        self._accepted.add(stop)
 
     def resume_accepted(self, now: int) -> Iterator[Input]:
         """Resume what operators accepted, as far as brokers answer."""
-        if not self._accepted or now - self._resumed_ms < RESUME_MS:
-            return
-        self._resumed_ms = now
         lanes = self.topology.nodes[self.machine.node].lanes
         consents = self.machine.learner.faults.accepted
-        for place, stop in list(self._accepted.items()):
-            at = TopicPartition(*place)
-            lane = self.owned.get(at.partition % lanes)
-            if (
-                lane is None
-                or lane.positions.stopped.get(at) != stop
-                or consents.get(place) != stop  # it has ended
-            ):
-                del self._accepted[place]
-                continue
-            if lane.leaves_out_any or lane.number in self.sources.still.meeting:
-                continue  # who is left out could not be told of the loss
+        for lane, stop in self._accepted.due(self.owned, lanes, consents, now):
+            if lane.number in self.sources.still.meeting:
+                continue  # its catch-up is about to end, and knows nothing of the loss
             try:
                 self.sources.resume(lane, stop, now)
             except TransportError as error:
@@ -370,7 +328,7 @@ class Lanes:
                 source = owner.sources.get(at) if owner is not None else None
                 if owner is None or source is None:
                     break  # fetched before the lane was given up
-                if at in self.sources.expected_epochs:
+                if at in self.sources.last_read.expected_epochs:
                     records = self.sources.checked(owner, at, records)
                     continue
                 taken = self._take_records(owner, source, records, now)
@@ -417,8 +375,7 @@ class Lanes:
         moments: list[int] = []
         for lane in self.owned.values():
             if (batch := lane.batch) is not None and lane.closing is None:
-                soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
-                moments.append(soon if batch.is_awaited else late)
+                moments.append(self._pace.due_ms(batch))
             moments.extend(lane.broken.ask_again_ms.values())
         if self._takings or self.sources.still.committing:
             timeout_s = min(timeout_s, LOOK_S)
@@ -429,19 +386,13 @@ class Lanes:
         return min([timeout_s, *(max(0.0, (moment - now) / 1000) for moment in moments)])
 
     def commit_due(self, *, is_idle: bool) -> Iterator[Input]:
-        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.
-
-        Where all that was read are direct messages that went out already, nobody waits for the
-        commit: only a limit brings it.
-        """
+        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17."""
         now = self.clock.now_ms()
-        is_time = now - self._committed_ms >= self._gap_ms
         begun: list[Outcome] = []
         for lane in list(self.owned.values()):
             if (batch := lane.batch) is None or lane.closing is not None:
                 continue
-            is_full = batch.records >= BATCH_RECORDS or now - batch.opened_ms >= BATCH_MS
-            if is_full or (is_idle and is_time and batch.is_awaited):
+            if self._pace.is_due(batch, now, is_idle=is_idle):
                 try:
                     outcome = self._begin_commit(lane, batch)
                 except TransportError as error:
@@ -499,11 +450,10 @@ class Lanes:
             return ()
         if closing is None:
             return ()
-        self._committed_ms = self.clock.now_ms()
-        self.direct.commit_ms = self._committed_ms - closing.began_ms
-        rest = REST_PER_COMMIT * self.direct.commit_ms
-        self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
-        self._failures.pop(lane.number, None)
+        now = self.clock.now_ms()
+        self.direct.commit_ms = now - closing.began_ms
+        self._pace.committed(self.direct.commit_ms, now)
+        self._rests.committed(lane.number)
         facts = [fact for fact in closing.batch.facts.values() if fact is not None]
         applied = LaneApplied(lane.number, closing.in_force)
         return [*closing.batch.notices, *inputs_of(facts, self.sources.neighbours), applied]
@@ -528,52 +478,22 @@ class Lanes:
         """
         log.warning("lane.failed", lane=lane.number, fault=str(error))
         self.has_failed = True
-        topics = error.topics if isinstance(error, TransportError) else ()
-        self.refusing.update(dict.fromkeys(topics))
-        if lane.names.progress(lane.node) not in topics:
-            # Where nothing can be written nothing is gained by leaving a target out.
-            for topic in topics:
-                times = self._refusals.setdefault((lane.number, topic), [])
-                times.append(self.clock.now_ms())
-                del times[:-HOLD_AFTER]
-        self._rest(lane.number)
+        now = self.clock.now_ms()
+        self.refusals.note(lane, error.topics if isinstance(error, TransportError) else (), now)
+        self._rests.failed(lane.number, now)
         self.drop(lane.number)
-
-    def _rest(self, number: int) -> None:
-        """Have a lane rest that fails again and again."""
-        failures = self._failures[number] = self._failures.get(number, 0) + 1
-        if failures > 1:
-            rest_ms = min(REST_MAX_MS, REST_MS << min(failures - 2, 10))
-            self._rests_until[number] = self.clock.now_ms() + rest_ms
-
-    def _hold_refusing(self, lane: Lane, now: int) -> None:
-        """Leave out the targets that have refused several times of late. Spec: K20."""
-        for (number, topic), times in list(self._refusals.items()):
-            is_stuck = len(times) >= HOLD_AFTER and now - times[0] <= HOLD_WITHIN_MS
-            is_target = endpoint_of(lane, topic) or link_of(lane, topic)
-            if number == lane.number and is_stuck and is_target:
-                del self._refusals[number, topic]
-                if not lane.leaves_out(topic):
-                    hold(lane, topic, now)
 
     def leave_out(self, closed: Closed, now: int) -> None:
         """Write nothing from now on where nothing can be written. Spec: K20."""
-        self.closed = closed
+        self.refusals.closed = closed
         for lane in list(self.owned.values()):
             lane.closed = closed
             if not closed:
                 continue
             try:
-                self._hold_closed(lane, now)
+                self.refusals.hold_closed(lane, now)
             except TransportError as error:
                 self._give_up(lane, error)
-
-    def _hold_closed(self, lane: Lane, now: int) -> None:
-        lane.closed = self.closed
-        lanes = self.topology.nodes[lane.node].lanes
-        for topic in self.closed.of_lane(lane.number, lanes):
-            if not lane.leaves_out(topic) and (endpoint_of(lane, topic) or link_of(lane, topic)):
-                hold(lane, topic, now)
 
     # -- what others want to know -------------------------------------------------------------
 

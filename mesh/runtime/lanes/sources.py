@@ -23,6 +23,7 @@ from mesh.model.frames import MessageClass, position_in_chain
 from mesh.model.reasons import NotRead
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
+from mesh.runtime.lanes.outgrown import LastRead, Outgrown
 from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
@@ -45,9 +46,7 @@ class Sources:
 
     Attributes:
         vanished: Topics of this very node that were looked for and are not there.
-        expected_epochs: Leader epoch of the record before the position, by partition, where that
-            record is read once more before all else: in a log that lost its end and has grown
-            beyond it, it is another. Spec: R6.
+        last_read: Finds logs that lost their end and have grown since.
     """
 
     topology: Topology
@@ -58,11 +57,10 @@ class Sources:
     intake: Intake
     questions: Questions
     vanished: dict[str, None] = field(default_factory=dict)
-    expected_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    last_read: LastRead = field(default_factory=LastRead)
     _topics: dict[str, SourceTopic] = field(default_factory=dict)
     still: Stillness = field(default_factory=Stillness)
     _unread: dict[TopicPartition, NotRead] = field(default_factory=dict)
-    _outgrown: dict[TopicPartition, None] = field(default_factory=dict)
     _wanted: dict[str, dict[str, None]] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
     _verified_ms: int = 0
@@ -191,13 +189,8 @@ class Sources:
                 continue
             try:
                 key = ("bounds", lane.number, lane.positions.epoch, topic.name)
-                epochs = lane.positions.leader_epochs
-                outgrown = [
-                    (at, epochs[at], lane.position(at))
-                    for at in new
-                    if at in self._outgrown and at in epochs
-                ]
-                ask = partial(_bounds, self.admins[topic.kafka], new, outgrown)
+                doubted = self.last_read.doubted(lane, new)
+                ask = partial(_bounds, self.admins[topic.kafka], new, doubted)
                 bounds = self.questions.answer(key, ask)
                 if bounds is not None:
                     self._assign(lane, topic, topic.info.topic_id, bounds, now_ms)
@@ -284,7 +277,7 @@ class Sources:
 
     def _forget(self, place: TopicPartition) -> None:
         self._unread.pop(place, None)
-        self.expected_epochs.pop(place, None)
+        self.last_read.forget(place)
         self.still.waiting.pop(place, None)
         self.readers[self._topics[place.topic].kafka].unassign([place])
 
@@ -301,14 +294,10 @@ class Sources:
             self._resume_direct(lane, bounds, places, now_ms)
         else:
             places = self._inside(lane, topic_id, bounds, places, now_ms)
-        for place in bounds:
-            self._outgrown.pop(place, None)
+        self.last_read.looked_at(bounds)
         for place in places:
-            epoch = lane.positions.leader_epochs.get(place)
-            is_there = lane.position(place) > (bounds[place][0] or 0)
-            is_guaranteed = topic.message_class is MessageClass.GUARANTEED
-            if is_guaranteed and epoch is not None and is_there:
-                self.expected_epochs[place] = epoch
+            if topic.message_class is MessageClass.GUARANTEED:
+                self.last_read.expect(lane, place, bounds[place][0] or 0)
             lane.positions.found(place, topic_id)
             generation = lane.generation(place)
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
@@ -369,8 +358,8 @@ class Sources:
         return [at for at in places if at not in stops]
 
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
-        begins = {at: begin - (at in self.expected_epochs) for at, begin in positions.items()}
-        self.readers[kafka].assign(begins)
+        begin = self.last_read.begin
+        self.readers[kafka].assign({at: begin(at, position) for at, position in positions.items()})
 
     def checked(
         self, lane: Lane, at: TopicPartition, records: Sequence[Record]
@@ -380,14 +369,12 @@ class Sources:
         Then the log has lost its end and has grown beyond the position since: it is left, and
         assigned anew up to where it is what was read. Spec: R6.
         """
-        epoch, last = self.expected_epochs.pop(at), records[0]
-        if last.offset() >= lane.position(at):
-            return records  # it was deleted meanwhile
-        if (last.leader_epoch() or 0) <= epoch:
-            return records[1:]
+        last = records[0]
+        if self.last_read.agrees(lane, at, last):
+            return records[last.offset() < lane.position(at) :]  # it may be deleted meanwhile
         log.error("source.outgrown", topic=at.topic, partition=at.partition, offset=last.offset())
         self._leave(lane, at)
-        self._outgrown[at] = None
+        self.last_read.doubt(at)
         return ()
 
     def _resume_direct(
@@ -434,7 +421,7 @@ class Sources:
                 log.error("source.lost", topic=place.topic, partition=place.partition)
                 self._leave(lane, place)
                 self._topics[place.topic].info = None  # perhaps it was made anew
-                self._outgrown[place] = None  # or it has grown again before the look at its end
+                self.last_read.doubt(place)  # or it has grown again before the look at its end
 
     # -- standing still -------------------------------------------------------------------
 
@@ -487,7 +474,7 @@ def _is_early(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
 def _bounds(
     admin: Admin,
     places: Sequence[TopicPartition],
-    outgrown: Sequence[tuple[TopicPartition, int, int]],
+    doubted: Sequence[Outgrown],
 ) -> Bounds:
     """Ask where logs begin and end; those that have lost their end since end where they did then.
 
@@ -496,14 +483,13 @@ def _bounds(
     Args:
         admin: Of their Kafka cluster.
         places: The partitions.
-        outgrown: Those that have grown since, the leader epoch of the record read last, and the
-            position behind it.
+        doubted: Those that may have grown since.
     """
     starts, have_starts = as_far_as_told(partial(admin.starts, places))
     told, have_ends = as_far_as_told(partial(admin.ends, places))
     known = [at for at in places if (have_starts or at in starts) and (have_ends or at in told)]
     ends = dict(told)
-    for at, epoch, position in outgrown:
+    for at, epoch, position in doubted:
         if at in known and ends.get(at, position) >= position:
             ends[at] = admin.agrees_until(at, epoch, position)
     return {at: (starts.get(at), ends.get(at)) for at in known}

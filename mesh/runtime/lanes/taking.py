@@ -15,6 +15,7 @@ from mesh.model.facts import EpochRaised
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.lanes.ended import gone_keys
+from mesh.runtime.lanes.second_writer import open_second_writer, second_partition
 from mesh.runtime.process.clock import Clock
 from mesh.runtime.process.errands import Steps
 from mesh.runtime.process.recall import Recall
@@ -104,8 +105,8 @@ def _recover_caught_up(
     Its writer is fenced first, so that what is read afterwards cannot change any more. Where that
     cannot be read these targets stay held: whoever is to catch them up reads it again.
     """
-    kafka.writer(f"held-{number}", names.held_transactions(node, number)).close()
-    place = TopicPartition(names.progress(node), topology.nodes[node].lanes + number)
+    open_second_writer(kafka, names, node, number).close()
+    place = TopicPartition(names.progress(node), second_partition(topology, node, number))
     try:
         caught_up = kept_in(recall.records(place))
     except TransportUnreadableError as error:

@@ -142,7 +142,7 @@ class Targets:
             whole |= dict.fromkeys(gone, "it does not exist")
             if now_ms - self._missed_ms >= REFUSED_MS:
                 self._missed_ms = now_ms
-                self.lanes.refusing.update(dict.fromkeys(gone))  # they are made again
+                self.lanes.refusals.topics.update(dict.fromkeys(gone))  # they are made again
         parts = self._parts() if self._seen.away else {}
         self.lanes.leave_out(Closed(whole, parts), now_ms)
 

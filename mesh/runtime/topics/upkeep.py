@@ -73,10 +73,10 @@ class Upkeep:
             link_states: What neighbours have read of this node, if this worker leads, else None.
             now_ms: The present moment.
         """
-        doubted = self.lanes.refusing | self.lanes.sources.vanished
+        doubted = self.lanes.refusals.topics | self.lanes.sources.vanished
         if doubted and now_ms - self._restored_ms >= RESTORE_MS:
             self._restored_ms = now_ms
-            self.lanes.refusing.clear()
+            self.lanes.refusals.topics.clear()
             self.lanes.sources.vanished.clear()
             wanted = [spec for spec in self._topics() if spec.name in doubted]
             self._work["restore"] = partial(_restore, self.home.admin(), wanted)

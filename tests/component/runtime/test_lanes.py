@@ -8,7 +8,7 @@ from mesh.codec.state import decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.headers import MESH_HEADER
-from mesh.runtime.lanes.owned import BATCH_RECORDS
+from mesh.runtime.lanes.pace import BATCH_RECORDS
 from tests.component.runtime.conftest import SmallMesh, subject
 
 TWO = {

@@ -1,0 +1,72 @@
+"""Logs that lost their end and have grown beyond it since: leader epochs show them. Spec: R6.
+
+A position in such a log looks sound, and what stands before it is another record than was read.
+So the last record that was read is read once more before all else, and its leader epoch compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from mesh.lane.lane import Lane
+from mesh.transport.port import Record, TopicPartition
+
+Outgrown = tuple[TopicPartition, int, int]
+"""A log in doubt, the leader epoch of the record read last, and the position behind it."""
+
+
+@dataclass(slots=True)
+class LastRead:
+    """What is known of the records that were read last.
+
+    Attributes:
+        expected_epochs: Leader epoch of the record before the position, by partition, where that
+            record is read once more.
+    """
+
+    expected_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    _doubted: dict[TopicPartition, None] = field(default_factory=dict)
+
+    def expect(self, lane: Lane, at: TopicPartition, start: int) -> None:
+        """Have the last record before the position be read once more, if it is there still.
+
+        Args:
+            lane: Whose position.
+            at: Where.
+            start: First offset of the log.
+        """
+        epoch = lane.positions.leader_epochs.get(at)
+        if epoch is not None and lane.position(at) > start:
+            self.expected_epochs[at] = epoch
+
+    def begin(self, at: TopicPartition, position: int) -> int:
+        """Return from where on a partition is to be read."""
+        return position - (at in self.expected_epochs)
+
+    def agrees(self, lane: Lane, at: TopicPartition, record: Record) -> bool:
+        """Say whether the record that is read once more is the one that was read."""
+        epoch = self.expected_epochs.pop(at)
+        return record.offset() >= lane.position(at) or (record.leader_epoch() or 0) <= epoch
+
+    def doubt(self, at: TopicPartition) -> None:
+        """Have brokers be asked up to where a log is what was read, when it is assigned again."""
+        self._doubted[at] = None
+
+    def doubted(self, lane: Lane, places: Collection[TopicPartition]) -> Sequence[Outgrown]:
+        """Return what is to be asked about."""
+        epochs = lane.positions.leader_epochs
+        return [
+            (at, epochs[at], lane.position(at))
+            for at in places
+            if at in self._doubted and at in epochs
+        ]
+
+    def looked_at(self, places: Collection[TopicPartition]) -> None:
+        """Take note that brokers have answered."""
+        for at in places:
+            self._doubted.pop(at, None)
+
+    def forget(self, at: TopicPartition) -> None:
+        """Take note that a partition is read no more."""
+        self.expected_epochs.pop(at, None)

@@ -1,0 +1,47 @@
+"""When a lane commits: seldom enough that brokers keep up, and no later than promised. K17."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mesh.lane.batch import Batch
+
+BATCH_RECORDS = 10_000
+BATCH_MS = 100
+"""A batch closes at 10,000 records read or delivered, or after 100 ms. A frame handed on is one
+record, however many messages it has: its cost is that of one, and a commit's is that of many.
+Spec: K17."""
+
+COMMIT_GAP_MS = 20
+"""Least time between two commits: each costs the broker a few ms of CPU."""
+
+REST_PER_COMMIT = 3
+"""A commit is followed by so many times its own length before the next, up to `BATCH_MS`: where
+brokers are busy, batches grow instead of the queue of transactions."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """The pace of all lanes of a worker: their commits go to the same brokers."""
+
+    _committed_ms: int = -COMMIT_GAP_MS
+    _gap_ms: int = COMMIT_GAP_MS
+
+    def committed(self, took_ms: int, now_ms: int) -> None:
+        """Take note of a commit that is through."""
+        self._committed_ms = now_ms
+        self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, REST_PER_COMMIT * took_ms))
+
+    def is_due(self, batch: Batch, now_ms: int, *, is_idle: bool) -> bool:
+        """Say whether a batch is to be committed now.
+
+        Where all that was read are direct messages that went out already, nobody waits for the
+        commit: only a limit brings it.
+        """
+        if batch.records >= BATCH_RECORDS or now_ms - batch.opened_ms >= BATCH_MS:
+            return True
+        return is_idle and batch.is_awaited and now_ms - self._committed_ms >= self._gap_ms
+
+    def due_ms(self, batch: Batch) -> int:
+        """Return when a batch is to be committed if nothing more is read."""
+        return self._committed_ms + self._gap_ms if batch.is_awaited else batch.opened_ms + BATCH_MS
