@@ -24,7 +24,7 @@ from mesh.model.control import Stop, StopReason
 from mesh.model.inputs import Input
 from mesh.model.state import LossReason
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.lanes.second_writer import partition_beside
+from mesh.runtime.lanes.second_writer import second_partition_of
 from mesh.runtime.process.errands import Steps
 from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
 
@@ -303,7 +303,7 @@ def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
     sent = [replace(one, repair=repair) for one in ledger.sent]
     dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]
     told = replace(ledger, sources=(), not_forwarded=(), dropped=dropped, sent=sent)
-    place = TopicPartition(shadow.names.ledger(shadow.node), partition_beside(shadow))
+    place = TopicPartition(shadow.names.ledger(shadow.node), second_partition_of(shadow))
     batch.write(place, encode_ledger(told))
 
 

@@ -24,6 +24,7 @@ from mesh.lane.held import (
     link_of,
     release,
     sources_of,
+    tell_ended,
 )
 from mesh.lane.lane import Lane, Source
 from mesh.lane.messages.gaps import announce, came_before
@@ -33,6 +34,7 @@ from mesh.model.frames import position_in_chain
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import (
     CHUNK,
+    Begins,
     CatchUp,
     account,
     route_again,
@@ -118,6 +120,48 @@ class _Narrowing:
 
 
 @dataclass(slots=True)
+class _Plan:
+    """A target that is to be caught up.
+
+    Attributes:
+        kafka: Kafka clusters by name.
+        lanes: All lanes of the worker.
+        lane, target: Whose, and which.
+        hold: Number of the hold, once it is known from where on it is to be written.
+        again: Is to read the sources, likewise.
+    """
+
+    kafka: Mapping[str, KafkaCluster]
+    lanes: Lanes
+    lane: Lane
+    target: str
+    hold: int = 0
+    again: CatchUp = field(init=False)
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.lane.number, self.target
+
+    def begin(self, told: Sequence[Fact], now_ms: int) -> Steps[Begins] | None:
+        """Learn how far the target is written; read on from there, unless that is all."""
+        lane, target = self.lane, self.target
+        for fact in told:
+            lane.positions.apply_catch_up(fact)
+        tell_ended(lane, now_ms)
+        if not lane.leaves_out(target):
+            return None
+        self.hold = lane.positions.holds.number(target)
+        sources = sources_of(lane, target)
+        if sources is None:
+            log.info("target.waits", target=target, lane=lane.number)
+            return None  # a source cannot be read now: its Kafka cluster does not answer
+        self.again = CatchUp(self.lanes, lane, sources)
+        written = lane.positions.holds.next(target)
+        begins = {one.at: written.get(hold_key(lane, target, one), 0) for one in sources}
+        return self.again.opening(self.kafka, begins, "held")
+
+
+@dataclass(slots=True)
 class Holds:
     """Catches up held targets of this worker's lanes, one after another.
 
@@ -131,7 +175,7 @@ class Holds:
     home: str
     lanes: Lanes
     _active: _CatchUp | None = None
-    _opening: Opening | None = None
+    _opening: Opening[_Plan] | None = None
     _tried_ms: dict[tuple[int, str], int] = field(default_factory=dict)
     _suspects: dict[tuple[int, str], Suspect] = field(default_factory=dict)
     _displacing: Displacing = field(init=False)
@@ -161,14 +205,14 @@ class Holds:
             self._displacing.step()
         if self._active is not None and self._others_wait(self._active, now_ms):
             self.give_way(now_ms)
-        under_way = self._active or self._opening
-        tried = under_way.key if under_way is not None else None
+        tried = self._tried
         try:
             if not self.is_active:
                 for lane, target in self._due(now_ms):
                     tried = lane.number, target
                     self._tried_ms[tried] = now_ms
-                    self._opening = Opening(self.kafka, self.home, self.lanes, lane, target)
+                    plan = _Plan(self.kafka, self.lanes, lane, target)
+                    self._opening = Opening(self.kafka[self.home], self.lanes, plan)
                     break
             if self._opening is not None:
                 self._open(self._opening, now_ms)
@@ -185,6 +229,13 @@ class Holds:
                 # It may have been deleted while no lane wrote it.
                 self.lanes.refusals.topics.update(dict.fromkeys(error.topics))
             self._leave()
+
+    @property
+    def _tried(self) -> tuple[int, str] | None:
+        """What is being written, or opened."""
+        if self._active is not None:
+            return self._active.key
+        return None if self._opening is None else self._opening.plan.key
 
     def give_way(self, now_ms: int) -> None:
         """Let others have their turn, if what is being written has had its share."""
@@ -256,15 +307,18 @@ class Holds:
 
     # -- beginning ------------------------------------------------------------------------
 
-    def _open(self, opening: Opening, now_ms: int) -> None:
+    def _open(self, opening: Opening[_Plan], now_ms: int) -> None:
         """Go on opening; begin if all is open."""
-        opened = opening.step(now_ms)
-        may_go_on = opened is None or self._may_go_on(opened.lane, opened.target)
-        if opening.is_vain or not may_go_on:
+        opened, plan = opening.step(now_ms), opening.plan
+        if opening.is_vain:
             self._leave()
         elif opened is not None:
+            is_same = plan.hold == plan.lane.positions.holds.number(plan.target)
+            if not is_same or not self._may_go_on(plan.lane, plan.target):
+                self._leave()
+                return
             self._opening = None
-            self._active = _begin(opened, now_ms)
+            self._active = _begin(plan, opened, now_ms)
 
     def _open_writer(self, lane: Lane) -> Errand[Writer]:
         return self.lanes.errands.begin(_opening_writer(lane, self.kafka[self.home]))
@@ -410,16 +464,16 @@ class Holds:
         return batch, facts
 
 
-def _begin(opened: Opened, now_ms: int) -> _CatchUp:
+def _begin(plan: _Plan, opened: Opened, now_ms: int) -> _CatchUp:
     """Begin to read for a target, and to write it, with what was opened."""
-    lane, target, again = opened.lane, opened.target, opened.again
+    lane, target, again = plan.lane, plan.target, plan.again
     again.begin(opened.begins)
     sent = lane.positions.sent
     keys = [hold_key(lane, target, source) for source in again.sources]
     known = lane.positions.of_target({key: sent[key] for key in keys if key in sent})
     log.info("target.catching_up", target=target, lane=lane.number)
     link, endpoint = link_of(lane, target), endpoint_of(lane, target)
-    return _CatchUp(target, opened.hold, again, opened.writer, known, link, endpoint, now_ms)
+    return _CatchUp(target, plan.hold, again, opened.writer, known, link, endpoint, now_ms)
 
 
 def _told(active: _CatchUp, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:

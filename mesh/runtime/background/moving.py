@@ -43,7 +43,7 @@ from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
 from mesh.model.state import DeadLetter, Ledger, SentCount
 from mesh.runtime.lanes.second_writer import (
     open_second_writer_of,
-    partition_beside,
+    second_partition_of,
     second_progress,
 )
 from mesh.runtime.process.commits import Commits, Pending
@@ -328,7 +328,7 @@ class Mover:
             topic_id=self.topic_id,
         )
         lane = self.lane
-        place = TopicPartition(lane.names.dead_letters(lane.node), partition_beside(lane))
+        place = TopicPartition(lane.names.dead_letters(lane.node), second_partition_of(lane))
         headers = headers_of(record)
         row = letter_row(letter, record.key(), record.value(), headers)
         moving.rows[place.topic, place.partition].append(row)
@@ -347,7 +347,7 @@ class Mover:
         return passed
 
     def _account(self, link: LocalLink, moving: _Moving) -> None:
-        lane, partition = self.lane, partition_beside(self.lane)
+        lane, partition = self.lane, second_partition_of(self.lane)
         progress, ledger = lane.names.progress(lane.node), lane.names.ledger(lane.node)
         for (outbox, of), offset in moving.sent.items():
             if self.sent.get((outbox, of)) == offset:

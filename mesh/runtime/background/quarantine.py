@@ -23,7 +23,7 @@ from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason
 from mesh.model.topics import TopicNames
 from mesh.runtime.background.catching_up import CHUNK
-from mesh.runtime.lanes.second_writer import partition_beside
+from mesh.runtime.lanes.second_writer import second_partition_of
 from mesh.transport.port import Headers, Record, Row, TopicPartition, Writer
 
 
@@ -230,7 +230,7 @@ def keep_aside(trial: Trial, shadow: Lane, batch: Batch, source: Source, record:
         source: Where it was read.
         record: Likewise.
     """
-    place = TopicPartition(shadow.names.dead_letters(shadow.node), partition_beside(shadow))
+    place = TopicPartition(shadow.names.dead_letters(shadow.node), second_partition_of(shadow))
     for one in trial.aside:
         letter = DeadLetter(
             reason=LossReason.QUARANTINED.upper(),

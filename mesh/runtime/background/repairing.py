@@ -27,7 +27,7 @@ from mesh.lane.messages.outgoing import hop_over
 from mesh.lane.positions import Positions
 from mesh.model.control import Stop, StopReason
 from mesh.model.effects import Relinked
-from mesh.model.facts import Truncation
+from mesh.model.facts import Fact, Truncation
 from mesh.model.frames import (
     NONE_OFFSET,
     Chain,
@@ -39,9 +39,10 @@ from mesh.model.frames import (
 )
 from mesh.model.inputs import Input
 from mesh.runtime.background.catching_up import Begins, CatchUp, account, route_again, shadow_of
+from mesh.runtime.background.opening import Opened, Opening
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.process.commits import Pending
-from mesh.runtime.process.errands import Errand, Steps
+from mesh.runtime.process.errands import Steps
 from mesh.runtime.process.transactions import transact
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 
@@ -85,44 +86,38 @@ class _Repair:
 
 
 @dataclass(slots=True)
-class _Opened:
-    """What a repair needs: its source's readers, and the lane's second writer."""
-
-    begins: Begins
-    writer: Writer
-
-    def close(self) -> None:
-        self.begins.close()
-        self.writer.close()
-
-
-def _opening(steps: Steps[Begins], kafka: KafkaCluster, name: str, id_: str) -> Steps[_Opened]:
-    begins = yield from steps
-    try:
-        yield
-        return _Opened(begins, kafka.writer(name, id_))
-    except BaseException:
-        begins.close()
-        raise
-
-
-@dataclass(slots=True)
-class _Opening:
-    """A repair that is being opened.
+class _Plan:
+    """A repair that is to begin.
 
     Attributes:
-        asked: What for.
+        kafka: Kafka clusters by name.
+        lanes: All lanes of the worker.
+        lane: Whose.
         source: What is to be read again.
-        again: Is to read it.
+        asked: What for.
         first: From this position on.
-        errand: Opens what it needs.
+        again: Is to read it.
     """
 
-    asked: Asked
+    kafka: Mapping[str, KafkaCluster]
+    lanes: Lanes
+    lane: Lane
     source: Source
-    again: CatchUp
-    first: int
-    errand: Errand[_Opened]
+    asked: Asked
+    first: int = 0
+    again: CatchUp = field(init=False)
+
+    def begin(self, told: Sequence[Fact], now_ms: int) -> Steps[Begins] | None:  # noqa: ARG002
+        """Read on behind what the neighbour has."""
+        lane, source, asked = self.lane, self.source, self.asked
+        link = lane.learner.neighbours.get(asked.neighbour)
+        if link is None:
+            return None  # its link was removed meanwhile
+        key = (lane.outbox(link.link, source), source.identity)
+        self.first = max(asked.request.last + 1, lane.positions.since.get(key, 0))
+        self.again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
+        begin = begin_after(lane.truncations(source), self.first)
+        return self.again.opening(self.kafka, {source.at: begin}, "repair")
 
 
 @dataclass(slots=True)
@@ -141,7 +136,7 @@ class Repairs:
     lanes: Lanes
     asked: Mapping[tuple[str, bytes], Asked]
     _active: _Repair | None = None
-    _opening: _Opening | None = None
+    _opening: Opening[_Plan] | None = None
     _done: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _failed_ms: dict[Asked, int] = field(default_factory=dict)
 
@@ -164,14 +159,14 @@ class Repairs:
             self._leave()
         for key in [key for key in self._done if key not in self.asked]:
             del self._done[key]  # asked again it may stand at the same offset of another topic
-        tried = None if self._under_way is None else self._under_way.asked
+        tried = self._tried
         try:
             if tried is None and (due := self._due(now_ms)) is not None:
-                lane, source, tried = due
-                self._opening = self._open(lane, source, tried)
-            if self._opening is not None and self._opening.errand.has_ended():
-                opening, self._opening = self._opening, None
-                self._take_opened(opening)
+                tried = due[2]
+                plan = _Plan(self.kafka, self.lanes, *due)
+                self._opening = Opening(self.kafka[self.home], self.lanes, plan)
+            if self._opening is not None:
+                self._open(self._opening, now_ms)
             if self._active is not None:
                 yield from self._go_on(self._active, now_ms)
         except (TransportError, PoisonError) as error:
@@ -182,26 +177,28 @@ class Repairs:
             self._leave()
 
     @property
-    def _under_way(self) -> _Opening | _Repair | None:
-        return self._active or self._opening
+    def _tried(self) -> Asked | None:
+        """What is being repaired, or opened."""
+        if self._active is not None:
+            return self._active.asked
+        return None if self._opening is None else self._opening.plan.asked
 
     def close(self) -> None:
         """Stop; what is not done is done by whoever takes the lanes."""
-        if self._opening is not None:
-            self._opening.errand.call_off()
-            self._opening = None
         self._leave()
 
     def _leave(self) -> None:
+        for one in (self._active, self._opening):
+            if one is not None:
+                one.close()
         if self._active is not None:
-            self._active.close()
             self.lanes.stand_still(self._active.again.lane, for_now=False)
-            self._active = None
+        self._active = self._opening = None
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
         """Repair nothing for neighbours whose links were removed."""
-        if self._active is not None and self._active.asked.neighbour in relinked.gone:
-            log.warning("repair.ended", neighbour=self._active.asked.neighbour)
+        if self._tried is not None and self._tried.neighbour in relinked.gone:
+            log.warning("repair.ended", neighbour=self._tried.neighbour)
             self._leave()
 
     # -- beginning ------------------------------------------------------------------------
@@ -239,48 +236,15 @@ class Repairs:
         gone = TopicPartition("", asked.request.partition)
         return Source(gone, asked.request.topic_id, MessageClass.GUARANTEED, None)
 
-    def _open(self, lane: Lane, source: Source, asked: Asked) -> _Opening:
-        key = (lane.outbox(lane.link(asked.neighbour), source), source.identity)
-        first = max(asked.request.last + 1, lane.positions.since.get(key, 0))
-        again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
-        begin = begin_after(lane.truncations(source), first)
-        begins = again.opening(self.kafka, {source.at: begin}, "repair")
-        id_ = lane.names.held_transactions(lane.node, lane.number)
-        steps = _opening(begins, self.kafka[self.home], f"held-{lane.number}", id_)
-        return _Opening(asked, source, again, first, self.lanes.errands.begin(steps))
-
-    def _take_opened(self, opening: _Opening) -> None:
-        """Begin a repair for which everything is open by now."""
-        opened = opening.errand.result()
-        asked, source, again, lane = (
-            opening.asked, opening.source, opening.again, opening.again.lane,
-        )  # fmt: skip
-        if not self.lanes.owns(lane) or asked not in self.asked.values():
-            opened.close()
-            return
-        link = lane.link(asked.neighbour)
-        key = (lane.outbox(link, source), source.identity)
-        again.begin(opened.begins)
-        generation, first = generation_and_offset(opening.first)
-        if not source.at.topic:
-            newest, end = generation_and_offset(lane.positions.sent.get(key, NONE_OFFSET) + 1)
-            reason, topic_id = StopReason.RECREATED, source.topic_id
-            if newest > generation:
-                source, first, generation = replace(source, generation=newest), 0, newest
-            if end > first:
-                again.lost.append(Stop("", source.at.partition, topic_id, reason, first, end))
-        known = lane.positions.of_target({key: asked.request.last})
-        truncations = lane.truncations(source)
-        self._active = _Repair(
-            asked, link, source, again, opened.writer, known, truncations, generation
-        )
-        log.warning(
-            "repair.begun",
-            neighbour=asked.neighbour,
-            after=asked.request.last,
-            outbox=asked.request.outbox,
-            partition=asked.request.outbox_partition,
-        )
+    def _open(self, opening: Opening[_Plan], now_ms: int) -> None:
+        """Go on opening; begin if all is open."""
+        opened, plan = opening.step(now_ms), opening.plan
+        if opening.is_vain or plan.asked not in self.asked.values():
+            self._failed_ms[plan.asked] = now_ms
+            self._leave()
+        elif opened is not None:
+            self._opening = None
+            self._active = _begin(plan, opened)
 
     # -- going on -------------------------------------------------------------------------
 
@@ -366,6 +330,32 @@ class Repairs:
                 self._done[key] = asked.offset
         log.warning("repair.done", neighbour=asked.neighbour, outbox=asked.request.outbox)
         self._leave()
+
+
+def _begin(plan: _Plan, opened: Opened) -> _Repair:
+    """Begin to read, and to write, with what was opened."""
+    asked, source, again, lane = plan.asked, plan.source, plan.again, plan.lane
+    link = lane.link(asked.neighbour)
+    key = (lane.outbox(link, source), source.identity)
+    again.begin(opened.begins)
+    generation, first = generation_and_offset(plan.first)
+    if not source.at.topic:
+        newest, end = generation_and_offset(lane.positions.sent.get(key, NONE_OFFSET) + 1)
+        reason, topic_id = StopReason.RECREATED, source.topic_id
+        if newest > generation:
+            source, first, generation = replace(source, generation=newest), 0, newest
+        if end > first:
+            again.lost.append(Stop("", source.at.partition, topic_id, reason, first, end))
+    known = lane.positions.of_target({key: asked.request.last})
+    log.warning(
+        "repair.begun",
+        neighbour=asked.neighbour,
+        after=asked.request.last,
+        outbox=asked.request.outbox,
+        partition=asked.request.outbox_partition,
+    )
+    truncations = lane.truncations(source)
+    return _Repair(asked, link, source, again, opened.writer, known, truncations, generation)
 
 
 def _come_to(repair: _Repair, shadow: Lane, batch: Batch, generation: int) -> Source:

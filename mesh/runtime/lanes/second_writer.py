@@ -35,11 +35,11 @@ def second_partition(topology: Topology, node: str, number: int) -> int:
     return topology.nodes[node].lanes + number
 
 
-def partition_beside(lane: Lane) -> int:
+def second_partition_of(lane: Lane) -> int:
     """Return the same of a lane that is owned."""
     return second_partition(lane.topology, lane.node, lane.number)
 
 
 def second_progress(lane: Lane) -> TopicPartition:
     """Return where it keeps what it has come to."""
-    return TopicPartition(lane.names.progress(lane.node), partition_beside(lane))
+    return TopicPartition(lane.names.progress(lane.node), second_partition_of(lane))
