@@ -359,23 +359,23 @@ class Lane:
         if begun != known:
             self.note(batch, ErasBegun(at, position, begun))
 
-    def eras(self, source: Source, offset: int, came: tuple[Era, ...] = ()) -> tuple[Era, ...]:
+    def eras(self, source: Source, offset: int, carried: tuple[Era, ...] = ()) -> tuple[Era, ...]:
         """Return the eras of messages taken here: those they came with, and one of this domain.
 
         Args:
             source: Where they were read.
             offset: Of the first of them there.
-            came: What their frame says.
+            carried: What their frame says.
 
         Spec: K10.
         """
         domain = self.learner.lineage.domain
-        for one in came:
+        for one in carried:
             if one.domain == domain:
-                return came
+                return carried
         era = self.positions.era_of(source.at, offset) or self.learner.era
         # A node that was given another file since began another domain; a frame has one of each.
-        return came if any(one.domain == era.domain for one in came) else (*came, era)
+        return carried if any(one.domain == era.domain for one in carried) else (*carried, era)
 
     def position(self, at: TopicPartition) -> int:
         """Return the next offset of a source to be routed; the beginning if none was ever."""

@@ -14,7 +14,7 @@ from mesh.core.routes import Route
 from mesh.lane.batch import Batch
 from mesh.lane.lane import NOT_WRITABLE, Lane, Source
 from mesh.lane.messages.addressing import restored
-from mesh.lane.messages.outgoing import Came
+from mesh.lane.messages.outgoing import Provenance
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.transport.port import Row, TopicPartition
@@ -24,7 +24,7 @@ def deliver(
     lane: Lane,
     batch: Batch,
     source: Source,
-    came: Came,
+    provenance: Provenance,
     messages: Sequence[MessageTuple],
     subjects: Sequence[str],
     routes: Sequence[Route],
@@ -35,13 +35,13 @@ def deliver(
         lane: Who writes.
         batch: The open transaction.
         source: Where they were read.
-        came: How they came here.
+        provenance: How they came here.
         messages: In order; each is wanted by some endpoint.
         subjects: By the index that stands in a message.
         routes: Likewise.
     """
     messages, subjects, routes = restored(messages, subjects, routes)
-    rows = _rows(lane, source, came, messages, subjects)
+    rows = _rows(lane, source, provenance, messages, subjects)
     delivering = [route for route in dict.fromkeys(routes) if route.endpoints]
     partition = source.at.partition % lane.partitions
     for endpoint in dict.fromkeys(name for route in delivering for name in route.endpoints):
@@ -77,12 +77,14 @@ def _count(lane: Lane, at: TopicPartition, rows: Sequence[Row]) -> None:
 def _rows(
     lane: Lane,
     source: Source,
-    came: Came,
+    provenance: Provenance,
     messages: Sequence[MessageTuple],
     subjects: Sequence[str],
 ) -> list[Row]:
     """Return the records to be written: what the client wrote, and two headers."""
-    prefix = delivery_prefix(source.message_class, came.path, came.source, came.generation)
+    prefix = delivery_prefix(
+        source.message_class, provenance.path, provenance.source, provenance.generation
+    )
     identities = delivery_headers(prefix, [message[0] for message in messages])
     exts = [message[6] for message in messages]
     if exts.count(NO_EXT) != len(exts):

@@ -18,7 +18,7 @@ from mesh.core.joins import row_of
 from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane, Source
-from mesh.lane.messages.outgoing import Came, hop_over, next_hop
+from mesh.lane.messages.outgoing import Provenance, hop_over, next_hop
 from mesh.model.control import Stop
 from mesh.model.frames import (
     NONE_OFFSET,
@@ -44,10 +44,10 @@ _TOPIC, _REASON, _OPEN = "gap.topic", "gap.reason", "gap.open"
 """Entries of `ext`: the topic's name, why, and whether nobody knows where the range ends."""
 
 
-def came_before(lane: Lane, source: Source) -> Came:
+def own_provenance(lane: Lane, source: Source) -> Provenance:
     """Return how something came that this node itself says of a source."""
     link = source.link
-    return Came(
+    return Provenance(
         node=lane.node,
         source=source.identity,
         generation=source.generation,
@@ -66,7 +66,7 @@ def announce(
     batch: Batch,
     source: Source,
     stop: Stop,
-    came: Came,
+    provenance: Provenance,
     goes_on: int,
     *,
     of: SourcePartition | None = None,
@@ -79,7 +79,7 @@ def announce(
         batch: The open transaction.
         source: What it reads, by the identity that it had.
         stop: What is lost.
-        came: See `came_before`.
+        provenance: See `own_provenance`.
         goes_on: Position at which the chain goes on.
         of: Of which partition the range is, if not of the one that is read.
         is_local: Whether the endpoints of this node are told too.
@@ -92,15 +92,15 @@ def announce(
         last=max(stop.first, stop.next - 1),
         count=0,
         subjects=(),
-        eras=came.eras,
+        eras=provenance.eras,
     )
     ext = dict(gap_ext(stop.topic, stop.reason))
     if stop.next == NONE_OFFSET:
         ext[_OPEN] = b""
     arrival = PUBLISHED_HERE
     if source.link is not None:
-        row = row_of(lane.topology.joins, (source.link.neighbour, lane.node), came.join_hops)
-        arrival = Arrival(source.link.zone, source.link.neighbour, came.crossed_external, row)
+        row = row_of(lane.topology.joins, (source.link.neighbour, lane.node), provenance.join_hops)
+        arrival = Arrival(source.link.zone, source.link.neighbour, provenance.crossed_external, row)
     tail = key_tail(origin, lane.flags, ext)
     for neighbour in lane.router.allowed(arrival, source.message_class):
         link = lane.link(neighbour)
@@ -110,10 +110,10 @@ def announce(
         last = max(goes_on - 1, lane.sent_to(link, source))
         first = min(position_in_chain(source.generation, stop.first), last)
         chain = lane.next_chain(link, source, first, last)
-        key = relay_key(hop_over(lane, link, came, chain), tail, FrameKind.GAP)
+        key = relay_key(hop_over(lane, link, provenance, chain), tail, FrameKind.GAP)
         lane.send(batch, link, source, chain, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:
-        _deliver(lane, batch, source, origin, ext, came)
+        _deliver(lane, batch, source, origin, ext, provenance)
 
 
 def announce_unreadable(
@@ -141,7 +141,7 @@ def announce_unreadable(
     first = first if began == generation else 0
     stop = Stop(topic, of.partition, of.topic_id, LossReason.UNREADABLE, first, after)
     goes_on = position_in_chain(source.generation, offset)
-    announce(lane, batch, source, stop, came_before(lane, source), goes_on, of=of)
+    announce(lane, batch, source, stop, own_provenance(lane, source), goes_on, of=of)
     log.error("frames.unreadable", lane=lane.number, range=stop.range)
 
 
@@ -178,7 +178,7 @@ def relay(
     lane: Lane,
     batch: Batch,
     source: Source,
-    came: Came,
+    provenance: Provenance,
     arrival: Arrival,
     peeked: Peeked,
     tail: bytes,
@@ -186,14 +186,14 @@ def relay(
     """Hand on an announcement that a neighbour made, and deliver it here."""
     for neighbour in lane.router.allowed(arrival, source.message_class):
         link = lane.link(neighbour)
-        if neighbour in came.path or lane.is_held(link, source):
+        if neighbour in provenance.path or lane.is_held(link, source):
             continue  # who is held for reads the announcement in its catch-up
-        hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
+        hop = next_hop(lane, link, source, provenance, NONE_OFFSET, NONE_OFFSET)
         key = relay_key(hop, tail, peeked.kind)
         lane.send(batch, link, source, hop.chain, key, EMPTY, 0)
     if source.message_class is MessageClass.GUARANTEED:
         header = decode_header(peeked.key)
-        _deliver(lane, batch, source, header.origin, header.ext, came)
+        _deliver(lane, batch, source, header.origin, header.ext, provenance)
 
 
 def _deliver(
@@ -202,10 +202,10 @@ def _deliver(
     source: Source,
     origin: Origin,
     ext: Mapping[str, bytes],
-    came: Came,
+    provenance: Provenance,
 ) -> None:
     """Write the announcement to the guaranteed endpoints of this node that the lane writes to."""
-    headers = [gap_header(origin, ext, came.path)]
+    headers = [gap_header(origin, ext, provenance.path)]
     partition = source.at.partition % lane.partitions
     for endpoint in lane.learner.classes:
         if lane.is_guaranteed(endpoint) and lane.router.only in (None, endpoint):

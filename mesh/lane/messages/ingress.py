@@ -11,7 +11,7 @@ from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane, Source
 from mesh.lane.messages.addressing import by_address
 from mesh.lane.messages.delivering import deliver
-from mesh.lane.messages.outgoing import Came, Stretch, count_routes, send_stretch
+from mesh.lane.messages.outgoing import Provenance, Stretch, count_routes, send_stretch
 from mesh.lane.messages.refusing import POISON, refuse
 from mesh.lane.messages.selecting import selected
 from mesh.lane.traces import see
@@ -80,7 +80,7 @@ def _send(
         if route.homeless:
             batch.dropped("home_unreachable", source.at, count * len(route.homeless))
         batch.widened(route.widened, count)
-    came = Came(
+    provenance = Provenance(
         node=lane.node,
         source=source.identity,
         generation=source.generation,
@@ -97,9 +97,9 @@ def _send(
     if any(route.neighbours for route in counts):
         stretch = Stretch(offsets, gathered.subjects, stamps, gathered.tails, gathered.routes)
         for some, its_routes in by_address(stretch, list(counts)):
-            send_stretch(lane, batch, source, came, some, its_routes)
+            send_stretch(lane, batch, source, provenance, some, its_routes)
     if any(route.endpoints for route in counts):
-        _deliver(lane, batch, source, came, gathered, offsets, stamps)
+        _deliver(lane, batch, source, provenance, gathered, offsets, stamps)
 
 
 def _gather_usual(lane: Lane, source: Source, records: Sequence[Record]) -> _Gathered:
@@ -211,7 +211,7 @@ def _deliver(
     lane: Lane,
     batch: Batch,
     source: Source,
-    came: Came,
+    provenance: Provenance,
     gathered: _Gathered,
     offsets: Sequence[int],
     stamps: Sequence[int],
@@ -225,4 +225,4 @@ def _deliver(
         )
         if routes[subject].endpoints
     ]
-    deliver(lane, batch, source, came, messages, list(routes), list(routes.values()))
+    deliver(lane, batch, source, provenance, messages, list(routes), list(routes.values()))

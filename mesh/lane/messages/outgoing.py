@@ -49,7 +49,7 @@ def count_routes(routes: Sequence[Route]) -> Mapping[Route, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class Provenance:
     """How messages came to this node: what the headers of their copies start from.
 
     Attributes:
@@ -78,7 +78,12 @@ class Came:
 
 
 def send_stretch(
-    lane: Lane, batch: Batch, source: Source, came: Came, stretch: Stretch, routes: Sequence[Route]
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    provenance: Provenance,
+    stretch: Stretch,
+    routes: Sequence[Route],
 ) -> None:
     """Write a stretch to every link that some of its routes leave on.
 
@@ -86,7 +91,7 @@ def send_stretch(
         lane: Who writes.
         batch: The open transaction.
         source: Where the messages were read.
-        came: How they came here.
+        provenance: How they came here.
         stretch: The messages.
         routes: The distinct routes among them.
     """
@@ -97,9 +102,9 @@ def send_stretch(
             wanted = dict.fromkeys(chosen)
             picked = [i for i, route in enumerate(stretch.routes) if route in wanted]
         # A split of one frame stays one frame: its chain speaks for the whole incoming record.
-        chunks = [picked] if came.frame is not None else _chunks(picked, stretch, limit)
+        chunks = [picked] if provenance.frame is not None else _chunks(picked, stretch, limit)
         for chunk in chunks:
-            _send_frame(lane, batch, source, came, stretch, chunk, links)
+            _send_frame(lane, batch, source, provenance, stretch, chunk, links)
 
 
 def _groups(routes: Sequence[Route]) -> Sequence[tuple[Sequence[Route], Sequence[str]]]:
@@ -141,7 +146,7 @@ def _send_frame(
     lane: Lane,
     batch: Batch,
     source: Source,
-    came: Came,
+    provenance: Provenance,
     stretch: Stretch,
     chunk: Sequence[int],
     links: Sequence[str],
@@ -162,64 +167,70 @@ def _send_frame(
     table = dict.fromkeys(subjects)
     value = assemble_columns(first, offsets, table, subjects, stamps, tails)
     origin = Origin(
-        node=came.node,
-        source=came.source,
-        generation=came.generation,
+        node=provenance.node,
+        source=provenance.source,
+        generation=provenance.generation,
         first=first,
         last=last,
         count=len(chunk),
         subjects=tuple(table),
-        eras=came.eras,
+        eras=provenance.eras,
     )
-    tail = key_tail(origin, lane.flags, came.ext)
+    tail = key_tail(origin, lane.flags, provenance.ext)
     for neighbour in links:
         link = lane.link(neighbour)
-        if lane.is_held(link, source) or goes_back(batch, source, came, neighbour, len(chunk)):
+        if lane.is_held(link, source) or goes_back(
+            batch, source, provenance, neighbour, len(chunk)
+        ):
             continue
-        hop = next_hop(lane, link, source, came, first, last)
+        hop = next_hop(lane, link, source, provenance, first, last)
         lane.send(batch, link, source, hop.chain, relay_key(hop, tail), value, len(chunk))
 
 
-def goes_back(batch: Batch, source: Source, came: Came, neighbour: str, count: int) -> bool:
+def goes_back(
+    batch: Batch, source: Source, provenance: Provenance, neighbour: str, count: int
+) -> bool:
     """Say whether a neighbour has had some messages already; count that they do not go there.
 
     No legal topology asks for that. While one changes, nodes that follow it and others that do
     not yet may form a ring; those who hold cannot, but direct copies hold nobody. Spec: K28.
     """
-    if neighbour not in came.path:
+    if neighbour not in provenance.path:
         return False
     batch.refused(((neighbour, Reason.ARRIVAL_LINK),), source.message_class, count)
     return True
 
 
-def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int, last: int) -> Hop:
+def next_hop(
+    lane: Lane, link: LocalLink, source: Source, provenance: Provenance, first: int, last: int
+) -> Hop:
     """Return the hop part of a copy's header, with its place in the chain.
 
     Args:
         lane: Who writes.
         link: The link it leaves on.
         source: Where the messages were read.
-        came: How they came here.
+        provenance: How they came here.
         first: Origin offset of the first message, used where this node is the origin.
         last: Likewise of the last.
     """
-    if came.frame is not None:
-        first = last = came.frame
+    if provenance.frame is not None:
+        first = last = provenance.frame
     if source.generation:
         first = position_in_chain(source.generation, first)
         last = position_in_chain(source.generation, last)
     chain = lane.next_chain(link, source, first, last)
-    return hop_over(lane, link, came, chain)
+    return hop_over(lane, link, provenance, chain)
 
 
-def hop_over(lane: Lane, link: LocalLink, came: Came, chain: Chain) -> Hop:
+def hop_over(lane: Lane, link: LocalLink, provenance: Provenance, chain: Chain) -> Hop:
     """Return the hop part of a header for a link, with this chain."""
     return Hop(
         zone=link.zone_out,
-        hops=next_hop_count(came.hops, arrived_on_zone=link.zone == came.zone),
-        join_hops=0 if link.out is None else came.join_hops + 1,
-        crossed_external=came.crossed_external or crosses_external(link.kind),
+        hops=next_hop_count(provenance.hops, arrived_on_zone=link.zone == provenance.zone),
+        join_hops=0 if link.out is None else provenance.join_hops + 1,
+        crossed_external=provenance.crossed_external or crosses_external(link.kind),
         lane_epoch=lane.positions.epoch,
-        path=came.path,
+        path=provenance.path,
         chain=chain,
     )

@@ -39,7 +39,7 @@ from mesh.lane.messages.delivering import deliver
 from mesh.lane.messages.gaps import announce_unreadable
 from mesh.lane.messages.gaps import relay as relay_gap
 from mesh.lane.messages.outgoing import (
-    Came,
+    Provenance,
     Stretch,
     count_routes,
     goes_back,
@@ -151,7 +151,7 @@ def _take_frame(
         batch.dropped(Reason.EARLIER_TOPOLOGY.value, source.at, peeked.count)
         lane.mark(batch, source, offset)
         return
-    came = Came(
+    provenance = Provenance(
         node=peeked.node,
         source=peeked.source,
         generation=peeked.generation,
@@ -165,19 +165,19 @@ def _take_frame(
         adds_era=eras is not said,
     )
     if peeked.kind is FrameKind.GAP:
-        relay_gap(lane, batch, source, came, arrival, peeked, _tail(lane, came, peeked))
+        relay_gap(lane, batch, source, provenance, arrival, peeked, _tail(lane, provenance, peeked))
         return
     value = record.value() or b""
     if lane.traces is not None:
         see_frame(batch, value)
     if plan.only is not None and after == NONE_OFFSET:
-        _relay(lane, batch, source, came, peeked, value, plan.only)
+        _relay(lane, batch, source, provenance, peeked, value, plan.only)
     else:
         header = decode_header(peeked.key)
-        came = replace(came, ext=header.ext)
-        _split(lane, batch, source, came, header.origin, peeked, value, plan, after)
+        provenance = replace(provenance, ext=header.ext)
+        _split(lane, batch, source, provenance, header.origin, peeked, value, plan, after)
     if plan.delivers:
-        _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+        _deliver(lane, batch, source, provenance, _origin(peeked, plan), value, plan, after)
 
 
 def _barred(lane: Lane, eras: Sequence[Era]) -> tuple[str, ...]:
@@ -196,13 +196,13 @@ def _is_too_long(path: Sequence[str], topology: Topology) -> bool:
     return len(path) >= len(topology.nodes) and len(path) >= len({*topology.nodes, *path})
 
 
-def _tail(lane: Lane, came: Came, peeked: Peeked) -> bytes:
+def _tail(lane: Lane, provenance: Provenance, peeked: Peeked) -> bytes:
     """Return what a relay hands on: as it came, but a repair is none on the next link. K20.
 
     And the first node of another domain adds its era. Spec: K10.
     """
     tail = peeked.tail if peeked.flags == lane.flags else flagged_tail(peeked, lane.flags)
-    return with_eras(peeked, tail, came.eras) if came.adds_era else tail
+    return with_eras(peeked, tail, provenance.eras) if provenance.adds_era else tail
 
 
 def _origin(peeked: Peeked, plan: Plan) -> Origin:
@@ -334,7 +334,7 @@ def _relay(
     lane: Lane,
     batch: Batch,
     source: Source,
-    came: Came,
+    provenance: Provenance,
     peeked: Peeked,
     value: bytes,
     route: Route,
@@ -342,12 +342,14 @@ def _relay(
     """Hand the value on untouched under a new header."""
     batch.refused(route.refused, source.message_class, peeked.count)
     _count_left(batch, source, route, peeked.count)
-    tail = _tail(lane, came, peeked) if route.neighbours else b""
+    tail = _tail(lane, provenance, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
-        if lane.is_held(link, source) or goes_back(batch, source, came, neighbour, peeked.count):
+        if lane.is_held(link, source) or goes_back(
+            batch, source, provenance, neighbour, peeked.count
+        ):
             continue
-        hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
+        hop = next_hop(lane, link, source, provenance, NONE_OFFSET, NONE_OFFSET)
         key = relay_key(hop, tail, peeked.kind)
         lane.send(batch, link, source, hop.chain, key, value, peeked.count)
 
@@ -366,7 +368,7 @@ def _split(
     lane: Lane,
     batch: Batch,
     source: Source,
-    came: Came,
+    provenance: Provenance,
     origin: Origin,
     peeked: Peeked,
     value: bytes,
@@ -402,21 +404,21 @@ def _split(
         routes = selected(lane.router, routes, subjects, headers)
     counts = count_routes(routes) if routes else {}
     if len(counts) == 1 and len(offsets) == origin.count and not routes[0].addressed:
-        _relay(lane, batch, source, came, peeked, value, routes[0])
+        _relay(lane, batch, source, provenance, peeked, value, routes[0])
         return
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
         _count_left(batch, source, route, count)
     stretch = Stretch(offsets, subjects, stamps, tails, routes)
     for some, its_routes in by_address(stretch, list(counts)):
-        send_stretch(lane, batch, source, came, some, its_routes)
+        send_stretch(lane, batch, source, provenance, some, its_routes)
 
 
 def _deliver(
     lane: Lane,
     batch: Batch,
     source: Source,
-    came: Came,
+    provenance: Provenance,
     origin: Origin,
     value: bytes,
     plan: Plan,
@@ -426,4 +428,4 @@ def _deliver(
     messages = decode_messages(value, origin, wanted)
     if after != NONE_OFFSET:
         messages = [message for message in messages if message[0] > after]
-    deliver(lane, batch, source, came, messages, plan.subjects, plan.routes)
+    deliver(lane, batch, source, provenance, messages, plan.subjects, plan.routes)

@@ -27,7 +27,7 @@ from mesh.lane.held import (
     tell_ended,
 )
 from mesh.lane.lane import Lane, Source
-from mesh.lane.messages.gaps import announce, came_before
+from mesh.lane.messages.gaps import announce, own_provenance
 from mesh.lane.positions import Positions
 from mesh.model.facts import ENDED, Fact, Held
 from mesh.model.frames import position_in_chain
@@ -443,9 +443,9 @@ class Holds:
         for source in again.sources:
             for lost in again.lost:
                 if (lost.topic, lost.partition) == (source.at.topic, source.at.partition):
-                    came = came_before(shadow, source)
+                    provenance = own_provenance(shadow, source)
                     goes_on = position_in_chain(source.generation, lost.next)
-                    announce(shadow, batch, source, lost, came, goes_on)
+                    announce(shadow, batch, source, lost, provenance, goes_on)
             records = again.records.get(source.at, [])
             route_again(shadow, source, records, self.lanes.poison, now_ms)
             if records:

@@ -26,7 +26,7 @@ from mesh.errors import DecodeError
 from mesh.lane.batch import Rows
 from mesh.lane.kept import kept_in
 from mesh.lane.lane import Lane, Source
-from mesh.lane.messages.outgoing import Came, hop_over
+from mesh.lane.messages.outgoing import Provenance, hop_over
 from mesh.lane.messages.refusing import letter_row
 from mesh.model.facts import Sent
 from mesh.model.frames import (
@@ -399,9 +399,9 @@ def _transact(
     writer.commit()
 
 
-def _came(lane: Lane, origin: Origin, offset: int) -> Came:
+def _came(lane: Lane, origin: Origin, offset: int) -> Provenance:
     """Return where a moved message comes from: its path begins anew, its identity is kept."""
-    return Came(
+    return Provenance(
         node=origin.node,
         source=origin.source,
         generation=origin.generation,

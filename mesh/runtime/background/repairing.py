@@ -22,7 +22,7 @@ from mesh.errors import PoisonError, TransportError
 from mesh.lane.batch import Batch
 from mesh.lane.faults import Asked
 from mesh.lane.lane import Lane, Source
-from mesh.lane.messages.gaps import EMPTY, announce, came_before
+from mesh.lane.messages.gaps import EMPTY, announce, own_provenance
 from mesh.lane.messages.outgoing import hop_over
 from mesh.lane.positions import Positions
 from mesh.model.control import Stop, StopReason
@@ -319,7 +319,7 @@ class Repairs:
             subjects=(),
             eras=(shadow.learner.era,),
         )
-        hop = hop_over(shadow, repair.link, came_before(shadow, source), chain)
+        hop = hop_over(shadow, repair.link, own_provenance(shadow, source), chain)
         tail = key_tail(origin, shadow.flags)
         batch.write(outbox, EMPTY, relay_key(hop, tail))
 
@@ -375,5 +375,5 @@ def _announce(
     shadow: Lane, batch: Batch, source: Source, lost: Stop, generation: int, offset: int
 ) -> None:
     goes_on = position_in_chain(generation, offset)
-    came = came_before(shadow, source)
-    announce(shadow, batch, source, lost, came, goes_on, is_local=False)
+    provenance = own_provenance(shadow, source)
+    announce(shadow, batch, source, lost, provenance, goes_on, is_local=False)

@@ -14,7 +14,7 @@ from mesh.lane.batch import RESERVED_MS
 from mesh.lane.faults import keep_stop, lift_stop
 from mesh.lane.held import hold_source
 from mesh.lane.lane import Lane, Source
-from mesh.lane.messages.gaps import announce, came_before
+from mesh.lane.messages.gaps import announce, own_provenance
 from mesh.lane.relinking import SourceTopic, begin_links, source_topics
 from mesh.lane.stops import begin_of, stop_of
 from mesh.model.control import Stop, StopReason
@@ -250,7 +250,7 @@ class Sources:
             generation += 1
         offset = stop.first + 1 if stop.reason == StopReason.RECREATED else position
         goes_on = position_in_chain(generation, offset)
-        announce(lane, batch, source, stop, came_before(lane, source), goes_on)
+        announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
         if stop.reason == StopReason.VERSION:
             lane.mark(batch, source, stop.first)
             lane.broken.forgiven.add(at)
@@ -406,7 +406,7 @@ class Sources:
         source = Source(at, topic_id, MessageClass.DIRECT, link, generation)
         stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
         goes_on = position_in_chain(generation + 1, end)
-        announce(lane, batch, source, stop, came_before(lane, source), goes_on)
+        announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
         lane.direct.inherited.pop(at, None)
         batch.read(at, topic_id, generation + 1, end, end - 1, 0, records=0)
 
