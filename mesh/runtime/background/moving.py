@@ -306,7 +306,7 @@ class Mover:
             subjects=(address,),
             eras=(self.lane.learner.era,),
         )
-        hop = hop_over(self.lane, link, _came(self.lane, origin, offset), chain)
+        hop = hop_over(self.lane, link, _provenance(self.lane, origin, offset), chain)
         value = assemble_value(record.timestamp()[1], [(0, 0, 0, tail)])
         key = relay_key(hop, key_tail(origin, FrameFlags.NONE))
         moving.rows[outbox.topic, outbox.partition].append((value, key, 0, None))
@@ -399,7 +399,7 @@ def _transact(
     writer.commit()
 
 
-def _came(lane: Lane, origin: Origin, offset: int) -> Provenance:
+def _provenance(lane: Lane, origin: Origin, offset: int) -> Provenance:
     """Return where a moved message comes from: its path begins anew, its identity is kept."""
     return Provenance(
         node=origin.node,
