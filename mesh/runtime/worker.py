@@ -1,40 +1,17 @@
 """The worker: the loop that joins the machine, the lanes and Kafka.
 
-A turn polls, decodes, steps, performs, routes and commits. Its order is its meaning:
-
-1. Membership first: a lane that is no longer owned must not be written to.
-2. Control records before data: what is known is used.
-3. Effects before data: a cut stands at the positions before the records that follow it.
-4. Lanes commit when they have nothing more to read, or a limit is reached. Spec: K17.
-5. What the machine offers goes out after the lanes have committed the cut. Spec: K25.
-
-A crash between any two steps loses nothing guaranteed: only committed positions count.
+It makes the node's topics, and a member of its group once it has learned; when it knows its node
+it serves it. A turn looks at the membership first: a lane that is no longer owned must not be
+written to. Then it reads; `mesh.runtime.serving` does the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import assert_never
-
-import structlog
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 
 from mesh.lane.traces import Traces
 from mesh.model.control import OutboxPosition
-from mesh.model.effects import (
-    BecameReady,
-    Effect,
-    EnsureEndpoint,
-    Note,
-    ReadAgain,
-    Relinked,
-    RepeatLearned,
-    Reroute,
-    RestartLeadership,
-    ResumeSource,
-    WriteHeartbeat,
-)
-from mesh.model.inputs import Input, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
@@ -45,14 +22,12 @@ from mesh.runtime.background.repairing import Repairs
 from mesh.runtime.background.work import BackgroundWork
 from mesh.runtime.control.changing import Changing, Connect, read_start
 from mesh.runtime.control.leadership import Leadership
-from mesh.runtime.control.leading import Write
 from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.control.standing_by import StandingBy
 from mesh.runtime.control.unread import Unread
 from mesh.runtime.lanes.admission import Admission
 from mesh.runtime.lanes.direct import LEAVE_S, DirectCopies
-from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.process.clock import Clock
@@ -61,6 +36,7 @@ from mesh.runtime.process.errands import LOOK_S, Errands
 from mesh.runtime.process.intake import Intake, by_partition
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.process.recall import Recall
+from mesh.runtime.serving import Serving
 from mesh.runtime.topics.provision import config_topic, make_node_topics, set_data_topics
 from mesh.runtime.topics.targets import Targets
 from mesh.runtime.topics.upkeep import Upkeep
@@ -76,18 +52,13 @@ from mesh.transport.port import (
 )
 from mesh.trees.settings import Settings as TreeSettings
 
-TICK_MS = 100
-FLUSH_MS = 1_000
-
-log = structlog.get_logger()
-
 
 @dataclass(slots=True)
 class Worker:
     """One worker of one node.
 
     Attributes:
-        topology: What its file says; from the start on, what is in force.
+        file: What its file says.
         node: What it serves.
         kafka: Every Kafka cluster of the mesh that this node touches, by name.
         readers: One per Kafka cluster; `intake` reads them.
@@ -95,7 +66,6 @@ class Worker:
         errands: Takes lanes and the leadership beside the loop.
         new_uuid: Makes the node's identity at its very first start.
         connect: Opens Kafka clusters that a change of the topology brings.
-        background: What it does beside its lanes; None before it knows its node.
         trees: Settings of the tree layer; None for a worker without.
         name: Tells it from the node's other workers, for people; without one it does not tell what
             it has heard while it stands by.
@@ -103,7 +73,7 @@ class Worker:
         commits: Waits for commits of lanes.
     """
 
-    topology: Topology
+    file: InitVar[Topology]
     node: str
     kafka: dict[str, KafkaCluster]
     readers: dict[str, Reader]
@@ -111,7 +81,6 @@ class Worker:
     clock: Clock
     errands: Errands
     new_uuid: Callable[[], str]
-    machine: NodeMachine | None = None
     connect: Connect | None = None
     trees: TreeSettings | None = None
     name: str = ""
@@ -129,30 +98,22 @@ class Worker:
     _recall: Recall = field(init=False)
     _lane_recall: Recall = field(init=False)
     _leadership: Leadership = field(init=False)
-    _lanes: Lanes | None = None
-    background: BackgroundWork | None = None
+    _serving: Serving | None = None
     tree_service: TreeService | None = None
-    _standing_by: StandingBy | None = None
-    _looks: Looks = field(init=False)
-    _ticked_ms: int = -TICK_MS
-    _flushed_ms: int = 0
     _cut: tuple[str, ...] = ()
-    _upkeep: Upkeep | None = None
-    _targets: Targets | None = None
-    _seen_ms: int = -1
     _admins: dict[str, Admin] = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, file: Topology) -> None:
         """Make the node's topics."""
-        self._names = TopicNames(self.topology.prefix)
-        self._home = self.kafka[self.topology.nodes[self.node].kafka]
-        self._home.admin().create([config_topic(self.topology)])
+        self._names = TopicNames(file.prefix)
+        self._home = self.kafka[file.nodes[self.node].kafka]
+        self._home.admin().create([config_topic(file)])
         control = TopicPartition(self._names.control(self.node), 0)
         config = TopicPartition(self._names.config(), 0)
         learned = TopicPartition(self._names.learned(self.node), 0)
         self._recall = Recall(self._home, [control, config, learned], self.clock.now_ms)
         self._admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
-        start = read_start(self.topology, self.node, self._recall.records(config))
+        start = read_start(file, self.node, self._recall.records(config))
         self._changing = Changing(
             self.node,
             start,
@@ -163,7 +124,6 @@ class Worker:
             self.errands,
             self.connect,
         )
-        self.topology = self._changing.topology
         make_node_topics(self._home.admin(), self.topology, self.node)
         set_data_topics(self._home.admin(), self.topology, self.node)
         self._questions = Questions(self.errands)
@@ -232,24 +192,37 @@ class Worker:
         return self._admission.membership
 
     @property
+    def topology(self) -> Topology:
+        """What it works by."""
+        return self._changing.topology
+
+    @property
+    def machine(self) -> NodeMachine | None:
+        """What decides for its node, or None before it knows that."""
+        return None if self._serving is None else self._serving.machine
+
+    @property
     def lanes(self) -> Lanes | None:
-        """Its lanes, or None before it knows its node."""
-        return self._lanes
+        """Its lanes, likewise."""
+        return None if self._serving is None else self._serving.lanes
+
+    @property
+    def background(self) -> BackgroundWork | None:
+        """What it does beside them, likewise."""
+        return None if self._serving is None else self._serving.background
 
     @property
     def refused(self) -> int:
         """How many records of control topics and of its lanes' progress it could not read."""
-        return self._listener.refused + (0 if self._lanes is None else self._lanes.strays)
+        return self._listener.refused + (0 if self.lanes is None else self.lanes.strays)
 
     @property
     def is_ready(self) -> bool:
         """Whether the node serves here: everything proven, and the lanes owned are taken."""
-        return (
-            self._lanes is not None
-            and self._lanes.machine.is_ready
-            and self.membership is not None
-            and self._lanes.owned.keys() >= self.membership.lanes()
-        )
+        serving, membership = self._serving, self.membership
+        if serving is None or membership is None or not serving.machine.is_ready:
+            return False
+        return serving.lanes.owned.keys() >= membership.lanes()
 
     # -- one turn -------------------------------------------------------------------------
 
@@ -261,93 +234,20 @@ class Worker:
         """
         assigned = self._assigned()
         self._follow_membership(assigned)
-        lanes = self._lanes
         records = self.intake.read(self.patience(timeout_s))
         now = self.clock.now_ms()
         data = self._sort(records)
-        if lanes is None:
-            return bool(records)
-        if lost := [place for reader in self.readers.values() for place in reader.lost()]:
-            self._listener.lost(lost)
-            lanes.sources.lost(lanes.owned, lost)
-            if self.tree_service is not None:
-                self.tree_service.lost(lost, now)
-        for lagging in self._recalling.step(lanes, now):
-            self._step(lagging)
-        for input_ in self._unread.complete(self._listener.follow(now), now):
-            self._step(input_)
-        if now - self._ticked_ms >= TICK_MS:
-            self._ticked_ms = now
-            self._step(Ticked(now))
-        if self._listener.knows_orders:
-            self._stand_still()
-            for change in self._changing.follow(self._listener.orders.word, now):
-                self._step(change)
-            if self._targets is not None and self._targets.may_begin(now):
-                for told in lanes.follow(assigned, now):
-                    self._step(told)
-        if self._targets is not None:
-            for made in self._targets.see_to(now):
-                self._step(made)
-        if self._upkeep is not None:
-            leads = self._leadership.is_ours
-            self._upkeep.see_to(self._listener.link_states if leads else None, now)
-        if now - self._flushed_ms >= FLUSH_MS:
-            self._flush_direct(now)
-        for news in (
-            lanes.route(data, now),
-            lanes.resume_accepted(now),
-            lanes.commit_due(is_idle=not records),
-            self._go_on_in_the_background(now),
-            self._looks.follow(now),
-        ):
-            for input_ in news:
-                self._step(input_)
-        lanes.direct.write_due(list(lanes.owned.values()))
-        if self._targets is not None and self._targets.seen_ms != self._seen_ms:
-            self._seen_ms = self._targets.seen_ms
-            self._leadership.leave_out(self._targets.closed_control, self._seen_ms)
-        for input_ in self._leadership.write(now):
-            self._step(input_)
-        self._follow_trees(now)
-        self._stand_by(now)
+        if self._serving is not None:
+            self._serving.turn(assigned, data, now, is_idle=not records)
         return bool(records)
-
-    def _stand_by(self, now: int) -> None:
-        """Tell what this worker has heard, as long as it has no lane."""
-        if not self.name or self._lanes is None:
-            return
-        if self._standing_by is None:
-            topic = self._names.learned(self.node)
-            self._standing_by = StandingBy(
-                self.name, topic, self._direct, self._recall, self._questions
-            )
-        learner = self._lanes.machine.learner
-        has_lanes = self._lanes.owned or not self._lanes.machine.has_routed
-        self._standing_by.step(None if has_lanes else learner.routed, now)
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past what is to be done or looked at."""
-        is_waiting = self.background is not None and self.background.is_waiting
+        serving = self._serving
+        is_waiting = serving is not None and serving.background.is_waiting
         if self._leadership.is_under_way or self._questions.are_open or is_waiting:
             timeout_s = min(timeout_s, LOOK_S)
-        return timeout_s if self._lanes is None else self._lanes.patience(timeout_s)
-
-    def _follow_trees(self, now: int) -> None:
-        if self.tree_service is None or self.machine is None:
-            return
-        self.tree_service.follow(self._leadership.incarnation, now)
-        links = [
-            name
-            for name, neighbour in self.machine.learner.neighbours.items()
-            if neighbour.may_talk and name not in self._cut
-        ]
-        self.tree_service.step(links, now)
-
-    def _go_on_in_the_background(self, now: int) -> Iterator[Input]:
-        if self.background is not None:
-            leads = self._leadership.is_ours
-            yield from self.background.step(self._listener.link_states, now, leads=leads)
+        return timeout_s if serving is None else serving.lanes.patience(timeout_s)
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
@@ -365,7 +265,8 @@ class Worker:
     def _hear(self, records: Sequence[Record]) -> None:
         for record in records:
             for input_ in self._listener.take(record):
-                self._step(input_)
+                if self._serving is not None:
+                    self._serving.step(input_)
 
     # -- membership -----------------------------------------------------------------------
 
@@ -379,42 +280,40 @@ class Worker:
         now = self.clock.now_ms()
         for input_ in self._leadership.follow(is_due=0 in assigned, now_ms=now):
             self._know_node()
-            self._step(input_)
+            if self._serving is not None:
+                self._serving.step(input_)
             self._listener.tell_again()
             self._listener.leads(self._leadership.topic_ids)
         self._know_node()
-        if self._lanes is not None:
-            self._lanes.keep(assigned)
+        if self._serving is not None:
+            self._serving.lanes.keep(assigned)
 
     def _hand_back(self, going: frozenset[int]) -> None:
         """Commit lanes exactly before the group may give them to others."""
-        if self._lanes is not None:
-            self._lanes.hand_back(sorted(self._lanes.owned.keys() & going))
+        if self._serving is not None:
+            lanes = self._serving.lanes
+            lanes.hand_back(sorted(lanes.owned.keys() & going))
 
     def _know_node(self) -> None:
-        if self.machine is None and self._leadership.uuid is not None:
-            self._know(self._leadership.uuid)
+        if self._serving is None and self._leadership.uuid is not None:
+            self._serving = self._begin_to_serve(self._leadership.uuid)
 
-    def _know(self, uuid: str) -> None:
-        self.machine = self._changing.new_machine(uuid, self._leadership.cluster_id)
-        learner = self.machine.learner
+    def _begin_to_serve(self, uuid: str) -> Serving:
+        machine = self._changing.new_machine(uuid, self._leadership.cluster_id)
         sources = Sources(
             self.topology,
             self.node,
-            learner,
+            machine.learner,
             self._admins,
             self.readers,
             self.intake,
             self._questions,
         )
-        sources.still.cut = self._cut
-        sources.still.paused = self._listener.orders.paused
-        sources.still.holding = self._changing.is_held(self._listener.orders.change)
-        self._lanes = Lanes(
+        lanes = Lanes(
             self.topology,
             self._home,
             self._lane_recall,
-            self.machine,
+            machine,
             sources,
             DirectCopies(self._direct, self.clock),
             self.clock,
@@ -422,79 +321,41 @@ class Worker:
             self.commits,
             traces=self.traces,
         )
-        self._looks = Looks(self._lanes)
-        home = self.topology.nodes[self.node].kafka
-        self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes, self._questions)
-        self._targets = Targets(
-            self.topology,
-            self.node,
-            self._home,
-            self._lanes,
-            self._questions,
-            self.clock.now_ms(),
+        home, of = self.topology.nodes[self.node].kafka, (self.topology, self.node, self._home)
+        return Serving(
+            self.clock,
+            self.readers,
+            self._listener,
+            self._leadership,
+            self._changing,
+            self._recalling,
+            self._unread,
+            machine,
+            lanes,
+            Targets(*of, lanes, self._questions, self.clock.now_ms()),
+            Upkeep(*of, lanes, self._questions),
+            BackgroundWork(
+                Repairs(self.kafka, home, lanes, self._listener.asked),
+                Holds(self.kafka, home, lanes),
+                Backlogs(*of, lanes),
+                Movers(*of, lanes),
+            ),
+            self.tree_service,
+            self._new_standing_by(),
+            self._cut,
         )
-        self.background = BackgroundWork(
-            Repairs(self.kafka, home, self._lanes, self._listener.asked),
-            Holds(self.kafka, home, self._lanes),
-            Backlogs(self.topology, self.node, self._home, self._lanes),
-            Movers(self.topology, self.node, self._home, self._lanes),
-        )
-        self._changing.parts += [self._lanes, self._upkeep, self._targets, self.background]
 
-    # -- effects --------------------------------------------------------------------------
-
-    def _step(self, input_: Input) -> None:
-        if self.machine is None:
-            return
-        for effect in self.machine.step(input_):
-            self._perform(effect)
-
-    def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, WriteHeartbeat) and self.tree_service is not None:
-            trees = self.tree_service
-            beat = replace(effect.heartbeat, colour=trees.colour, trees=trees.status)
-            effect = WriteHeartbeat(beat)
-        if isinstance(effect, Write):
-            self._leadership.ask(effect)
-            return
-        match effect:
-            case EnsureEndpoint(endpoint, message_class):
-                if self._targets is not None:
-                    self._targets.ensure(endpoint, message_class, self.clock.now_ms())
-            case Relinked(topology):
-                self.topology = topology
-                self._changing.relink(effect, self.clock.now_ms())
-            case Reroute(in_force, cuts):
-                if self._lanes is not None:
-                    self._lanes.cut(in_force, cuts)
-            case ResumeSource(stop):
-                if self._lanes is not None:
-                    self._lanes.resume(stop)
-            case RestartLeadership():
-                for input_ in self._leadership.stop():
-                    self._step(input_)
-            case RepeatLearned():
-                self._listener.tell_again()
-            case ReadAgain(neighbour):
-                self._listener.read_again(neighbour)
-            case BecameReady():
-                log.info("node.ready")
-            case Note(event, text):
-                log.warning(event, text=text)
-            case _:
-                assert_never(effect)
+    def _new_standing_by(self) -> StandingBy | None:
+        if not self.name:
+            return None
+        topic = self._names.learned(self.node)
+        return StandingBy(self.name, topic, self._direct, self._recall, self._questions)
 
     def _read_positions(self, neighbour: str) -> Sequence[OutboxPosition]:
-        if self._lanes is None:
+        if self._serving is None:
             return []
         mates = self._listener.read_by_mates(neighbour)
-        return [*{**mates, **self._lanes.read_positions(neighbour)}.values()]
-
-    def _flush_direct(self, now: int) -> None:
-        """Have the direct writer tell what it could not deliver, and replace it if it died."""
-        self._flushed_ms = now
-        if failed := self._direct.failed():
-            log.warning("direct.lost", records=failed)
+        return [*{**mates, **self._serving.lanes.read_positions(neighbour)}.values()]
 
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours from now on, as if the network were cut.
@@ -503,30 +364,14 @@ class Worker:
         """
         self._listener.cut(neighbours)
         self._cut = tuple(neighbours)
-        self._stand_still()
-
-    def _stand_still(self) -> None:
-        """Read nothing of what is cut or paused, and again of what is so no more."""
-        if self._lanes is None:
-            return
-        still, lanes, now = self._lanes.sources.still, self._lanes, self.clock.now_ms()
-        orders = self._listener.orders
-        lanes.pause_subjects(orders.paused_subjects, now)
-        closed = lanes.machine.router.unread()
-        gives_way = lanes.machine.probing.answer.is_holding
-        holding = gives_way or self._changing.is_held(orders.change)
-        wanted = (self._cut, orders.paused, closed, holding)
-        if still.wake(now) or wanted != (still.cut, still.paused, still.closed, still.holding):
-            still.cut, still.paused, still.closed, still.holding = wanted
-            lanes.sources.settle(lanes.owned, now)
+        if self._serving is not None:
+            self._serving.cut = self._cut
+            self._serving.stand_still()
 
     def close(self) -> None:
         """Commit what is open and leave the group at once; who leads next says all anew."""
-        if self._lanes is not None:
-            self._lanes.hand_back(sorted(self._lanes.owned))
-            self._lanes.keep(frozenset())
-        if self._standing_by is not None:
-            self._standing_by.close()
+        if self._serving is not None:
+            self._serving.hand_back()
         if self.tree_service is not None:
             self.tree_service.close(self.clock.now_ms())
         self.abandon()
@@ -537,11 +382,8 @@ class Worker:
         if self.tree_service is not None:
             self.tree_service.abandon()
         self._admission.close()
-        if self.background is not None:
-            self.background.close()
-        if self._lanes is not None:
-            for number in list(self._lanes.owned):
-                self._lanes.drop(number)
+        if self._serving is not None:
+            self._serving.abandon()
         self.commits.close()
         self._leadership.close()
         self._direct.flush(LEAVE_S)

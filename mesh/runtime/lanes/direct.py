@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from mesh.lane.lane import Lane
 from mesh.runtime.process.clock import Clock
 from mesh.transport.port import Writer
 
 MS_PER_REQUEST = 4
+FLUSH_MS = 1_000
 LEAVE_S = 0.5
 """How long who gives lanes up waits for the last copies: who takes them over waits as well."""
 
@@ -18,6 +21,8 @@ GAP_MS = 50
 the length of a commit if that is more, at most so many. The client library asks the broker once per
 partition, and that costs it far more CPU than the copies do: a little patience makes few requests
 of many, and more of it where the broker is busy."""
+
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -35,6 +40,7 @@ class DirectCopies:
     commit_ms: int = 0
     _written_ms: int = -GAP_MS
     _gap_ms: int = 0
+    _flushed_ms: int = 0
 
     @property
     def due_ms(self) -> int:
@@ -66,6 +72,14 @@ class DirectCopies:
             self._written_ms = self.clock.now_ms()
             gap = max(MS_PER_REQUEST * len(partitions), self.commit_ms // 2)
             self._gap_ms = min(GAP_MS, gap)
+
+    def tell_failed(self, now_ms: int) -> None:
+        """Have the writer tell what it could not deliver, and be replaced if it died."""
+        if now_ms - self._flushed_ms < FLUSH_MS:
+            return
+        self._flushed_ms = now_ms
+        if failed := self.writer.failed():
+            log.warning("direct.lost", records=failed)
 
     def flush(self) -> int:
         """Wait a moment until all are written; return how many were not."""

@@ -17,7 +17,7 @@ def delivered(mesh: Mesh) -> int:
 
 def read_by(mesh: Mesh, node: str, topic: str) -> dict[int, int]:
     """Return where a node stands in a topic, by partition."""
-    lanes = mesh.world.workers[node]._lanes
+    lanes = mesh.world.workers[node].lanes
     assert lanes is not None
     return {
         at.partition: position

@@ -71,7 +71,7 @@ class Lab:
 
     def owned(self) -> dict[str, list[int]]:
         return {
-            name: sorted(worker._lanes.owned) if worker._lanes is not None else []
+            name: sorted(worker.lanes.owned) if worker.lanes is not None else []
             for name, worker in self.backend._world.workers.items()
         }
 

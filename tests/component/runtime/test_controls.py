@@ -25,7 +25,7 @@ def test_a_catch_up_of_a_link_follows_what_is_kept_off_it(
     plain = mesh.world.topology
     kept = replace(plain, interest=(control,))
     before, after = (plain, kept) if becomes_local else (kept, plain)
-    lane = next(iter(mesh.world.workers["b"]._lanes.owned.values()))
+    lane = next(iter(mesh.world.workers["b"].lanes.owned.values()))
     [link] = [one for one in local_links(before, "b") if one.neighbour == "c"]
     lane.learner.relink(local_links(after, "b"), scopes_read(after, "b"), NO_CHANGES)
     lane.learner.begin_round()

@@ -52,7 +52,7 @@ def dropped(mesh: SmallMesh, node: str) -> dict[str, int]:
 
 
 def committed(mesh: SmallMesh) -> int:
-    return mesh.world.workers["a"]._lanes.owned[0].positions.next[TopicPartition(INGRESS, 0)]
+    return mesh.world.workers["a"].lanes.owned[0].positions.next[TopicPartition(INGRESS, 0)]
 
 
 def read_without_commit(mesh: SmallMesh) -> None:
@@ -103,7 +103,7 @@ def test_what_a_killed_worker_may_have_handed_on_is_skipped_and_counted(
 
 def commit_without_writing(mesh: SmallMesh, node: str = "a") -> None:
     """Let a node commit what it has read, and die before it writes direct copies of that."""
-    lanes = mesh.world.workers[node]._lanes
+    lanes = mesh.world.workers[node].lanes
     lanes.direct._written_ms = mesh.world.clock.now_ms() + 100_000
     lane = lanes.owned[0]
     mesh.world.run_until(lambda: bool(lane.direct.ready) and lane.batch is None, 10_000)
@@ -177,7 +177,7 @@ def test_who_takes_its_lane_again_tells_how_far_it_had_read(settled: SmallMesh) 
     """Nothing else may come on the link, and a change of the topology drains it. Spec: K18, K28."""
     publish(settled, 1, 2)
     read_without_commit(settled)
-    settled.world.workers["a"]._lanes.drop(0)
+    settled.world.workers["a"].lanes.drop(0)
     settled.run()
     assert delivered(settled) == [0, 1, 2]
     told = [decode_fact(one.value()) for one in settled.read(settled.names.progress("a"))]
@@ -187,7 +187,7 @@ def test_who_takes_its_lane_again_tells_how_far_it_had_read(settled: SmallMesh) 
 
 def test_a_position_that_a_lane_tells_counts_once_it_is_committed(settled: SmallMesh) -> None:
     """Neighbours delete by it, and a successor begins where it was committed. Spec: K5."""
-    lane, at = settled.world.workers["a"]._lanes.owned[0], TopicPartition(INGRESS, 0)
+    lane, at = settled.world.workers["a"].lanes.owned[0], TopicPartition(INGRESS, 0)
     lane.tell_position(at, 3, settled.world.clock.now_ms())
     assert (lane.positions.next[at], lane.committed_position(at)) == (3, 1)
     settled.run()

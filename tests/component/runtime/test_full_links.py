@@ -72,7 +72,7 @@ def test_links_in_a_ring_that_were_full_all_round_flow_again() -> None:
         for node in "abc":
             mesh.publish(node, number, 400)
         mesh.run(100)
-    lanes = mesh.world.workers["a"]._lanes
+    lanes = mesh.world.workers["a"].lanes
     assert len(lanes.owned[0].left_out) == 2
     for node in "abc":
         mesh.world.workers[node].cut([])

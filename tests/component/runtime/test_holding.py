@@ -50,7 +50,7 @@ def is_held(mesh: SmallMesh, node: str, topic: str) -> bool:
 
 def take_from(mesh: SmallMesh, node: str) -> Taken:
     """Take a lane of a worker that does not hear of it."""
-    lanes = mesh.world.workers[node]._lanes
+    lanes = mesh.world.workers[node].lanes
     steps = take_lane(lanes.topology, node, 0, mesh.kafka, lanes.recall, mesh.world.clock)
     while True:
         try:

@@ -116,7 +116,7 @@ def test_what_a_mate_did_not_know_was_not_acknowledged_and_is_waited_for(silent_
     mesh.subscribe("c", "s", ">", None)
     mesh.world.start("a", 1)
     mesh.run(6_000)
-    assert all(len(mesh.world.workers[one]._lanes.owned) == 1 for one in ("a", "a#1"))
+    assert all(len(mesh.world.workers[one].lanes.owned) == 1 for one in ("a", "a#1"))
     deaf, dies = ("a", 1) if mesh.world.workers["a#1"].machine.leader else ("a#1", 0)
     mesh.world.workers[deaf].cut(["b"])
     mesh.run(500)

@@ -96,7 +96,7 @@ def test_a_message_between_the_last_unsubscribe_and_its_round_is_still_delivered
     list(worker.machine.learner.subscription_read(99, "s", ">", None, 0))
     assert "s" not in worker.machine.learner.own.endpoints
     mesh.publish(b"late", [subject("x")])
-    lane = worker._lanes.owned[0]
+    lane = worker.lanes.owned[0]
     assert lane.is_guaranteed("s")
     mesh.run()
     assert mesh.world.workers["c"] is worker

@@ -76,11 +76,11 @@ class Mates:
         raise AssertionError("it never came to that")
 
     def owned(self, name: str) -> list[int]:
-        lanes = self.workers[name]._lanes
+        lanes = self.workers[name].lanes
         return [] if lanes is None else sorted(lanes.owned)
 
     def taking(self, name: str) -> list[int]:
-        lanes = self.workers[name]._lanes
+        lanes = self.workers[name].lanes
         return [] if lanes is None else sorted(lanes._takings)
 
     def leave(self, name: str) -> None:
@@ -166,7 +166,7 @@ def test_who_is_overtaken_between_two_steps_gets_nothing(
     [number] = mates.owned("second")
     second = mates.workers["second"]
     assigned = second.membership.lanes()
-    second._lanes.drop(number)
+    second.lanes.drop(number)
     mates.rests.looks = 30
     mates.until(lambda: mates.taking("second") == [number])
     for _ in range(45):  # the first step is done, the second is not
@@ -207,7 +207,7 @@ def test_a_worker_that_stops_while_it_takes_leaves_the_lane_to_others(mates: Mat
     mates.start("second")
     mates.until(lambda: mates.taking("second") != [])
     second = mates.workers.pop("second")
-    [errand] = second._lanes._takings.values()
+    [errand] = second.lanes._takings.values()
     second.close()
     assert errand.is_off
     mates.rests.looks = 0

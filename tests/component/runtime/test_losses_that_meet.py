@@ -160,7 +160,7 @@ def test_a_lane_that_cannot_write_a_target_holds_up_no_other_lane() -> None:
     publish(mesh, 2, partition=0)
     publish(mesh, 3, partition=1)
     mesh.run(15_000)
-    lanes = mesh.world.workers["c"]._lanes
+    lanes = mesh.world.workers["c"].lanes
     assert lanes is not None
     assert [lane.left_out for lane in lanes.owned.values()] == [[STUCK], [STUCK]]
     refuse(mesh, STUCK, is_refusing=False)
@@ -196,7 +196,7 @@ def test_what_was_sent_beside_a_lane_is_known_after_two_deaths(mesh: SmallMesh) 
         mesh.world.kill("a")
     mesh.world.start("a")
     mesh.run(3_000)
-    lanes = mesh.world.workers["a"]._lanes
+    lanes = mesh.world.workers["a"].lanes
     assert lanes is not None
     sent = lanes.owned[0].positions.sent
     assert [at for (place, of), at in sent.items() if (place, of.partition) == PLACE] == [4]
@@ -207,7 +207,7 @@ def test_what_was_passed_in_another_log_deletes_nothing(mesh: SmallMesh, how: st
     """Offsets that were passed long ago are given out again, and nobody has read them. K5, K9."""
     publish(mesh, *range(6))
     mesh.run(2 * CHECK_MS)
-    mesh.world.workers["a"]._upkeep._retention.keep_ms = 5 * CHECK_MS
+    mesh.world.workers["a"]._serving.upkeep._retention.keep_ms = 5 * CHECK_MS
     if how == "cut off":
         mesh.kafka.truncate(AT, 5)
     else:

@@ -155,11 +155,11 @@ def test_a_catch_up_passes_it_as_the_lane_did(mesh: SmallMesh) -> None:
             headers=[subject("cursed" if index == 2 else "x")],
         )
     mesh.run(20_000)
-    assert held in mesh.world.workers["c"]._lanes.owned[0].left_out
+    assert held in mesh.world.workers["c"].lanes.owned[0].left_out
     mesh.kafka.denied.clear()
     mesh.run(60_000)
     assert values(mesh) == [b"0", b"1", b"3", b"4", b"5"]
-    assert not mesh.world.workers["c"]._lanes.owned[0].left_out
+    assert not mesh.world.workers["c"].lanes.owned[0].left_out
     assert [one.offset for one in letters(mesh, "c")] == [2]
 
 

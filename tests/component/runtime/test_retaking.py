@@ -168,7 +168,7 @@ def test_a_worker_that_takes_its_own_lane_again_knows_how_far_direct_went(
     for round_ in range(again):
         publish(mesh, "d", 10 + round_)
         worker.turn(0)  # handed on, not committed
-        worker._lanes._give_up(worker._lanes.owned[0], TransportError("lost"))
+        worker.lanes._give_up(worker.lanes.owned[0], TransportError("lost"))
         publish(mesh, "d", 20 + round_)
         worker.turn(0)
     mesh.run()
@@ -209,7 +209,7 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
     """Its first transaction after it was taken fails, as while brokers restart one by one. R3."""
     mesh = SmallMesh({**CHAIN, "nodes": {"a": {"lanes": 2}, "b": {}, "c": {}}})
     worker = mesh.world.workers["a"]
-    zero, epoch = worker._lanes.owned[0], worker._lanes.owned[1].positions.epoch
+    zero, epoch = worker.lanes.owned[0], worker.lanes.owned[1].positions.epoch
     write, failed = Transactions.write, []
 
     def fails_once(one: Transactions, rows: Rows) -> None:
@@ -218,13 +218,13 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
             raise TransportUnknownError("a request may have been sent twice")
         write(one, rows)
 
-    worker._lanes._give_up(worker._lanes.owned[1], TransportError("a connection was lost"))
+    worker.lanes._give_up(worker.lanes.owned[1], TransportError("a connection was lost"))
     monkeypatch.setattr(Transactions, "write", fails_once)
     mesh.run(6_000)
     assert failed == [epoch + 1]
     assert mesh.world.workers["a"] is worker
-    assert worker._lanes.owned[0] is zero
-    assert worker._lanes.owned[1].positions.epoch == epoch + 2
+    assert worker.lanes.owned[0] is zero
+    assert worker.lanes.owned[1].positions.epoch == epoch + 2
 
 
 @pytest.mark.parametrize("topic", ["mesh.a.ledger", "mesh.a.progress"])

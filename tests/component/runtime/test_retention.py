@@ -50,7 +50,7 @@ def test_a_worker_trims_what_its_readers_have_passed(mesh: SmallMesh) -> None:
     kept = TopicPartition("mesh.a.in.g", 0)
     assert mesh.kafka.admin().starts([kept, endpoint]) == {kept: 0, endpoint: 0}
     for worker in mesh.world.workers.values():
-        worker._upkeep._retention.keep_ms = CHECK_MS
+        worker._serving.upkeep._retention.keep_ms = CHECK_MS
     mesh.run(2 * CHECK_MS)
     passed = [PLACE, TopicPartition("mesh.a.to.b.g", 0), endpoint]
     starts = mesh.kafka.admin().starts(passed)
@@ -61,7 +61,7 @@ def test_a_worker_trims_what_its_readers_have_passed(mesh: SmallMesh) -> None:
 
 def trim(mesh: SmallMesh, ms: int = 3 * CHECK_MS) -> None:
     for worker in mesh.world.workers.values():
-        worker._upkeep._retention.keep_ms = CHECK_MS
+        worker._serving.upkeep._retention.keep_ms = CHECK_MS
     mesh.run(ms)
 
 
@@ -117,10 +117,10 @@ def test_a_worker_deletes_nothing_by_what_it_knew_of_a_lane_that_it_gave_away() 
         mesh.run(500)
     mesh.run(CHECK_MS)
     first = next(iter(mesh.world.workers.values()))
-    before = set(first._lanes.owned)
+    before = set(first.lanes.owned)
     mesh.world.start("a", 1)
     mesh.run(5_000)
-    [moved] = before - set(first._lanes.owned)
+    [moved] = before - set(first.lanes.owned)
     place = TopicPartition(INGRESS, moved)
     mesh.kafka.truncate(place, 2)
     mesh.run(500)

@@ -127,13 +127,13 @@ def test_marks_of_frames_end_with_the_frames(mesh: SmallMesh) -> None:
     for _ in range(1_100):
         mesh.write(OUTBOX, b"junk", key=b"garbage")
     mesh.run()
-    frames = mesh.world.workers["b"]._lanes.owned[0].positions.refused[AT]
+    frames = mesh.world.workers["b"].lanes.owned[0].positions.refused[AT]
     assert len(frames._blocks) == 2
     mesh.kafka.admin().delete_before({AT: 1_050})
     mesh.world.kill("b")
     mesh.world.start("b")
     mesh.run(5_000)
-    lane = mesh.world.workers["b"]._lanes.owned[0]
+    lane = mesh.world.workers["b"].lanes.owned[0]
     assert list(lane.positions.refused[AT]._blocks) == [1]
 
 

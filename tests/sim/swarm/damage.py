@@ -146,8 +146,8 @@ class Damage:
         return kafka is not None and not any(
             at.topic == topic and source.topic_id != kafka.topics[topic].info.topic_id
             for worker in self.world.workers.values()
-            if worker._lanes is not None
-            for lane in worker._lanes.owned.values()
+            if worker.lanes is not None
+            for lane in worker.lanes.owned.values()
             for at, source in lane.sources.items()
         )
 
@@ -166,8 +166,8 @@ class Damage:
         positions = [
             lane.position(at)
             for worker in self.world.workers.values()
-            if worker._lanes is not None
-            for lane in worker._lanes.owned.values()
+            if worker.lanes is not None
+            for lane in worker.lanes.owned.values()
             if at in lane.sources
         ]
         return end >= max([self.world.watch.passed.get((node, topic, partition), 0), *positions])
@@ -290,9 +290,9 @@ class Damage:
             if of is MessageClass.GUARANTEED and is_there and not self.is_known(topic):
                 return f"{topic} is another one, and nobody has noticed"
         for name, worker in self.world.workers.items():
-            assert worker._lanes is not None
-            if left := self._not_read(worker._lanes):
+            assert worker.lanes is not None
+            if left := self._not_read(worker.lanes):
                 return f"{name} does not read {left}"
-            if worker._lanes.overfull or worker._lanes.sources.still.waiting:
+            if worker.lanes.overfull or worker.lanes.sources.still.waiting:
                 return f"{name} has yet to displace or to read what was paused"
         return ""

@@ -142,6 +142,6 @@ def _has_open_batch(world: SwarmWorld, kafka: str) -> bool:
     return any(
         lane.batch is not None
         for name, worker in world.workers.items()
-        if world.topology.nodes[name.partition("/")[0]].kafka == kafka and worker._lanes
-        for lane in worker._lanes.owned.values()
+        if world.topology.nodes[name.partition("/")[0]].kafka == kafka and worker.lanes
+        for lane in worker.lanes.owned.values()
     )

@@ -44,15 +44,15 @@ def unfinished(world: SwarmWorld) -> str:
     for name, worker in world.workers.items():
         if not worker.is_ready:
             return f"{name} is not ready"
-        if worker._lanes is not None:
+        if worker.lanes is not None:
             node = name.partition("/")[0]
-            ready[node] = ready.get(node, 0) + len(worker._lanes.owned)
+            ready[node] = ready.get(node, 0) + len(worker.lanes.owned)
             if any(
                 lane.batch or lane.closing or lane.direct.ready
-                for lane in worker._lanes.owned.values()
+                for lane in worker.lanes.owned.values()
             ):
                 return f"{name} has a batch open"
-            for lane in worker._lanes.owned.values():
+            for lane in worker.lanes.owned.values():
                 if lane.left_out or lane.positions.gaps:
                     pending = [*lane.left_out, *lane.positions.gaps]
                     return f"{name} has yet to catch up {pending[0]}"
@@ -70,7 +70,7 @@ def unfinished(world: SwarmWorld) -> str:
 
 def why_stuck(world: SwarmWorld) -> str:
     """Return the rule that a mesh breaks which does not come to rest."""
-    lanes = [worker._lanes for worker in world.workers.values() if worker._lanes]
+    lanes = [worker.lanes for worker in world.workers.values() if worker.lanes]
     writers = [one.writer for some in lanes for one in some.transactions.values()]
     return "stuck with a fenced lane" if any(one._fenced for one in writers) else "stuck"
 

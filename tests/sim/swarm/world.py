@@ -164,7 +164,7 @@ class SwarmWorld:
     def _turn(self, name: str) -> None:
         self.turns += 1
         worker = self.workers[name]
-        had_lanes = None if worker._lanes is None else dict(worker._lanes.owned)
+        had_lanes = None if worker.lanes is None else dict(worker.lanes.owned)
         self.faults.waited_ms = 0
         was_read = self.act(name, lambda: worker.turn(0))
         is_timed = self.strangers is not None or self.outages is not None
@@ -179,8 +179,8 @@ class SwarmWorld:
         self._schedule(name, wait_ms)
         self._follow()
         is_beside = worker.background is not None and worker.background.is_waiting
-        if worker._lanes is not None and not is_beside:  # what is committed there shows later
-            for lane in worker._lanes.owned.values():
+        if worker.lanes is not None and not is_beside:  # what is committed there shows later
+            for lane in worker.lanes.owned.values():
                 for difference in self.watch.folds.unlike(lane):
                     raise ViolationError("life is not recovery", f"{name}: {difference}")
 
@@ -390,24 +390,24 @@ class SwarmWorld:
     # -- rare states ----------------------------------------------------------------------------
 
     def _note_lanes(self, name: str, worker: Worker, before: Mapping[int, Lane]) -> None:
-        after = {} if worker._lanes is None else worker._lanes.owned
+        after = {} if worker.lanes is None else worker.lanes.owned
         if any(after.get(number) not in (None, lane) for number, lane in before.items()):
             self.reached["lane retaken in one turn"] += 1
         node = name.partition("/")[0]
         for other, mate in self.workers.items():
-            if other != name and other.partition("/")[0] == node and mate._lanes is not None:
+            if other != name and other.partition("/")[0] == node and mate.lanes is not None:
                 self.reached["two workers of a node run"] += 1
-                if not after.keys().isdisjoint(mate._lanes.owned):
+                if not after.keys().isdisjoint(mate.lanes.owned):
                     self.reached["two workers hold one lane"] += 1
 
     def _note_end(self, name: str, how: str) -> None:
         """Note in what state a worker dies."""
         worker = self.workers.get(name)
-        if worker is None or worker._lanes is None:
+        if worker is None or worker.lanes is None:
             return
         if worker.machine is not None and worker.machine._round is not None:
             self.reached[f"{how} in a round"] += 1
-        for lane in worker._lanes.owned.values():
+        for lane in worker.lanes.owned.values():
             if lane.batch is not None:
                 self.reached[f"{how} with a batch open"] += 1
             if any(lane.direct.ahead.values()):
