@@ -32,7 +32,7 @@ from mesh.codec.keys import (
 )
 from mesh.codec.state import decode_fact
 from mesh.codec.subscriptions import decode_subscription
-from mesh.errors import DecodeError, ProtocolError, TransportError
+from mesh.errors import DecodeError, ProtocolError
 from mesh.lane.faults import Asked, inputs_of
 from mesh.lane.positions import versions
 from mesh.model.control import NO_TOPIC, Interest, LinkState, Mark, OutboxPosition
@@ -52,7 +52,6 @@ from mesh.model.inputs import (
     MarkRead,
     NeighbourCaughtUp,
     NeighbourReset,
-    NeighbourUnreachable,
     OwnAdvertRead,
     OwnControlCaughtUp,
     OwnControlReset,
@@ -65,33 +64,17 @@ from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.runtime.control.feeds import Feed, Feeds
 from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.control.orders import OperatorOrders
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
 from mesh.runtime.topics.own_topics import OwnTopics, control_topics
-from mesh.transport.partly import as_far_as_told
-from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
-
-UNREACHABLE_AFTER_MS = 15_000
-"""How long a start waits for a neighbour's Kafka cluster before it is taken as frozen. K23."""
-
-RETRY_MS = 1_000
-"""How often a topic that does not exist yet is looked for."""
-
-SOON_RETRY_MS, SOON_MS = 100, 3_000
-"""How often, and for how long, those of a link that a change has brought are: both ends make their
-topics at the same moment, and sources hold until each has read the other's. Spec: K28."""
+from mesh.transport.port import Admin, Reader, Record, TopicPartition
 
 T = TypeVar("T")
 N = TypeVar("N")
-
-_Looked = tuple[
-    Mapping[TopicPartition, int | None], Mapping[str, bytes], str, Collection[TopicPartition]
-]
-"""Where logs end, None for what does not exist; ids of topics, and of their Kafka cluster; of which
-partitions nothing was told."""
 
 UNREADABLE = Interest(durable=False, live=False)
 """Stands for a value that nobody can read: interest for nothing, which is never offered."""
@@ -100,36 +83,12 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class _Feed:
-    """One control topic that is followed from its beginning."""
-
-    place: TopicPartition
-    kafka: str
-    decode: Callable[[Record], Iterator[Input]]
-    caught_up: Input | None
-    anew: Input | None
-    neighbour: str
-    since_ms: int
-    topic_id: bytes = NO_TOPIC
-    is_doubted: bool = False
-    has_marks: bool = False
-    looked_to: int | None = None
-    next: int = BEGINNING
-    end: int | None = None
-    assigned: bool = False
-    told: bool = False
-    given_up: bool = False
-    tried_ms: int = -RETRY_MS
-
-
-@dataclass(slots=True)
 class Listener:
-    """Follows every control topic that a worker needs, on the worker's readers.
+    """Follows every control topic that a worker needs, and knows what its records mean.
 
     Attributes:
         topology, node: Whom it listens for.
-        admins, readers: Per Kafka cluster.
-        intake: Tells how far the records taken go.
+        admins, readers, intake, questions, started_ms: See `Feeds`.
         link_states: What each neighbour last said of this node's outboxes. Spec: K24.
         asked: Open repair requests, by neighbour and record key. Spec: K11.
         orders: What operators want of the node.
@@ -149,18 +108,24 @@ class Listener:
     refused: int = 0
     mates: MatesPositions = field(default_factory=MatesPositions)
     _neighbours: dict[str, str] = field(default_factory=dict)
-    _cut: tuple[str, ...] = ()
     _closed: frozenset[str] = frozenset()
     _tells_again: bool = False
     _news: list[Input] = field(default_factory=list)
     _own: OwnTopics = field(init=False)
-    _feeds: dict[str, _Feed] = field(default_factory=dict)
-    _wanted: _Feed = field(init=False)
-    _cluster_ids: dict[str, str] = field(default_factory=dict)
+    _feeds: Feeds = field(init=False)
+    _wanted: Feed = field(init=False)
 
     def __post_init__(self) -> None:
         """List the topics; they are looked for as time passes."""
         self.orders = OperatorOrders(self.node)
+        self._feeds = Feeds(
+            self.admins,
+            self.readers,
+            self.intake,
+            self.questions,
+            self.started_ms,
+            self._may_read,
+        )
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
@@ -187,14 +152,15 @@ class Listener:
         take, hear = self._control_of(other), self._stream_of(other)
         caught_up, anew = NeighbourCaughtUp(other), NeighbourReset(other)
         self._add(control, kafka, take, caught_up, anew, neighbour=other, since_ms=now_ms)
-        self._add(stream, kafka, hear, None, StreamReset(other), neighbour=other, since_ms=now_ms)
+        # Read again, it may lack the ends of requests: tombstones do not last.
+        forget = partial(self._forget_asked, other)
+        told = StreamReset(other)
+        self._add(stream, kafka, hear, None, told, neighbour=other, since_ms=now_ms, forget=forget)
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Hear no more of removed neighbours, and all from the beginning of new ones. Spec: K28."""
         self.topology = self._own.topology = relinked.topology
-        for key, feed in [one for one in self._feeds.items() if one[1].neighbour in relinked.gone]:
-            del self._feeds[key]
-            self._stop(feed)
+        self._feeds.remove(relinked.gone)
         self._closed -= frozenset(relinked.gone)  # a link that comes back closed is told anew
         for name in relinked.gone:
             self.link_states.pop(name, None)
@@ -216,11 +182,11 @@ class Listener:
         partition: int = 0,
         neighbour: str = "",
         since_ms: int = 0,
-    ) -> _Feed:
+        forget: Callable[[], None] | None = None,
+    ) -> Feed:
         place = TopicPartition(topic, partition)
-        feed = _Feed(place, kafka, decode, caught_up, anew, neighbour, since_ms)
-        self._feeds[f"{topic}-{partition}"] = feed
-        return feed
+        feed = Feed(place, kafka, decode, caught_up, anew, neighbour, since_ms, forget)
+        return self._feeds.add(feed)
 
     @property
     def knows_orders(self) -> bool:
@@ -235,11 +201,11 @@ class Listener:
 
     def has(self, topic: str, partition: int) -> bool:
         """Say whether records of this partition are for the listener."""
-        return f"{topic}-{partition}" in self._feeds
+        return self._feeds.of(topic, partition) is not None
 
     def take(self, record: Record) -> Iterator[Input]:
         """Yield what a record means. One that breaks the rules is counted and left out."""
-        feed = self._feeds.get(f"{record.topic()}-{record.partition()}")
+        feed = self._feeds.of(record.topic(), record.partition())
         if feed is None or not feed.assigned:
             return  # read before its link was removed
         feed.next = record.offset() + 1
@@ -256,7 +222,7 @@ class Listener:
         news, self._news = self._news, []
         yield from news
         for topic in self._own.changed(now_ms):
-            feed = self._feeds.get(f"{topic}-0")
+            feed = self._feeds.of(topic)
             if topic == TopicNames(self.topology.prefix).control_log(self.node):
                 continue  # no node goes by it: it is the history that people ask for
             if feed is None:  # what neighbours read of this node
@@ -265,152 +231,35 @@ class Listener:
                 feed.is_doubted = True
             elif feed.anew is not None and self._own.is_another(topic):
                 # It is read since it is another, but this leader wrote the former one.
-                self._begin_again(feed)
-                yield feed.anew
+                yield from self._feeds.begin_again(feed)
         yield from self._reopen()
-        yield from self._find(now_ms)
-        for feed in list(self._feeds.values()):
-            is_cut = feed.neighbour in self._cut
-            if (feed.told and not is_cut) or not self._may_read(feed):
-                continue
-            if is_cut:
-                yield from self._give_up(feed, now_ms)
-                continue
-            is_due = feed.assigned and not feed.told and feed.end is not None
-            if is_due and self.intake.positions.get(feed.place, BEGINNING) >= (feed.end or 0):
-                feed.told = True
-                self.intake.unwatch(feed.place)
-                if feed.caught_up is not None:
-                    yield feed.caught_up
+        yield from self._feeds.find(now_ms)
+        yield from self._feeds.catch_up(now_ms)
         if self.knows_orders:
             yield from self._close()
 
-    def _retry_ms(self, feed: _Feed, now_ms: int) -> int:
-        is_brought = feed.since_ms > self.started_ms
-        return SOON_RETRY_MS if is_brought and now_ms - feed.since_ms < SOON_MS else RETRY_MS
-
-    def _may_read(self, feed: _Feed) -> bool:
+    def _may_read(self, feed: Feed) -> bool:
         """Say whether it is known that a feed may be read: a link may be disabled."""
         is_known = self.knows_orders and feed.neighbour not in self.orders.disabled
         return is_known or not feed.neighbour
 
-    def _find(self, now_ms: int) -> Iterator[Input]:
-        """Look for topics that are not read yet; each Kafka cluster is asked for all at once."""
-        wanted: dict[str, list[_Feed]] = {}
-        for feed in self._feeds.values():
-            is_known = feed.assigned and not feed.is_doubted
-            is_out = is_known or feed.neighbour in self._cut or not self._may_read(feed)
-            if not is_out and now_ms - feed.tried_ms >= self._retry_ms(feed, now_ms):
-                wanted.setdefault(feed.kafka, []).append(feed)
-        for kafka, feeds in wanted.items():
-            places = [feed.place for feed in feeds]
-            try:
-                found = self.questions.answer(
-                    ("control", kafka), partial(self._look, kafka, places)
-                )
-            except TransportError:
-                for feed in feeds:
-                    feed.tried_ms = now_ms
-                    yield from self._give_up(feed, now_ms)
-                continue
-            if found is None:
-                continue
-            ends, topic_ids, self._cluster_ids[kafka], unknown = found
-            for feed in feeds:
-                if feed.place in unknown:
-                    feed.tried_ms = now_ms
-                    yield from self._give_up(feed, now_ms)
-                elif feed.place in ends:
-                    feed.tried_ms, feed.is_doubted = now_ms, False
-                    yield from self._found(
-                        feed, ends[feed.place], topic_ids.get(feed.place.topic, NO_TOPIC)
-                    )
-
-    def _look(self, kafka: str, places: Sequence[TopicPartition]) -> _Looked:
-        """Look where these end. One of which brokers tell nothing keeps nobody from the others."""
-        admin = self.admins[kafka]
-        topics = list(dict.fromkeys(at.topic for at in places))
-        described, are_all = as_far_as_told(partial(admin.describe, topics))
-        ends, have_all = as_far_as_told(partial(admin.ends, places))
-        unknown = [
-            at
-            for at in places
-            if at not in ends and not (have_all if at.topic in described else are_all)
-        ]
-        return (
-            {at: ends.get(at) for at in places},
-            {name: info.topic_id for name, info in described.items()},
-            self._cluster_ids.get(kafka) or admin.cluster_id(),
-            unknown,
-        )
-
-    def _found(self, feed: _Feed, end: int | None, topic_id: bytes) -> Iterator[Input]:
-        known, feed.topic_id = feed.topic_id, topic_id or feed.topic_id
-        if NO_TOPIC not in (known, topic_id) and known != topic_id:
-            self._begin_again(feed)
-            if feed.anew is not None:
-                yield feed.anew
-        if feed.assigned:
-            return
-        if end is None:
-            # Reachable but absent is proven empty; what it offers later arrives as additions.
-            if not feed.told:
-                feed.told = True
-                if feed.caught_up is not None:
-                    yield feed.caught_up
-            return
-        feed.end = end
-        if not end and feed.caught_up is None:
-            feed.told = True  # nobody has ever wanted anything
-        feed.assigned = True
-        if not feed.told:
-            self.intake.watch(feed.kafka, feed.place)
-        self.readers[feed.kafka].assign({feed.place: feed.next})
-
     def lost(self, places: Collection[TopicPartition]) -> None:
         """Read from the beginning what has lost its end, or was made anew. Spec: K16, K21, K23."""
-        for place in places:
-            feed = self._feeds.get(f"{place.topic}-{place.partition}")
-            if feed is not None and feed.assigned:
-                log.warning("control.read_anew", topic=place.topic)
-                self._begin_again(feed)
-                if feed.anew is not None:
-                    self._news.append(feed.anew)
+        self._news += self._feeds.lost(places)
 
     def doubt(self, topic: str) -> None:
         """Look whether a topic is still the one that is read."""
-        for feed in self._feeds.values():
-            feed.is_doubted |= feed.place.topic == topic
+        self._feeds.doubt(topic)
 
     def read_again(self, neighbour: str) -> None:
         """Read a neighbour's control topic from its beginning."""
         topic = TopicNames(self.topology.prefix).control(neighbour)
-        if (feed := self._feeds.get(f"{topic}-0")) is not None:
-            self._begin_again(feed)
+        if (feed := self._feeds.of(topic)) is not None:
+            self._feeds.begin_again(feed)  # the machine itself has asked for it
 
     def has_read_all(self, neighbour: str) -> bool:
         """Say whether all is read that stood in a neighbour's control topic at the last call."""
-        topic = TopicNames(self.topology.prefix).control(neighbour)
-        feed = self._feeds.get(f"{topic}-0")
-        if feed is None or not feed.assigned or not feed.told:
-            return False
-        try:
-            admin = self.admins[feed.kafka]
-            ends = self.questions.answer(("all", topic), partial(admin.ends, [feed.place]))
-        except TransportError:
-            return False
-        if ends is None:
-            return False
-        end, feed.looked_to = feed.looked_to, ends.get(feed.place, 0)
-        return end is not None and self.readers[feed.kafka].position(feed.place) >= end
-
-    def _begin_again(self, feed: _Feed) -> None:
-        self._stop(feed)
-        if isinstance(feed.anew, StreamReset):
-            self._forget_asked(feed.neighbour)  # tombstones may be gone with the former topic
-        self.questions.forget("control", feed.kafka)  # what is being asked may be of before
-        feed.looked_to, feed.has_marks = None, False
-        feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
+        return self._feeds.has_read_all(TopicNames(self.topology.prefix).control(neighbour))
 
     def _forget_asked(self, neighbour: str) -> None:
         for key in [key for key in self.asked if key[0] == neighbour]:
@@ -418,20 +267,8 @@ class Listener:
 
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours; the others go on where they stood."""
-        self._cut = tuple(neighbours)
-        self._leave(self._cut)
-
-    def _leave(self, neighbours: Collection[str]) -> None:
-        for feed in self._feeds.values():
-            if feed.neighbour in neighbours:
-                self._stop(feed)
-
-    def _stop(self, feed: _Feed) -> None:
-        if feed.assigned:
-            feed.assigned = False
-            self.intake.unwatch(feed.place)
-            self.readers[feed.kafka].unassign([feed.place])
-            self.intake.forget([feed.place])
+        self._feeds.cut = tuple(neighbours)
+        self._feeds.leave(neighbours)
 
     def leads(self, topic_ids: Mapping[str, bytes]) -> None:
         """Take note of what control topics were as this worker took the lead and wrote them."""
@@ -447,7 +284,7 @@ class Listener:
         news = disabled if self._tells_again else disabled - self._closed
         self._closed, self._tells_again = disabled, False
         for name in sorted(news):
-            self._leave([name])
+            self._feeds.leave([name])
             self._forget_asked(name)
             yield LinkDisabled(name)
 
@@ -456,18 +293,8 @@ class Listener:
         opened = self._closed - self.orders.disabled
         self._closed -= opened
         for name in sorted(opened):
-            for feed in self._feeds.values():
-                if feed.neighbour == name:
-                    feed.next, feed.told, feed.given_up = BEGINNING, False, False
+            self._feeds.reopen(name)
             yield LinkEnabled(name)
-
-    def _give_up(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
-        """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
-        overdue = now_ms - feed.since_ms >= UNREACHABLE_AFTER_MS
-        waits = not (feed.told or feed.given_up)
-        if overdue and waits and isinstance(feed.caught_up, NeighbourCaughtUp):
-            feed.given_up = True
-            yield NeighbourUnreachable(feed.neighbour)
 
     # -- decoders -------------------------------------------------------------------------
 
@@ -516,7 +343,7 @@ class Listener:
         now, which is looked into. Where no other marks stand all of it is a copy: who it is about
         tells its identity. Spec: K23, EMS-16.
         """
-        feed = self._feeds[f"{topic}-0"]
+        feed = self._feeds[topic]
         if NO_TOPIC in (feed.topic_id, mark.topic_id) or feed.topic_id == mark.topic_id:
             feed.has_marks = True
             return True
@@ -539,7 +366,7 @@ class Listener:
                 case HeartbeatKey() if value is not None:
                     yield BeatRead(neighbour, decode_heartbeat(value))
                 case key:
-                    read_in = self._cluster_ids.get(self.topology.nodes[neighbour].kafka, "")
+                    read_in = self._feeds.cluster_ids.get(self.topology.nodes[neighbour].kafka, "")
                     yield from about_links(key, value, neighbour, read_in)
 
         return decode
