@@ -13,7 +13,7 @@ from mesh.model.topics import TopicNames
 from mesh.node.demands import Demands
 from mesh.node.neighbour import Neighbour
 from mesh.operate import founding
-from mesh.runtime.control import leadership, listening
+from mesh.runtime.control import feeds, leadership
 from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.lanes import sources
 from mesh.runtime.topics import own_topics, provision
@@ -101,7 +101,7 @@ def one_refused_topic_keeps_all_from_being_led(patches: Patches) -> None:
 
 
 def one_that_is_silent_says_nothing_of_all(patches: Patches) -> None:
-    for module in (listening, sources):
+    for module in (feeds, sources):
         patches.put(module, "as_far_as_told", lambda ask: (ask(), True))
 
 

@@ -33,7 +33,7 @@ from mesh.node.machine import NodeMachine
 from mesh.runtime.lanes.accepted_losses import AcceptedLosses
 from mesh.runtime.lanes.direct import DirectCopies
 from mesh.runtime.lanes.overfull import Overfull
-from mesh.runtime.lanes.pace import BATCH_RECORDS, Pace
+from mesh.runtime.lanes.pace import BATCH_RECORDS, Pace, is_full
 from mesh.runtime.lanes.refusals import Refusals
 from mesh.runtime.lanes.rests import Rests
 from mesh.runtime.lanes.sources import Sources
@@ -386,13 +386,18 @@ class Lanes:
         return min([timeout_s, *(max(0.0, (moment - now) / 1000) for moment in moments)])
 
     def commit_due(self, *, is_idle: bool) -> Iterator[Input]:
-        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17."""
+        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.
+
+        Where all that was read are direct messages that went out already, nobody waits for the
+        commit: only a limit brings it.
+        """
         now = self.clock.now_ms()
+        is_time = is_idle and self._pace.is_time(now)
         begun: list[Outcome] = []
         for lane in list(self.owned.values()):
             if (batch := lane.batch) is None or lane.closing is not None:
                 continue
-            if self._pace.is_due(batch, now, is_idle=is_idle):
+            if is_full(batch, now) or (is_time and batch.is_awaited):
                 try:
                     outcome = self._begin_commit(lane, batch)
                 except TransportError as error:

@@ -32,16 +32,15 @@ class Pace:
         self._committed_ms = now_ms
         self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, REST_PER_COMMIT * took_ms))
 
-    def is_due(self, batch: Batch, now_ms: int, *, is_idle: bool) -> bool:
-        """Say whether a batch is to be committed now.
-
-        Where all that was read are direct messages that went out already, nobody waits for the
-        commit: only a limit brings it.
-        """
-        if batch.records >= BATCH_RECORDS or now_ms - batch.opened_ms >= BATCH_MS:
-            return True
-        return is_idle and batch.is_awaited and now_ms - self._committed_ms >= self._gap_ms
+    def is_time(self, now_ms: int) -> bool:
+        """Say whether lanes may commit for which nobody need wait longer: all in one turn."""
+        return now_ms - self._committed_ms >= self._gap_ms
 
     def due_ms(self, batch: Batch) -> int:
         """Return when a batch is to be committed if nothing more is read."""
         return self._committed_ms + self._gap_ms if batch.is_awaited else batch.opened_ms + BATCH_MS
+
+
+def is_full(batch: Batch, now_ms: int) -> bool:
+    """Say whether a batch has reached a limit."""
+    return batch.records >= BATCH_RECORDS or now_ms - batch.opened_ms >= BATCH_MS

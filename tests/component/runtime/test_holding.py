@@ -177,7 +177,7 @@ def test_a_source_that_comes_while_a_target_is_caught_up_is_written_too() -> Non
     gate.is_shut = True
     mesh.run(10_000)
     assert holds._opening is not None
-    assert holds._opening.begins is not None
+    assert holds._opening._begins is not None
     mesh.world.start("b")
     mesh.run(10_000)
     publish(mesh, 1, 2, 3)
