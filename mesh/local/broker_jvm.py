@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
+import shutil
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mesh.local.class_archive import use
@@ -34,6 +38,14 @@ _LOGGING = tuple(
     )
 )
 _META = "meta.properties"
+_FIRST = "bootstrap.checkpoint"
+"""What Kafka's metadata begin with: the same in each folder that one version formats."""
+
+
+def new_id() -> str:
+    """Return a new identity as Kafka writes them, one that no program takes for an option."""
+    drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return f"A{drawn[1:]}" if drawn.startswith("-") else drawn
 
 
 class BrokerJvm:
@@ -82,6 +94,36 @@ class BrokerJvm:
             log=self.folder / "format.log",
             heap_mb=64,
         )
+
+    def format_as_before(self, kafka_cluster_id: str, node_id: int) -> bool:
+        """Write what the storage tool would, which takes as long as half of a broker's start.
+
+        Returns:
+            Whether that could be done: it is known once `keep_format` has seen the tool's work.
+        """
+        known = self._software.jars / _FIRST
+        if not known.is_file():
+            return False
+        self.data.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(known, self.data / _FIRST)
+        told = {
+            "version": "1",
+            "cluster.id": kafka_cluster_id,
+            "node.id": str(node_id),
+            "directory.id": new_id(),
+        }
+        text = "".join(f"{key}={value}\n" for key, value in told.items())
+        (self.data / _META).write_text(text, encoding="utf-8")  # last: with it the folder counts
+        return True
+
+    def keep_format(self) -> None:
+        """Keep beside the jars what the storage tool has made, if that is not there yet."""
+        known = self._software.jars / _FIRST
+        if not known.is_file():
+            with suppress(OSError):  # a folder of jars that is not ours: the tool runs each time
+                draft = known.with_name(f"{_FIRST}.{os.getpid()}")
+                shutil.copyfile(self.data / _FIRST, draft)
+                draft.rename(known)
 
     def begin(self, properties: str) -> None:
         """Start the broker with these settings; it serves some seconds later."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mesh.errors import StartError, TransportUnavailableError
-from mesh.local.broker_jvm import YOUNG_JVM, BrokerJvm, error_lines
+from mesh.local.broker_jvm import YOUNG_JVM, BrokerJvm, error_lines, new_id
 from mesh.local.broker_settings import BrokerAddress, Outside, server_properties
 from mesh.local.jars import KafkaSoftware, Progress, find_kafka, silent
 from mesh.local.ports import LOOPBACK, free_port, is_free
@@ -77,6 +75,7 @@ class EmbeddedKafka:
         self._addresses: list[BrokerAddress] = []
         self._marks: list[int] = []
         self._id = ""
+        self._tools: Sequence[Process] = ()
 
     @classmethod
     def start(
@@ -180,22 +179,29 @@ class EmbeddedKafka:
         """Choose ports and start formatting whatever holds no data yet.
 
         Returns:
-            The storage tools that now run; all must end with code 0 before `begin`.
+            The storage tools that now run; all must end with code 0 before `begin`. None runs
+            where the stock settings are known to do: the tool also judges settings.
 
         Raises:
             StartError: A requested port is in use.
         """
         known = next(filter(None, (jvm.kafka_cluster_id() for jvm in self._brokers)), None)
-        self._id = known or base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if self._id.startswith("-"):
-            self._id = f"A{self._id[1:]}"  # the storage tool would read it as an option
+        self._id = known or new_id()
         self._choose_addresses()
         tools: list[Process] = []
         for jvm, address in zip(self._brokers, self._addresses, strict=True):
             jvm.write_settings(self._properties(jvm, address))
-            if jvm.kafka_cluster_id() is None:
+            if jvm.kafka_cluster_id() is not None:
+                continue
+            if self._settings or not jvm.format_as_before(self._id, address.node_id):
                 tools.append(jvm.begin_format(self._id))
+        self._tools = tools
         return tools
+
+    def keep_format(self) -> None:
+        """Let later starts do without the storage tool, if it has run and ended well."""
+        if self._tools and not self._settings:
+            self._brokers[0].keep_format()
 
     def begin(self, broker: int | None = None) -> None:
         """Start the brokers that do not run, or one of them, without waiting for them.
@@ -308,6 +314,7 @@ def start_together(clusters: Sequence[EmbeddedKafka], deadline_s: float = START_
         for tool in tools:
             _wait_formatted(tool, end_s)
         for kafka in clusters:
+            kafka.keep_format()
             kafka.begin()
         for kafka in clusters:
             kafka.wait_ready(end_s)
