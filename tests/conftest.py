@@ -51,11 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class OneSparkAtATime(LoadFileScheduling):
-    """File by file, and all that starts Spark in one process: two at once starve on two cores."""
+    """File by file; all that starts Spark in one process: two at once starve on two cores."""
 
     def _split_scope(self, nodeid: str) -> str:
-        is_heavy = nodeid.startswith(("tests/e2e/", "tests/streaming/"))
-        if is_heavy and not nodeid.startswith("tests/e2e/test_containers.py"):
+        if nodeid.startswith(("tests/e2e/test_containers.py", "tests/e2e/test_machines.py")):
+            return "docker"  # they share the engine that the first of them starts
+        if nodeid.startswith(("tests/e2e/", "tests/streaming/")):
             return "spark"
         return super()._split_scope(nodeid)
 

@@ -22,6 +22,13 @@ class Image(StrEnum):
     MESH = "mesh"
 
 
+class Kind(StrEnum):
+    """For what machines."""
+
+    AMD64 = "amd64"
+    ARM64 = "arm64"
+
+
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -40,6 +47,13 @@ def build(
             help="Image to build on; default: one that is here, Debian 12, or one made here."
         ),
     ] = None,
+    machine: Annotated[
+        Kind | None,
+        typer.Option(
+            help="Kind of machine that they are for, which is added to the tag; default: this one. "
+            "Nothing of another kind is run; its packages are fetched by apt-get, of Debian."
+        ),
+    ] = None,
     bill: Annotated[
         Path | None,
         typer.Option(help="Folder for a bill of materials of each image (CycloneDX, JSON)."),
@@ -49,30 +63,21 @@ def build(
 
     The last is a whole small mesh in one container; it is made of the first two.
     """
-    from mesh.testing import building
     from mesh.testing.contents import bill_of
+    from mesh.testing.workshop import Workshop
 
-    made: dict[Image, str] = {}
-
-    def build_one(image: Image) -> str:
-        if image not in made and image is Image.MESH:
-            parts = build_one(Image.KAFKA), build_one(Image.NODE)
-            made[image] = building.build_whole(*parts, tag=tag, progress=_say)
-        elif image not in made:
-            made[image] = building.build(image, tag=tag, base=base, progress=_say)
-        return made[image]
-
-    for image in images or list(Image):
-        try:
-            name = build_one(image)
-            if bill is not None:
-                bill.mkdir(parents=True, exist_ok=True)
-                text = json.dumps(bill_of(name), indent=1)
-                (bill / f"trellis-{image}.cdx.json").write_text(text, encoding="utf-8")
-        except MeshError as error:
-            _say(f"error: {error}")
-            raise typer.Exit(1) from error
-        print(name)  # noqa: T201 - what was asked for
+    try:
+        with Workshop.opened(machine, tag, base, _say) as workshop:
+            for image in images or list(Image):
+                name = workshop.make(image)
+                if bill is not None:
+                    bill.mkdir(parents=True, exist_ok=True)
+                    text = json.dumps(bill_of(name), indent=1)
+                    (bill / f"trellis-{image}.cdx.json").write_text(text, encoding="utf-8")
+                print(name)  # noqa: T201 - what was asked for
+    except MeshError as error:
+        _say(f"error: {error}")
+        raise typer.Exit(1) from error
 
 
 def _say(line: str) -> None:

@@ -8,7 +8,6 @@ and Python already. Bases are made by debootstrap where none can be pulled.
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -19,14 +18,14 @@ from importlib import metadata
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 from mesh.errors import StartError
 from mesh.local.jars import Progress, cache_folder, find_kafka
+from mesh.testing.machines import Machine
+from mesh.testing.packages import needed, version_of
 
 DISTRIBUTION = "trellis-mesh"
 PACKAGES = ("mesh", "streaming", "schemas")
-EXTRAS = ("", "api", "otel")
+EXTRAS = ("api", "otel")
 """A node's image has what `mesh dashboard` and `mesh node run --traces` take."""
 
 PUBLIC_BASE = "debian:bookworm-slim"
@@ -36,6 +35,7 @@ PYTHON = "3.11"
 """What Debian 12 has."""
 
 START = "#!/usr/bin/python3\nfrom mesh.__main__ import main\nmain()\n"
+SPARK = ("pyspark", "py4j")
 FETCH_SPARK = (
     "import sys; from pathlib import Path; from streaming.connectors.session import start_session; "
     "start_session(Path(sys.argv[1]), cores=1).stop()"
@@ -43,12 +43,18 @@ FETCH_SPARK = (
 
 
 def build(
-    image: str, *, tag: str = "dev", base: str | None = None, progress: Progress = print
+    image: str,
+    machine: Machine,
+    *,
+    tag: str = "dev",
+    base: str | None = None,
+    progress: Progress = print,
 ) -> str:
     """Make an image and return its name.
 
     Args:
         image: `kafka`, `node` or `audit`.
+        machine: Which Python's packages are for; what the base has is for the engine's own.
         tag: Of `trellis-kafka`, `trellis-node` or `trellis-audit`.
         base: Image to build on; None takes what is here, can be pulled, or can be made.
         progress: Told what is going on.
@@ -61,7 +67,7 @@ def build(
         tempfile.TemporaryDirectory(prefix="trellis-image-") as folder,
     ):
         context = Path(folder)
-        stages[image](context, progress)
+        stages[image](context, machine, progress)
         shutil.copy(recipes / "kafka-entrypoint.sh", context)
         on = base or _base(image, recipes)
         name = f"trellis-{image}:{tag}"
@@ -91,16 +97,7 @@ def build_whole(kafka: str, node: str, *, tag: str = "dev", progress: Progress =
 
 @contextmanager
 def _recipes() -> Iterator[Path]:
-    """Give the folder of the Dockerfiles, where a Docker engine answers."""
-    if shutil.which("docker") is None:
-        raise StartError("docker not found: install docker.io, or Docker")
-    asked = ["docker", "version", "--format", "{{.Server.Version}}"]
-    engine = subprocess.run(asked, capture_output=True, text=True, check=False)
-    if engine.returncode != 0:
-        why = engine.stderr.strip().split("\n")[-1]
-        raise StartError(
-            f"no Docker engine answers: {why}; start one, or say by DOCKER_HOST where it is"
-        )
+    """Give the folder of the Dockerfiles."""
     with as_file(files("mesh.testing") / "images") as recipes:
         yield recipes
 
@@ -112,18 +109,17 @@ def _docker_build(name: str, recipe: Path, folder: str, **arguments: str) -> Non
     _run([*command, folder], env={"DOCKER_BUILDKIT": str(int(_has_buildkit()))})
 
 
-def _stage_kafka(context: Path, progress: Progress) -> None:
+def _stage_kafka(context: Path, _machine: Machine, progress: Progress) -> None:
     software = find_kafka(cache=_cache(), progress=progress)
     shutil.copytree(software.jars, context / "jars", ignore=shutil.ignore_patterns("classes-*"))
 
 
-def _stage_node(context: Path, progress: Progress) -> None:
+def _stage_node(context: Path, machine: Machine, progress: Progress) -> None:
     """Packages for the image's Python without an installer, and this one as it is here."""
     progress("fetching packages")
     site = context / "site"
     distribution = metadata.distribution(DISTRIBUTION)
-    needed = [one for one in map(Requirement, distribution.requires or ()) if _is_needed(one)]
-    _install(site, [f"{one.name}{one.specifier}" for one in needed], context)
+    _install(site, _listed(context, needed(DISTRIBUTION, EXTRAS, machine)), machine)
     for package in PACKAGES:
         with as_file(files(package)) as source:
             ignored = shutil.ignore_patterns("__pycache__")
@@ -136,22 +132,19 @@ def _stage_node(context: Path, progress: Progress) -> None:
     (context / "mesh").chmod(0o755)
 
 
-def _stage_audit(context: Path, progress: Progress) -> None:
+def _stage_audit(context: Path, machine: Machine, progress: Progress) -> None:
     """What a node has; PySpark, which is built of its sources; and the jars that Spark fetches."""
-    _stage_node(context, progress)
-    spark = [f"{name}=={_version(name)}" for name in ("pyspark", "py4j")]
+    _stage_node(context, machine, progress)
     wheels = context / "wheels"
-    _pip("wheel", "--no-deps", "-w", str(wheels), *spark)
-    _install(
-        context / "audit-site", ["--no-deps", *map(str, sorted(wheels.glob("*.whl")))], context
-    )
+    _pip("wheel", "--no-deps", "-w", str(wheels), *(f"{one}=={version_of(one)}" for one in SPARK))
+    _install(context / "audit-site", sorted(map(str, wheels.glob("*.whl"))), machine)
     shutil.rmtree(wheels)
     progress("fetching Spark's jars, by starting Spark once")
     _run([sys.executable, "-c", FETCH_SPARK, str(_cache())])
     shutil.copytree(_cache() / "ivy-spark", context / "ivy-spark")
 
 
-stages: Mapping[str, Callable[[Path, Progress], None]] = {
+stages: Mapping[str, Callable[[Path, Machine, Progress], None]] = {
     "kafka": _stage_kafka,
     "node": _stage_node,
     "audit": _stage_audit,
@@ -159,30 +152,18 @@ stages: Mapping[str, Callable[[Path, Progress], None]] = {
 """What is laid beside each Dockerfile, by image."""
 
 
-def _is_needed(requirement: Requirement) -> bool:
-    """Say whether a node wants it."""
-    marker = requirement.marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in EXTRAS)
+def _listed(context: Path, packages: Sequence[str]) -> Sequence[str]:
+    """Return what has pip take these lines, and nothing with another hash than they name."""
+    file = context / "packages.txt"
+    file.write_text("\n".join(packages), encoding="utf-8")
+    return ["-r", str(file)]
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        message = f"{package} is not installed: pip install '{DISTRIBUTION}[audit]'"
-        raise StartError(message) from None
-
-
-def _install(site: Path, what: Sequence[str], context: Path) -> None:
-    """Install for the image's Python and this machine's kind, in the versions that are here."""
-    constraints = context / "constraints.txt"
-    here = {one.metadata["Name"]: one.version for one in metadata.distributions()}
-    here.pop(DISTRIBUTION, None)
-    lines = [f"{name}=={version}\n" for name, version in sorted(here.items())]
-    constraints.write_text("".join(lines), encoding="utf-8")
+def _install(site: Path, what: Sequence[str], machine: Machine) -> None:
+    """Install for the image's Python and a kind of machine."""
     kinds = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
-    platforms = [word for kind in kinds for word in ("--platform", f"{kind}_{platform.machine()}")]
-    options = ["--target", str(site), "-c", str(constraints), "--no-compile"]
+    platforms = [word for kind in kinds for word in ("--platform", f"{kind}_{machine.python}")]
+    options = ["--target", str(site), "--no-deps", "--no-compile"]
     options += ["--python-version", PYTHON, "--implementation", "cp", "--only-binary=:all:"]
     _pip("install", "--root-user-action", "ignore", *options, *platforms, *what)
     shutil.rmtree(site / "bin", ignore_errors=True)

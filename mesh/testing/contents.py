@@ -1,37 +1,94 @@
-"""What an image consists of, as a software bill of materials in CycloneDX's JSON.
+"""What an image consists of: its files, and a software bill of materials in CycloneDX's JSON.
 
-The image itself is asked, in a container without a network: Debian's packages, Python's, and jars.
+Nothing of the image runs for that, so it may be one for another kind of machine.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+import tarfile
+import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from email.message import Message
+from email.parser import HeaderParser
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from mesh.errors import StartError
 
-DEBIAN = ["dpkg-query", "-W", "-f", "${Package}\t${Version}\t${Architecture}\n"]
-PYTHON = (
-    "from importlib.metadata import distributions\n"
-    "for one in distributions(): print(one.metadata['Name'], one.version, sep='\\t')"
-)
-JARS = "find /opt /var/lib/mesh -name '*.jar' 2>/dev/null | sed 's:.*/::' | sort -u"
+DPKG_STATUS = "var/lib/dpkg/status"
 JAR = re.compile(r"(.+?)-(\d[^/]*)\.jar")
 
 Component = Mapping[str, Any]
+
+
+@contextmanager
+def files_of(image: str) -> Iterator[tarfile.TarFile]:
+    """Give all files of an image that the Docker engine has, as names below the root.
+
+    Raises:
+        StartError: It has no such image, or does not give it.
+    """
+    container = docker("create", image, "none")  # a command, for images that name none
+    try:
+        with tempfile.TemporaryDirectory(prefix="trellis-image-") as folder:
+            kept = Path(folder) / "files.tar"
+            docker("export", "-o", str(kept), container)
+            with tarfile.open(kept) as files:
+                yield files
+    finally:
+        docker("rm", container)
+
+
+def docker(*arguments: str) -> str:
+    """Return what a command of Docker says.
+
+    Raises:
+        StartError: It failed.
+    """
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StartError(f"docker {arguments[0]} failed: {done.stderr.strip()[-200:]}")
+    return done.stdout.strip()
+
+
+def text_of(files: tarfile.TarFile, member: str | tarfile.TarInfo) -> str:
+    """Return what a file of an image has; nothing where it is none."""
+    content = files.extractfile(member)
+    return "" if content is None else content.read().decode(errors="replace")
+
+
+def debian_packages(files: tarfile.TarFile) -> Mapping[str, str]:
+    """Return what dpkg knows of each installed package, by name.
+
+    Raises:
+        StartError: The image is not made of Debian.
+    """
+    try:
+        status = text_of(files, DPKG_STATUS)
+    except KeyError:
+        raise StartError(f"there is no /{DPKG_STATUS} in the image: it is not Debian's") from None
+    paragraphs = status.strip().split("\n\n")
+    return {fields(paragraph)["Package"]: paragraph for paragraph in paragraphs}
+
+
+def fields(paragraph: str) -> Message:
+    """Return the fields of a paragraph, as Debian and Python write what they know of a package."""
+    return HeaderParser().parsestr(paragraph)
 
 
 def bill_of(image: str) -> Mapping[str, Any]:
     """Return the bill of materials of an image that the Docker engine has.
 
     Raises:
-        StartError: It cannot be asked.
+        StartError: It does not give it, or the image is not made of Debian.
     """
-    found = [*_debian(image), *_python(image), *_jars(image)]
+    with files_of(image) as files:
+        found = [*_debian(files), *_python(files), *_jars(files)]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -42,21 +99,24 @@ def bill_of(image: str) -> Mapping[str, Any]:
     }
 
 
-def _debian(image: str) -> Iterator[Component]:
-    for name, version, machine in _asked(image, DEBIAN):
+def _debian(files: tarfile.TarFile) -> Iterator[Component]:
+    for name, paragraph in sorted(debian_packages(files).items()):
+        told = fields(paragraph)
+        version, machine = told["Version"], told["Architecture"]
         purl = f"pkg:deb/debian/{name}@{quote(version)}?arch={machine}&distro=debian-12"
         yield _component("library", name, version, purl)
 
 
-def _python(image: str) -> Iterator[Component]:
-    has_python = _asked(image, ["sh", "-c", "command -v python3 || true"])
-    rows = _asked(image, ["python3", "-c", PYTHON]) if has_python else []
-    for name, version in sorted(map(tuple, rows)):
+def _python(files: tarfile.TarFile) -> Iterator[Component]:
+    about = [name for name in files.getnames() if name.endswith(".dist-info/METADATA")]
+    told = [fields(text_of(files, name)) for name in about]
+    for name, version in sorted((one["Name"], one["Version"]) for one in told):
         yield _component("library", name, version, f"pkg:pypi/{name.lower()}@{quote(version)}")
 
 
-def _jars(image: str) -> Iterator[Component]:
-    for (file,) in _asked(image, ["sh", "-c", JARS]):
+def _jars(files: tarfile.TarFile) -> Iterator[Component]:
+    ours = [name for name in files.getnames() if not name.startswith("usr/")]  # else Debian's
+    for file in sorted({Path(name).name for name in ours if name.endswith(".jar")}):
         match = JAR.fullmatch(file)
         name, version = match.groups() if match else (file, "")
         yield _component("file", name, version, f"pkg:generic/{name}@{quote(version)}")
@@ -64,12 +124,3 @@ def _jars(image: str) -> Iterator[Component]:
 
 def _component(kind: str, name: str, version: str, purl: str) -> Component:
     return {"type": kind, "name": name, "version": version, "purl": purl, "bom-ref": purl}
-
-
-def _asked(image: str, command: Sequence[str]) -> list[list[str]]:
-    """Return the lines that a command says in the image, cut at tabs."""
-    run = ["docker", "run", "--rm", "--network", "none", "--entrypoint", command[0], image]
-    done = subprocess.run([*run, *command[1:]], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise StartError(f"{image} does not tell what it has: {done.stderr.strip()[-200:]}")
-    return [line.split("\t") for line in done.stdout.splitlines()]

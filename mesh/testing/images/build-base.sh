@@ -18,11 +18,12 @@ give_up() {
   exit 1
 }
 
-# What a container has no use for: manuals, translations, lists of packages, compiled modules.
+# What a container has no use for: manuals, translations, lists of packages, old character sets.
 import() {
   tar -C "$root" -c \
     --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' --exclude='./usr/share/doc/*' \
-    --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' --exclude='./usr/share/info/*' . |
+    --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' --exclude='./usr/share/info/*' \
+    --exclude='./usr/lib/*/gconv/*' . |
     docker import --change 'CMD ["bash"]' - "$1" >/dev/null
   echo "made $1" >&2
 }
