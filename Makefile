@@ -30,13 +30,13 @@ demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed,
 
 # Whole meshes with an audit need the cores to themselves: among others they miss their deadlines.
 SUITE := --dist loadfile --no-loadscope-reorder --ignore tests/k8s
-test: .venv/installed ## The whole test suite: whole meshes first, then all else in three processes, file by file
+test: .venv/installed ## The whole test suite: whole meshes first, then all else in four processes, file by file
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/python -m mesh.local.software
 	@$(BIN)/python -m pytest -n 2 $(SUITE) tests/e2e
-	@exec $(BIN)/python -m pytest -n 3 $(SUITE) --ignore tests/e2e
+	@exec $(BIN)/python -m pytest -n 4 $(SUITE) --ignore tests/e2e
 else
-	@exec $(BIN)/python -m pytest -n 3 $(SUITE) $(ARGS)
+	@exec $(BIN)/python -m pytest -n 4 $(SUITE) $(ARGS)
 endif
 
 test-k8s: .venv/installed ## The chart on a real API server: on MESH_TEST_KUBECONFIG, else on one made here (root, Go, Docker)

@@ -19,6 +19,7 @@ from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware
 from mesh.local.software import prepare_kafka, with_spark_classes
 from tests.parts import durations
+from tests.scheduling import FromBothEnds, make_way, place
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
 gc.set_threshold(100_000, 50, 50)
@@ -50,26 +51,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-class OneSparkAtATime(LoadFileScheduling):
-    """File by file; all that starts Spark in one process: two at once starve on two cores."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(("tests/e2e/test_containers.py", "tests/e2e/test_machines.py")):
-            return "docker"  # they share the engine that the first of them starts
-        if nodeid.startswith(("tests/e2e/", "tests/streaming/")):
-            return "spark"
-        return super()._split_scope(nodeid)
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the process that computes leave the cores to those that wait for brokers."""
+    make_way(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what one process does alone for longest: at the end nobody could help it."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/streaming/"))
+    """Put first what waits longest, and last what computes longest."""
+    items.sort(key=lambda item: place(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
     """Take over where files stay whole."""
-    return OneSparkAtATime(config, log) if config.getvalue("dist") == "loadfile" else None
+    return FromBothEnds(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -31,6 +31,9 @@ _SMALL: Mapping[str, str] = {
     # After kill -9 the controller refuses the broker until its old session ends: stock 9 s.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
+    # A controller at rest says that it is there, stock twice a second: a quarter of the CPU of a
+    # broker that does nothing (measured: 0.9 s a minute, and 0.65 so).
+    "metadata.max.idle.interval.ms": "5000",
     "log.retention.hours": "-1",
 }
 """Differences from stock Kafka; timing that clients see (session time-outs) stays stock."""

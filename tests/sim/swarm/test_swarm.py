@@ -20,6 +20,8 @@ from tests.sim.swarm.run import Result, run_plan, run_seed, run_seeds
 from tests.sim.swarm.seeds import DRAWN, Family, seeds
 from tests.sim.swarm.shrink import ddmin, shrink
 
+pytestmark = pytest.mark.timeout(900)  # a minute of the processor, of which others want some
+
 ROOT = Path(__file__).parents[3]
 PLAIN = seeds(Family.PLAIN, (*range(200), 224))
 JOINED = seeds(Family.JOINS, range(60))
