@@ -3,8 +3,8 @@
     python -m tests.browser.pictures http://127.0.0.1:8080
     python -m tests.browser.pictures
 
-The second takes those of what a demo that is well does not have (findings, queues, dead letters,
-roles) of a mesh in memory. They go to docs/img. Somebody looks at them before a release; tests look
+The second takes those of what a demo that is well and young does not have (findings, queues, dead
+letters, roles, an hour of the audit) of meshes in memory. They go to docs/img. Somebody looks at them before a release; tests look
 at the page itself.
 """
 
@@ -41,7 +41,6 @@ SHOTS = (
     ("map-narrow", "/map", 360, "light"),
     ("interest", "/interest?subject=flights/JFK/AA/LAX&from=ny2", WIDTH, "light"),
     ("trace", "/trace?id=mesh.ny1.in.g/0/5", WIDTH, "light"),
-    ("audit", "/audit", WIDTH, "light"),
     ("plan", "/plan", WIDTH, "light"),
     ("nodes", "/nodes", WIDTH, "dark"),
 )
@@ -50,6 +49,7 @@ IN_MEMORY = (
     ("queues", "/queues?letters=tk1", WIDTH, "light"),
     ("roles", "/roles", WIDTH, "light"),
 )
+HOUR = (("audit", "/audit?cell=ny2/orders%20{doubled_ms}", WIDTH, "light"),)
 PLAN = FOLDER.parents[1] / "mesh" / "lab" / "demo" / "topology.yaml"
 
 
@@ -100,6 +100,87 @@ def mesh_in_memory() -> Iterator[str]:
         api.close()
 
 
+MINUTES, MINUTE_MS = 62, 60_000
+DOUBLED, GONE, DEAF = range(31, 33), range(14, 21), range(47, 50)
+"""Minutes in which something came twice, was deleted unread, and the auditor was not heard."""
+
+WISHES = (
+    ("ny2", "orders", "acme/orders/>"),
+    ("ny2", "billing", "acme/orders/*"),
+    ("ny1", "ops", "acme/>"),
+    ("tk1", "arrivals", "acme/arrivals/>"),
+    ("tk2", "board", "acme/arrivals/*"),
+    ("tk3", "log", ">"),
+    ("ny1", "alerts", "acme/alerts"),
+)
+
+
+@contextmanager
+def an_hour_in_memory() -> Iterator[tuple[str, int]]:
+    """Give the address of a page that has seen an hour go by, and a minute that was not equal."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    zones = {**SPEC["zones"], "TK": {"kind": "one-hop", "nodes": ["tk1", "tk2", "tk3"]}}
+    api = Api(Mesh(topology_from_mapping({**SPEC, "zones": zones}, name="worldwide")), Access())
+    try:
+        api.live.look()
+        auditor = Auditor(api)
+        for wish in WISHES:
+            api.mesh.subscribe(*wish)
+        client = api.mesh.client("tk3")
+        begun_ms = api.mesh.now_ms() // MINUTE_MS * MINUTE_MS
+        for minute in range(MINUTES):
+            with api.turn:
+                for number in range(3 + (minute * 7) % 11):
+                    client.publish(f"acme/orders/{number}", b"1")
+                for number in range((minute * 5) % 8):
+                    client.publish(f"acme/arrivals/{number}", b"1")
+                client.flush()
+                while api.mesh.now_ms() < begun_ms + (minute + 1) * MINUTE_MS - 500:
+                    api.mesh.pause(10)
+                    api.live.look()
+            _audit(auditor, begun_ms, minute)
+        api.lives(6)
+        yield api.url, begun_ms + DOUBLED[0] * MINUTE_MS
+    finally:
+        api.close()
+
+
+def _audit(auditor: Auditor, begun_ms: int, minute: int) -> None:
+    """Write what an auditor says at the end of a minute; the newest two wait."""
+
+    def spoke_of(minutes: range) -> dict[str, int]:
+        first, last = minutes[0], minutes[-1] + 1
+        return {
+            "first_ms": begun_ms + first * MINUTE_MS,
+            "last_ms": begun_ms + last * MINUTE_MS - 1,
+        }
+
+    if minute in DEAF:
+        return
+    names = [f"{node}/{endpoint}" for node, endpoint, _ in WISHES[:-1]]
+    if minute < MINUTES - 2:
+        for name in names:
+            is_equal = name != "ny2/orders" or minute not in DOUBLED
+            count = {"expected": 8, "delivered": 8 if is_equal else 9, "equal": is_equal}
+            block = {"source": "mesh.tk3.in.g[0]", "block": minute, "from": 8 * minute}
+            time = spoke_of(range(minute - 3 if minute - 1 in DEAF else minute, minute + 1))
+            certificate = {**block, "to": 8 * minute + 7, "endpoint": name, **count, **time}
+            auditor.says("certificates", f"{name} {minute}", certificate)
+    known = {"first_seen_ms": begun_ms + (minute + 1) * MINUTE_MS, "id": "dup-3f7a2c"}
+    if minute == DOUBLED[-1]:
+        ids = ["mesh.tk3.in.g/0/0/251-253"]
+        text = "3 messages came twice to ny2/orders; both copies came over ny1->ny2"
+        at = {"endpoint": "ny2/orders", "what_to_do": RULES[FindingKind.DUPLICATE].advice}
+        auditor.finds(FindingKind.DUPLICATE, text, ids=ids, **at, **known, **spoke_of(DOUBLED))
+    if minute == GONE[-1]:
+        text = "records of tk2/board were deleted before the auditor read them"
+        at = {"endpoint": "tk2/board", "what_to_do": RULES[FindingKind.UNPROVEN].advice}
+        auditor.finds(FindingKind.UNPROVEN, text, **at, **known, **spoke_of(GONE))
+    waits = [{"source": "mesh.tk3.in.g[0]", "block": MINUTES, "endpoint": name} for name in names]
+    status = {"at_ms": auditor.api.mesh.now_ms(), "batch": minute, "uncertified": len(waits)}
+    auditor.says("status", "status", {**status, "waiting": waits, "endpoints": names})
+
+
 def take(url: str, shots: Sequence[tuple[str, str, int, str]]) -> None:
     """Take pictures of the mesh behind an address."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -131,3 +212,6 @@ if __name__ == "__main__":
     else:
         with mesh_in_memory() as address:
             take(address, IN_MEMORY)
+        with an_hour_in_memory() as (address, doubled_ms):
+            [(name, place, width, scheme)] = HOUR
+            take(address, [(name, place.format(doubled_ms=doubled_ms), width, scheme)])

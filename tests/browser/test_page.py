@@ -223,6 +223,24 @@ def test_three_links_refuse_for_three_reasons_that_read_differently(
     expect(carried).to_contain_text("ny2/billing")
 
 
+def test_an_endpoint_that_gets_nothing_is_named_with_what_it_asks_for(
+    api: Api, open_page: Open
+) -> None:
+    """Whoever misses something there looks for its name, and sees why."""
+    for name, filter_ in (("late", "late/>"), ("most", "acme/*/*")):
+        api.mesh.subscribe("tk2", name, filter_)
+    api.lives(2)
+    page = open_page("/interest?subject=acme/a&from=tk3")
+    rows = page.get_by_role("table").last.get_by_role("row")
+    tk2 = rows.filter(has=page.get_by_role("cell", name="tk2", exact=True))
+    expect(tk2).to_contain_text("late: late/>, most: acme/*/*")
+    tk1 = rows.filter(has=page.get_by_role("cell", name="tk1", exact=True))
+    expect(tk1).to_contain_text("it has no endpoint")
+    api.mesh.subscribe("tk1", "board", "board/>")
+    api.lives(2)
+    expect(tk1).to_contain_text("board: board/>")
+
+
 def test_what_is_looked_for_is_found(api: Api, open_page: Open) -> None:
     """A node, a link, a message and a subject, each where it is shown."""
     page = open_page("/audit")
@@ -539,6 +557,10 @@ def test_an_even_wall_says_what_it_means(api: Api, auditor: Auditor, open_page: 
     api.lives(1)
     expect(main).to_contain_text("1 of 3 endpoints had minutes that are not equal")
     expect(rows.nth(0)).to_contain_text("zone")
+    tops = "all => [...new Set(all.map((one) => one.getBoundingClientRect().top))].length"
+    assert (
+        rows.nth(0).get_by_role("button").evaluate_all(tops) == 1
+    )  # with a sign in it, or without
 
 
 def test_the_wall_is_walked_by_keys_and_opens_below(

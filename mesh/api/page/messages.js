@@ -28,15 +28,20 @@ export function interest(state) {
     h("button", { type: "submit" }, "Explain"));
   if (state.subject && state.from) {
     let links = [];
+    let ends = null; // what endpoints ask for, by node; read again where that may have changed
     const found = asking(async () => {
       const all = await explained(state);
       links = all.links ?? [];
-      return all;
+      if (!all.past) ends ??= await filtersByNode();
+      return { ...all, ends };
     }, (data) => explanation(state, data), { everyMs: OFTEN_MS });
     const isOther = (one) => store.links.get(one.link)?.state !== one.state;
     return {
       element: h("div", null, form, found.element), ready: found.ready, close: found.close,
-      update: (data) => { if (data?.nodes || links.some(isOther)) found.again(); },
+      update: (data) => {
+        if (data?.nodes) ends = null;
+        if (data?.nodes || links.some(isOther)) found.again();
+      },
     };
   }
   if (state.subject) {
@@ -82,7 +87,23 @@ async function explained({ subject, from }) {
   return { told, asked, links: links.map(({ link, state, per_s, reason }) => ({ link, state, per_s, reason })) };
 }
 
-function explanation(state, { told, asked, links, past }) {
+async function filtersByNode() {
+  const found = {};
+  for (const { node, name, subscriptions } of await askAll("endpoints")) {
+    (found[node] ??= []).push({ name, filters: subscriptions.map(({ filter }) => filter) });
+  }
+  return found;
+}
+
+const SHOWN_MAX = 3;
+const withMore = (all, of) =>
+  [all.slice(0, SHOWN_MAX).map((one, place) => [place ? ", " : "", of(one)]), all.length > SHOWN_MAX ? ` and ${count(all.length - SHOWN_MAX)} more` : ""];
+
+// Whoever misses something at an endpoint sees it by name, with what it asks for instead.
+const askedFor = (ends) => (!ends ? "–" : !ends.length ? "it has no endpoint"
+  : withMore(ends, ({ name, filters }) => h("span", null, shown(name), ": ", withMore(filters, (one) => h("code", null, shown(one))))));
+
+function explanation(state, { told, asked, links, past, ends: wishes }) {
   const known = new Map((links ?? []).map((one) => [one.link, one]));
   const command = commands([`mesh explain ${quoted(state.subject)} --from ${quoted(state.from)}`, `mesh interest`]);
   if (past) {
@@ -112,10 +133,11 @@ function explanation(state, { told, asked, links, past }) {
     { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
   ];
   // First who wants it and does not get it: that is what people come for.
-  const away = told.not_reached.map((one) => ({ what: one.node, why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants === null ? "not known" : one.wants ? "yes" : "no" }));
+  const endsOf = (node) => (told.unknown.includes(node) ? null : wishes[node] ?? []);
+  const away = told.not_reached.map((one) => ({ what: one.node, ends: endsOf(one.node), why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants === null ? "not known" : one.wants ? "yes" : "no" }));
   const refused = [
     ...away.filter((one) => one.wants === "yes"),
-    ...told.reached.filter((one) => !one.endpoints.length).map((one) => ({ what: one.node, why: `it ${one.node === told.source ? "is published" : "comes"} here, and no endpoint here asks for it`, wants: "no" })),
+    ...told.reached.filter((one) => !one.endpoints.length).map((one) => ({ what: one.node, ends: endsOf(one.node), why: `it ${one.node === told.source ? "is published" : "comes"} here, and no endpoint here asks for it`, wants: "no" })),
     ...away.filter((one) => one.wants !== "yes"),
     ...told.refused.map((one) => ({ what: `${one.node} → ${one.neighbour}`, why: one.text || one.reason.replaceAll("_", " "), wants: "–" })),
   ];
@@ -123,6 +145,7 @@ function explanation(state, { told, asked, links, past }) {
     { name: "node or link", of: (row) => row.what, short: true },
     { name: "because", of: (row) => shown(row.why) },
     { name: "wants it", of: (row) => row.wants, short: true },
+    { name: "its endpoints ask for", of: (row) => askedFor(row.ends), text: (row) => (row.ends ?? []).map(({ name, filters }) => `${name}: ${filters.join(" ")}`).join("; ") },
   ];
   return [
     h("div", { class: "bar" },
