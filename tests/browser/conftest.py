@@ -44,11 +44,12 @@ class Auditor:
     """Writes what an auditor would, of the simulated mesh."""
 
     api: Api
+    kafka: str = "left"
 
     def __post_init__(self) -> None:
         names = [f"mesh.audit.{one}" for one in TABLES]
         specs = [TopicSpec(name=name, partitions=1, settings=BROKER_TIME) for name in names]
-        self._kafka = self.api.mesh.world.kafka["left"]
+        self._kafka = self.api.mesh.world.kafka[self.kafka]
         self._kafka.admin().create(specs)
         self._writer = self._kafka.writer("auditor")
 

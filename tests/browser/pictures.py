@@ -1,19 +1,18 @@
-"""Pictures of every view for the docs, most of them taken of a mesh that runs: `make demo`, then
+"""Pictures of every view for the docs: `python -m tests.browser.pictures [URL]`.
 
-    python -m tests.browser.pictures http://127.0.0.1:8080
-    python -m tests.browser.pictures
-
-The second takes those of what a demo that is well and young does not have (findings, queues, dead
-letters, roles, an hour of the audit) of meshes in memory. They go to docs/img. Somebody looks at them before a release; tests look
-at the page itself.
+They are of meshes in memory: one of the demo's topology and kind of traffic that is well, one with
+what such a mesh does not have (findings, queues, dead letters, roles), one that an hour of the audit
+has gone by. With the address of a page, as `make demo` prints it, the first are taken of that. They
+go to docs/img. Somebody looks at them before a release; tests look at the page itself.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from random import Random
 
 import structlog
 from playwright.sync_api import sync_playwright
@@ -21,7 +20,8 @@ from playwright.sync_api import sync_playwright
 from mesh.api.guard import Access
 from mesh.client import Address, EndpointKind, QueuePolicy, RoleWish
 from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
-from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_file import load_topology, topology_from_mapping
+from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey
@@ -49,8 +49,57 @@ IN_MEMORY = (
     ("queues", "/queues?letters=tk1", WIDTH, "light"),
     ("roles", "/roles", WIDTH, "light"),
 )
+FLOWS: Sequence[tuple[str, MessageClass, str, int]] = (
+    ("ny1", MessageClass.GUARANTEED, "flights", 9),
+    ("ny2", MessageClass.GUARANTEED, "flights", 7),
+    ("ny3", MessageClass.GUARANTEED, "flights", 6),
+    ("sg2", MessageClass.GUARANTEED, "alerts", 3),
+    ("ld2", MessageClass.DIRECT, "board", 2),
+)
+"""Who publishes how many of what a second."""
+
+LEVELS: Mapping[str, Sequence[Sequence[str]]] = {
+    "flights": (
+        ("JFK", "LGA", "EWR"),
+        ("AA", "DL", "UA", "US", "B6"),
+        ("LAX", "ATL", "SFO", "PBI"),
+    ),
+    "alerts": (("cancelled", "late"), ("EWR", "JFK")),
+    "board": (("EWR", "LGA"), ("ORD", "ATL", "BOS")),
+}
+FLOWS_S = 75
 HOUR = (("audit", "/audit?cell=ny2/orders%20{doubled_ms}", WIDTH, "light"),)
 PLAN = FOLDER.parents[1] / "mesh" / "lab" / "demo" / "topology.yaml"
+
+
+@contextmanager
+def demo_in_memory() -> Iterator[str]:
+    """Give the address of a page of the demo's topology, well and certified."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    api = Api(Mesh(load_topology(PLAN)), Access())
+    try:
+        api.live.look()
+        auditor, chance = Auditor(api, "tokyo"), Random(36)
+        for one in ENDPOINTS:
+            for filter_ in one.filters:
+                api.mesh.subscribe(one.node, one.endpoint, filter_, message_class=one.message_class)
+        clients = {node: api.mesh.client(node) for node, *_ in FLOWS}
+        for _ in range(FLOWS_S):
+            with api.turn:
+                for node, message_class, kind, rate in FLOWS:
+                    for _ in range(chance.randint(rate - 1, rate + 1)):
+                        subject = "/".join([kind, *map(chance.choice, LEVELS[kind])])
+                        clients[node].publish(subject, b"a flight", message_class=message_class)
+                    clients[node].flush()
+            api.lives(1)
+        for one in ENDPOINTS:
+            if not one.is_direct:
+                auditor.certifies(one.name)
+        auditor.speaks(*(one.name for one in ENDPOINTS if not one.is_direct))
+        api.lives(2)
+        yield api.url
+    finally:
+        api.close()
 
 
 @contextmanager
@@ -136,7 +185,7 @@ def an_hour_in_memory() -> Iterator[tuple[str, int]]:
                     client.publish(f"acme/arrivals/{number}", b"1")
                 client.flush()
                 while api.mesh.now_ms() < begun_ms + (minute + 1) * MINUTE_MS - 500:
-                    api.mesh.pause(10)
+                    api.mesh.pause(15)
                     api.live.look()
             _audit(auditor, begun_ms, minute)
         api.lives(6)
@@ -207,9 +256,9 @@ def take(url: str, shots: Sequence[tuple[str, str, int, str]]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        take(sys.argv[1], SHOTS)
-    else:
+    with nullcontext(sys.argv[1]) if len(sys.argv) > 1 else demo_in_memory() as address:
+        take(address, SHOTS)
+    if len(sys.argv) == 1:
         with mesh_in_memory() as address:
             take(address, IN_MEMORY)
         with an_hour_in_memory() as (address, doubled_ms):
