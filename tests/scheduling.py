@@ -1,8 +1,9 @@
 """Which process of the suite runs what: no core is idle while tests wait, and none at the end.
 
-Most tests on real brokers and browsers wait; those of simulated meshes compute. The last process
-takes what computes, longest first, and is nicer than the others; these take what waits, longest
-first, and then help the last one from its end.
+Most tests on real brokers and browsers wait; those of simulated meshes and of Spark compute. The
+first process takes all that starts Spark and then, with the last one, what computes, longest first;
+both are nicer than the others. These take what waits, longest first: two meshes on real brokers at
+a time, which come before all else. Where both ends meet, each helps the other.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ WAITING = (
 
 ALONE = (
     "tests/kafka/test_apart.py",
-    "tests/kafka/test_scenarios.py",
     "tests/kafka/test_stops.py",
     "tests/kafka/test_storm.py",
 )
@@ -49,10 +49,11 @@ COMPUTING = (
 """What computes longest, longest first; all that is named nowhere follows."""
 
 PROCESSES_MIN = 3
-"""With fewer nobody can be spared for what computes."""
+"""With fewer nobody is spared for what computes."""
 
 NICER = 5
-"""By so much: a turn of a broker or a worker comes first, and what computes gets a third at least."""
+"""By so much: a broker or a worker that has something to do comes first, and gets three times as
+much of a core that is wanted by both."""
 
 
 def place(nodeid: str) -> tuple[int, int]:
@@ -67,18 +68,16 @@ def place(nodeid: str) -> tuple[int, int]:
 
 
 def computes(worker: str, count: int) -> bool:
-    """Say whether a process is the one that computes."""
-    return count >= PROCESSES_MIN and worker == f"gw{count - 1}"
+    """Say whether a process is one of the two that compute."""
+    return count >= PROCESSES_MIN and worker in ("gw0", f"gw{count - 1}")
 
 
 def make_way(config: pytest.Config) -> None:
-    """In the process that computes: leave the cores to others that want them."""
+    """In a process that computes: leave the cores to others that want them."""
     told = getattr(config, "workerinput", None)
-    if (
-        told
-        and config.getvalue("dist") == "loadfile"
-        and computes(told["workerid"], told["workercount"])
-    ):
+    if told is None or config.getvalue("dist") != "loadfile":
+        return
+    if computes(told["workerid"], told["workercount"]):
         os.nice(NICER)
 
 
@@ -93,7 +92,8 @@ class FromBothEnds(LoadFileScheduling):
         return nodeid if nodeid.startswith(ALONE) else super()._split_scope(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        if computes(node.gateway.id, self.numnodes):
+        is_first = node.gateway.id == "gw0" and not self.assigned_work[node]
+        if computes(node.gateway.id, self.numnodes) and not is_first:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
 

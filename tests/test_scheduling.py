@@ -76,6 +76,14 @@ def test_each_process_begins_at_its_end() -> None:
     assert firsts[3] == SWARM
 
 
+def test_who_has_done_with_spark_computes() -> None:
+    """Real meshes are left to those that are nicer to nobody."""
+    made, processes = begun(4)
+    for test in AUDITED:
+        made.mark_test_complete(processes[0], ALL.index(test))
+    assert processes[0].given[len(AUDITED)] in MODEL
+
+
 def test_two_processes_both_begin_with_what_waits() -> None:
     _, processes = begun(2)
     assert [one.given[0] for one in processes] == [AUDITED[0], STORM[0]]
