@@ -13,13 +13,14 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from mesh.errors import StartError
 from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware
 from mesh.local.software import prepare_kafka, with_spark_classes
 from tests.parts import durations
-from tests.scheduling import FromBothEnds, make_way, place
+from tests.scheduling import FromBothEnds, make_way, place, tell
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
 gc.set_threshold(100_000, 50, 50)
@@ -49,6 +50,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run every example scenario on real Kafka, not only a chosen few (20 minutes)",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Tell each process of several what it is to be."""
+    tell(node)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -56,6 +56,10 @@ NICER = 5
 much of a core that is wanted by both."""
 
 
+NICER_THAN_OTHERS = "nicer_than_others"
+"""What a process is told at its start."""
+
+
 def place(nodeid: str) -> tuple[int, int]:
     """Return where a test stands between those that wait longest and those that compute longest."""
     for rank, beginning in enumerate(WAITING):
@@ -72,12 +76,16 @@ def computes(worker: str, count: int) -> bool:
     return count >= PROCESSES_MIN and worker in ("gw0", f"gw{count - 1}")
 
 
+def tell(node: WorkerController) -> None:
+    """Tell a process that is about to start whether it is to make way."""
+    where_files_stay_whole = node.config.getvalue("dist") == "loadfile"
+    is_nicer = computes(node.gateway.id, node.workerinput["workercount"])
+    node.workerinput[NICER_THAN_OTHERS] = where_files_stay_whole and is_nicer
+
+
 def make_way(config: pytest.Config) -> None:
     """In a process that computes: leave the cores to others that want them."""
-    told = getattr(config, "workerinput", None)
-    if told is None or config.getvalue("dist") != "loadfile":
-        return
-    if computes(told["workerid"], told["workercount"]):
+    if getattr(config, "workerinput", {}).get(NICER_THAN_OTHERS):
         os.nice(NICER)
 
 

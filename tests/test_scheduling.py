@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.scheduling import ALONE, COMPUTING, DOCKER, SPARK, WAITING, FromBothEnds, place
+from tests.scheduling import (
+    ALONE,
+    COMPUTING,
+    DOCKER,
+    NICER,
+    SPARK,
+    WAITING,
+    FromBothEnds,
+    computes,
+    make_way,
+    place,
+    tell,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,6 +95,41 @@ def test_who_has_done_with_spark_computes() -> None:
     for test in AUDITED:
         made.mark_test_complete(processes[0], ALL.index(test))
     assert processes[0].given[len(AUDITED)] in MODEL
+
+
+@pytest.mark.parametrize(
+    ("count", "dist", "nicer"),
+    [(4, "loadfile", [5, 0, 0, 5]), (2, "loadfile", [0, 0]), (4, "load", [0, 0, 0, 0])],
+)
+def test_who_computes_is_nicer(
+    monkeypatch: pytest.MonkeyPatch, count: int, dist: str, nicer: list[int]
+) -> None:
+    monkeypatch.setattr("os.nice", lambda more: nice.append(nice.pop() + more))
+    told = []
+    for number in range(count):
+        nice = [0]
+        node = SimpleNamespace(
+            gateway=SimpleNamespace(id=f"gw{number}"),
+            config=SimpleNamespace(getvalue={"dist": dist}.get),
+            workerinput={"workercount": count},
+        )
+        tell(node)
+        make_way(SimpleNamespace(workerinput=node.workerinput))
+        told += nice
+    assert told == nicer
+    make_way(SimpleNamespace())  # who runs alone is told nothing
+
+
+def test_this_very_process_is_as_nice_as_it_is_to_be(request: pytest.FixtureRequest) -> None:
+    """Beside the one that gives out tests, if there is one: for it is told so by xdist alone."""
+    told = getattr(request.config, "workerinput", None)
+    is_nicer = (
+        told is not None
+        and "loadfile" in told["mainargv"]
+        and computes(told["workerid"], told["workercount"])
+    )
+    other = os.getppid() if told else os.getpid()
+    assert os.nice(0) - os.getpriority(os.PRIO_PROCESS, other) == NICER * is_nicer
 
 
 def test_two_processes_both_begin_with_what_waits() -> None:
