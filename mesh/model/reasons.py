@@ -58,6 +58,7 @@ class NotRead(StrEnum):
 
     COMMITTING = "committing"
     MEETING = "meeting"
+    IDENTITY = "identity"
     HOLDING = "holding"
     FULL = "full"
     SUBJECT = "subject"
@@ -90,6 +91,7 @@ SENTENCES: Mapping[Why, str] = {
     FilterCause.SELECTOR: "the message does not meet the condition {detail}",
     NotRead.COMMITTING: "the lane's last commit is not through yet",
     NotRead.MEETING: "a target of the lane is caught up, and is the lane's again in a moment",
+    NotRead.IDENTITY: "brokers are asked whether the topic is still the one that was found",
     NotRead.HOLDING: "a change of the topology is under way",
     NotRead.FULL: "something that is full takes no more of clients",
     NotRead.SUBJECT: "operators want nothing of the next message's subject",

@@ -322,7 +322,7 @@ class Lanes:
             lane.direct.expire(self.clock.now_ms())
             ask_due(lane, now)
         lanes = self.topology.nodes[self.machine.node].lanes
-        for at, records in data.items():
+        for at, records in self.sources.identified(self.owned, data, now).items():
             while records and self.sources.is_read(at):
                 owner = self.owned.get(at.partition % lanes)
                 source = owner.sources.get(at) if owner is not None else None

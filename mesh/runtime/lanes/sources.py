@@ -23,6 +23,7 @@ from mesh.model.frames import MessageClass, position_in_chain
 from mesh.model.reasons import NotRead
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
+from mesh.runtime.lanes.first_records import FirstRecords
 from mesh.runtime.lanes.outgrown import LastRead, Outgrown
 from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.process.intake import Intake
@@ -58,6 +59,7 @@ class Sources:
     questions: Questions
     vanished: dict[str, None] = field(default_factory=dict)
     last_read: LastRead = field(default_factory=LastRead)
+    _first: FirstRecords = field(init=False)
     _topics: dict[str, SourceTopic] = field(default_factory=dict)
     still: Stillness = field(default_factory=Stillness)
     _unread: dict[TopicPartition, NotRead] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class Sources:
         """List them."""
         found = source_topics(self.topology, self.node, self.learner.links)
         self._topics = {topic.name: topic for topic in found}
+        self._first = FirstRecords(self.admins, self.questions)
 
     def gone(self) -> Sequence[str]:
         """Return the topics that are read still, although the links in force have no use for it."""
@@ -278,6 +281,8 @@ class Sources:
     def _forget(self, place: TopicPartition) -> None:
         self._unread.pop(place, None)
         self.last_read.forget(place)
+        self._first.forget(place)
+        self.still.identifying.pop(place, None)
         self.still.waiting.pop(place, None)
         self.readers[self._topics[place.topic].kafka].unassign([place])
 
@@ -302,6 +307,7 @@ class Sources:
             generation = lane.generation(place)
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
             lane.sources[place] = source
+            self._first.expect(place)
             hold_source(lane, source, now_ms)
             if lane.followed_before < self.learner.followed:
                 # Its former owner ended before it could tell which links are new.
@@ -360,6 +366,38 @@ class Sources:
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
         begin = self.last_read.begin
         self.readers[kafka].assign({at: begin(at, position) for at, position in positions.items()})
+
+    def identified(
+        self,
+        lanes: Mapping[int, Lane],
+        data: Mapping[TopicPartition, Sequence[Record]],
+        now_ms: int,
+    ) -> Mapping[TopicPartition, Sequence[Record]]:
+        """Return records of which it is known whose they are: the first of a source wait. R6."""
+        if not self._first:
+            return data
+        known = dict(data)
+        count = self.topology.nodes[self.node].lanes
+        for at in [one for one in known if self._first.is_first(one) and self.is_read(one)]:
+            self._first.keep(at, known.pop(at))
+            self.still.identifying[at] = None
+            self.settle({at.partition % count: lanes[at.partition % count]}, now_ms)
+        for at, info in list(self._first.looked_at(self._kafka_of, now_ms)):
+            lane, records = lanes[at.partition % count], self._first.forget(at)
+            del self.still.identifying[at]
+            if info.topic_id != lane.sources[at].topic_id:
+                self._topics[at.topic].info = info
+                self._leave(lane, at)
+            elif self._why(at, lane.sources[at].link, now_ms) is not None:
+                self._first.expect(at)  # it stands still for another reason: they come again
+            else:
+                del self._unread[at]
+                self.readers[self._kafka_of(at)].assign({at: records[-1].offset() + 1})
+                known[at] = records
+        return known
+
+    def _kafka_of(self, at: TopicPartition) -> str:
+        return self._topics[at.topic].kafka
 
     def checked(
         self, lane: Lane, at: TopicPartition, records: Sequence[Record]

@@ -26,6 +26,7 @@ class Stillness:
         waiting: Parts of the own ingress whose next message has such a subject.
         committing: Lanes whose commit takes long.
         meeting: Lanes that wait while a target is written that is to be theirs again.
+        identifying: Sources of which it is not known whose the first records are.
     """
 
     holding: bool = False
@@ -38,6 +39,7 @@ class Stillness:
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
     committing: frozenset[int] = frozenset()
     meeting: dict[int, None] = field(default_factory=dict)
+    identifying: dict[TopicPartition, None] = field(default_factory=dict)
 
     def why(self, at: TopicPartition, lane: int, *, is_guaranteed: bool) -> NotRead | None:
         """Return why nothing is read of a part of the own ingress just now, or None.
@@ -47,7 +49,7 @@ class Stillness:
             lane: Whose it is.
             is_guaranteed: Its class.
         """
-        if (reason := self._of_lane(lane)) is not None:
+        if (reason := self._of_lane(lane, at)) is not None:
             return reason
         if self.holding:
             return NotRead.HOLDING
@@ -59,7 +61,7 @@ class Stillness:
         self, node: str, neighbour: str, at: TopicPartition, lane: int, now_ms: int
     ) -> NotRead | None:
         """Return why nothing is read of a part of a neighbour's outbox just now, or None."""
-        if (reason := self._of_lane(lane)) is not None:
+        if (reason := self._of_lane(lane, at)) is not None:
             return reason
         if neighbour in self.closed:
             return NotRead.LINK
@@ -70,10 +72,12 @@ class Stillness:
             return NotRead.PAUSED
         return NotRead.RATE if self.resting.get(at, now_ms) > now_ms else None
 
-    def _of_lane(self, lane: int) -> NotRead | None:
+    def _of_lane(self, lane: int, at: TopicPartition) -> NotRead | None:
         if lane in self.committing:
             return NotRead.COMMITTING
-        return NotRead.MEETING if lane in self.meeting else None
+        if lane in self.meeting:
+            return NotRead.MEETING
+        return NotRead.IDENTITY if at in self.identifying else None
 
     def wake(self, now_ms: int) -> bool:
         """Forget who has rested long enough; say whether there was one."""

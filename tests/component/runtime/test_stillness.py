@@ -52,10 +52,12 @@ def test_of_several_reasons_the_first_is_told() -> None:
         waiting={at: None},
         committing=frozenset({0}),
         meeting={0: None},
+        identifying={at: None},
     )
     ends = {
         NotRead.COMMITTING: lambda: setattr(still, "committing", frozenset()),
         NotRead.MEETING: still.meeting.clear,
+        NotRead.IDENTITY: still.identifying.clear,
         NotRead.HOLDING: lambda: setattr(still, "holding", False),
         NotRead.FULL: lambda: setattr(still, "refusing", frozenset()),
         NotRead.SUBJECT: still.waiting.clear,
