@@ -388,7 +388,8 @@ class Sources:
             if info.topic_id != lane.sources[at].topic_id:
                 self._topics[at.topic].info = info
                 self._leave(lane, at)
-            elif self._why(at, lane.sources[at].link, now_ms) is not None:
+            elif (why := self._why(at, lane.sources[at].link, now_ms)) is not None:
+                self._unread[at] = why
                 self._first.expect(at)  # it stands still for another reason: they come again
             else:
                 del self._unread[at]
