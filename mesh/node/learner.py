@@ -366,6 +366,11 @@ class Learner:
         """
         return self.lacks_clients(in_force) or bool(self.lagging(in_force))
 
+    def stays_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
+        """Say whether somebody routed by more than this worker would after its next round."""
+        heard = {source: v for source, v in in_force.items() if self._read.get(source, UNCHANGED) < v}
+        return self.is_behind(heard)
+
     def lacks_clients(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether somebody routed by more of the own subscriptions than this worker does."""
         return CLIENTS in in_force and self._is_late(CLIENTS, in_force[CLIENTS])

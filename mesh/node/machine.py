@@ -14,7 +14,7 @@ Spec: DESIGN 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -434,7 +434,17 @@ class NodeMachine:
             and self.probing.is_known
             and self._now_ms - self._round_at_ms >= ROUND_MS
             and not self._awaits_topics()
+            and not self._offers_less(self.learner.stays_behind)
         )
+
+    def _offers_less(self, is_behind: Callable[[Mapping[str, tuple[int, int]]], bool]) -> bool:
+        """Say whether who has just taken the lead would offer less than its lane has routed by.
+
+        Whoever led before has acknowledged that, and neighbours that forget it send nothing more
+        of it. The lane reads nothing meanwhile either. Spec: K16, K21.
+        """
+        leader = self.leader
+        return leader is not None and not leader.has_offered and is_behind(self._lanes.get(0, {}))
 
     def _awaits_topics(self) -> bool:
         """Say whether the topic of an endpoint is being made: what is wanted for it can wait."""
@@ -489,7 +499,9 @@ class NodeMachine:
         if not self.is_ready:
             self.is_ready = True
             yield BecameReady()
-        if self.leader is not None:
+        if self._offers_less(self.learner.is_behind):
+            self.learner.request_round()
+        elif self.leader is not None:
             lanes = list(self._lanes.values())
             yield from self.leader.offer(self.learner, round_, lanes)
             yield from self.leader.acknowledge()

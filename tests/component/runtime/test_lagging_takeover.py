@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.codec.keys import subscription_key
+from mesh.model.frames import MessageClass
 from mesh.node.faults import AWAITED
 from mesh.transport.port import BEGINNING, TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
@@ -59,6 +60,31 @@ def test_who_takes_a_lane_goes_by_what_was_acknowledged(mesh: SmallMesh, silent_
     mesh.world.workers["a#1"].cut([])
     mesh.run(30_000)
     assert delivered_at_b(mesh) == [b"y"]
+
+
+BETWEEN = {
+    **APART,
+    "zones": {"Z": {"kind": "multi-hop", "links": [["c", "a"], ["a", "b"]]}},
+}
+
+
+def test_who_takes_the_lead_takes_back_nothing_that_was_acknowledged() -> None:
+    """Else those behind it send nothing more of that until it has found out. Spec: K16, K21."""
+    mesh = SmallMesh(BETWEEN)
+    mesh.world.start("a", 1)
+    mesh.run(6_000)
+    mesh.world.workers["a#1"].cut(["b"])
+    mesh.run(500)
+    subscribe_at_b(mesh, "y/>")
+    mesh.run(6_000)
+    mesh.world.kill("a", 0)
+    ingress, count = mesh.names.ingress("c", MessageClass.GUARANTEED), 60
+    for number in range(count):
+        mesh.write(ingress, b"%02d" % number, headers=[subject("y/1")])
+        mesh.run(100)
+    mesh.world.workers["a#1"].cut([])
+    mesh.run(30_000)
+    assert delivered_at_b(mesh) == [b"%02d" % number for number in range(count)]
 
 
 def test_what_was_recalled_is_wanted_until_the_neighbour_itself_is_heard(mesh: SmallMesh) -> None:
