@@ -368,7 +368,9 @@ class Learner:
 
     def stays_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether somebody routed by more than this worker would after its next round."""
-        heard = {source: v for source, v in in_force.items() if self._read.get(source, UNCHANGED) < v}
+        heard = {
+            source: v for source, v in in_force.items() if self._read.get(source, UNCHANGED) < v
+        }
         return self.is_behind(heard)
 
     def lacks_clients(self, in_force: Mapping[str, tuple[int, int]]) -> bool:

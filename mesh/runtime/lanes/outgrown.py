@@ -6,14 +6,26 @@ So the last record that was read is read once more before all else, and its lead
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from mesh.lane.lane import Lane
 from mesh.transport.port import Record, TopicPartition
 
-Outgrown = tuple[TopicPartition, int, int]
-"""A log in doubt, the leader epoch of the record read last, and the position behind it."""
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the record that was read last.
+
+    Attributes:
+        epoch: Its leader epoch.
+        position: The offset behind it.
+        is_doubted: Whether the log may have lost its end, and have grown beyond that since.
+    """
+
+    epoch: int
+    position: int
+    is_doubted: bool
 
 
 @dataclass(slots=True)
@@ -53,14 +65,16 @@ class LastRead:
         """Have brokers be asked up to where a log is what was read, when it is assigned again."""
         self._doubted[at] = None
 
-    def doubted(self, lane: Lane, places: Collection[TopicPartition]) -> Sequence[Outgrown]:
-        """Return what is to be asked about."""
+    def known(
+        self, lane: Lane, places: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, Known]:
+        """Return what is known of what was read last, for who looks where logs end."""
         epochs = lane.positions.leader_epochs
-        return [
-            (at, epochs[at], lane.position(at))
+        return {
+            at: Known(epochs[at], lane.position(at), at in self._doubted)
             for at in places
-            if at in self._doubted and at in epochs
-        ]
+            if at in epochs
+        }
 
     def looked_at(self, places: Collection[TopicPartition]) -> None:
         """Take note that brokers have answered."""

@@ -24,7 +24,7 @@ from mesh.model.reasons import NotRead
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.runtime.lanes.first_records import FirstRecords
-from mesh.runtime.lanes.outgrown import LastRead, Outgrown
+from mesh.runtime.lanes.outgrown import Known, LastRead
 from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.process.intake import Intake
 from mesh.runtime.process.questions import Questions
@@ -192,8 +192,8 @@ class Sources:
                 continue
             try:
                 key = ("bounds", lane.number, lane.positions.epoch, topic.name)
-                doubted = self.last_read.doubted(lane, new)
-                ask = partial(_bounds, self.admins[topic.kafka], new, doubted)
+                read = self.last_read.known(lane, new)
+                ask = partial(_bounds, self.admins[topic.kafka], new, read)
                 bounds = self.questions.answer(key, ask)
                 if bounds is not None:
                     self._assign(lane, topic, topic.info.topic_id, bounds, now_ms)
@@ -513,24 +513,28 @@ def _is_early(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
 def _bounds(
     admin: Admin,
     places: Sequence[TopicPartition],
-    doubted: Sequence[Outgrown],
+    read: Mapping[TopicPartition, Known],
 ) -> Bounds:
-    """Ask where logs begin and end; those that have lost their end since end where they did then.
+    """Ask where logs begin and end; those that have lost their end end where they did then.
+
+    What has come in the place of the records that were lost does not count, whether it reaches as
+    far as those did or not: it was not read.
 
     Partitions that have no leader now are left out: they keep nobody from reading the others.
 
     Args:
         admin: Of their Kafka cluster.
         places: The partitions.
-        doubted: Those that may have grown since.
+        read: What is known of what was read of them last.
     """
     starts, have_starts = as_far_as_told(partial(admin.starts, places))
     told, have_ends = as_far_as_told(partial(admin.ends, places))
     known = [at for at in places if (have_starts or at in starts) and (have_ends or at in told)]
     ends = dict(told)
-    for at, epoch, position in doubted:
-        if at in known and ends.get(at, position) >= position:
-            ends[at] = admin.agrees_until(at, epoch, position)
+    for at, last in read.items():
+        end = ends.get(at, last.position)
+        if at in known and (last.is_doubted or end < last.position):
+            ends[at] = admin.agrees_until(at, last.epoch, min(end, last.position))
     return {at: (starts.get(at), ends.get(at)) for at in known}
 
 
