@@ -557,6 +557,11 @@ def test_an_even_wall_says_what_it_means(api: Api, auditor: Auditor, open_page: 
     api.lives(1)
     expect(main).to_contain_text("1 of 3 endpoints had minutes that are not equal")
     expect(rows.nth(0)).to_contain_text("zone")
+    cell = rows.nth(0).get_by_role("button").last.bounding_box()
+    hour = page.locator(".wall thead span").filter(has_text="00:00").last.bounding_box()
+    assert cell is not None
+    assert hour is not None
+    assert hour["y"] + hour["height"] <= cell["y"] + 1
     tops = "all => [...new Set(all.map((one) => one.getBoundingClientRect().top))].length"
     assert (
         rows.nth(0).get_by_role("button").evaluate_all(tops) == 1
