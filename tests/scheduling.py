@@ -51,8 +51,8 @@ COMPUTING = (
 PROCESSES_MIN = 3
 """With fewer nobody is spared for what computes."""
 
-NICER = 5
-"""By so much: a broker or a worker that has something to do comes first, and gets three times as
+NICER = 3
+"""By so much: a broker or a worker that has something to do comes first, and gets twice as
 much of a core that is wanted by both."""
 
 

@@ -99,7 +99,7 @@ def test_who_has_done_with_spark_computes() -> None:
 
 @pytest.mark.parametrize(
     ("count", "dist", "nicer"),
-    [(4, "loadfile", [5, 0, 0, 5]), (2, "loadfile", [0, 0]), (4, "load", [0, 0, 0, 0])],
+    [(4, "loadfile", [NICER, 0, 0, NICER]), (2, "loadfile", [0, 0]), (4, "load", [0, 0, 0, 0])],
 )
 def test_who_computes_is_nicer(
     monkeypatch: pytest.MonkeyPatch, count: int, dist: str, nicer: list[int]
