@@ -21,7 +21,7 @@ from pathlib import Path
 from mesh.errors import StartError
 from mesh.local.jars import Progress, cache_folder, find_kafka
 from mesh.testing.machines import Machine
-from mesh.testing.packages import needed, version_of
+from mesh.testing.packages import lines, needed
 
 DISTRIBUTION = "trellis-mesh"
 PACKAGES = ("mesh", "streaming", "schemas")
@@ -136,12 +136,15 @@ def _stage_audit(context: Path, machine: Machine, progress: Progress) -> None:
     """What a node has; PySpark, which is built of its sources; and the jars that Spark fetches."""
     _stage_node(context, machine, progress)
     wheels = context / "wheels"
-    _pip("wheel", "--no-deps", "-w", str(wheels), *(f"{one}=={version_of(one)}" for one in SPARK))
-    _install(context / "audit-site", sorted(map(str, wheels.glob("*.whl"))), machine)
+    _pip("wheel", "--no-deps", "-w", str(wheels), *_listed(context, lines(SPARK)))
+    # By name, or where they lie is written down and the layer is another one each time.
+    _install(context / "audit-site", ["--no-index", "--find-links", str(wheels), *SPARK], machine)
     shutil.rmtree(wheels)
     progress("fetching Spark's jars, by starting Spark once")
     _run([sys.executable, "-c", FETCH_SPARK, str(_cache())])
-    shutil.copytree(_cache() / "ivy-spark", context / "ivy-spark")
+    # Archives of classes are of this machine's Java, and Ivy's own copies serve nobody any more.
+    unused = shutil.ignore_patterns("classes-*", "cache")
+    shutil.copytree(_cache() / "ivy-spark", context / "ivy-spark", ignore=unused)
 
 
 stages: Mapping[str, Callable[[Path, Machine, Progress], None]] = {
