@@ -114,6 +114,12 @@ class LocalCluster:
         with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as saving:
             subprocess.run(take, stdin=saving.stdout, capture_output=True, check=True)
 
+    def name(self, image: str, other: str) -> None:
+        """Give an image of the cluster another name."""
+        names = [f"docker.io/library/{one}" for one in (image, other)]
+        tag = self.inside(["ctr", "-n", "k8s.io", "images", "tag", *names])
+        subprocess.run(tag, capture_output=True, check=True)
+
     def stop(self) -> None:
         """End all of it and leave nothing behind but its folder."""
         if self._pid:

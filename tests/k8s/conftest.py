@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.k8s.programs import build
 __all__ = ["audit_image", "docker_engine", "kafka_image", "node_image"]
 
 NAMESPACE = "mesh-test"
+FORMER = "trellis-node:former"
 RESTRICTED = f"""
 apiVersion: v1
 kind: Namespace
@@ -54,11 +56,13 @@ def kube(
         kubectl = cluster.inside([str(programs / "kubernetes"), "kubectl", way])
         helm = cluster.inside([str(programs / "helm"), way])
         kill = cluster.inside(["ctr", "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL"])
-        named = _images(*images, policy="Never")
-        yield from _within(Kube(kubectl, helm, NAMESPACE, named, cluster.load, kill))
+        cluster.name(images[0], FORMER)
+        named, former = _images(*images, policy="Never"), _named(FORMER, "Never")
+        yield from _within(Kube(kubectl, helm, NAMESPACE, named, former, cluster.load, kill))
     finally:
         cluster.stop()
-        shutil.rmtree(cluster.folder / "containerd", ignore_errors=True)
+        # Gigabytes in tens of thousands of files: Python takes minutes for what this does in seconds.
+        subprocess.run(["rm", "-rf", cluster.folder / "containerd"], check=False)
 
 
 def _given(kubeconfig: str, unavailable: Unavailable) -> Kube:
@@ -73,17 +77,19 @@ def _given(kubeconfig: str, unavailable: Unavailable) -> Kube:
         )
     way = f"--kubeconfig={Path(kubeconfig).absolute()}"
     images = _images(node, kafka, policy="IfNotPresent")
-    return Kube(["kubectl", way], ["helm", way], NAMESPACE, images)
+    former = _named(os.environ.get("MESH_NODE_IMAGE_FORMER", node), "IfNotPresent")
+    return Kube(["kubectl", way], ["helm", way], NAMESPACE, images, former)
+
+
+def _named(image: str, policy: str) -> Mapping[str, str]:
+    repository, _, tag = image.rpartition(":")
+    return {"repository": repository, "tag": tag, "pullPolicy": policy}
 
 
 def _images(node: str, kafka: str, *, policy: str) -> Mapping[str, Any]:
-    def named(image: str) -> Mapping[str, str]:
-        repository, _, tag = image.rpartition(":")
-        return {"repository": repository, "tag": tag, "pullPolicy": policy}
-
     room = {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "768Mi"}}
-    brokers = {"enabled": True, "image": named(kafka), "resources": room}
-    return {"image": named(node), "evaluationKafka": brokers}
+    brokers = {"enabled": True, "image": _named(kafka, policy), "resources": room}
+    return {"image": _named(node, policy), "evaluationKafka": brokers}
 
 
 def _within(kube: Kube) -> Iterator[Kube]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 CHART = Path(__file__).parents[2] / "helm" / "trellis-mesh"
-POLL_S = 0.25
+POLL_S = 0.5
+"""Each question starts a kubectl, which takes a third of a second of a core."""
 T = TypeVar("T")
 
 
@@ -32,6 +36,7 @@ class Kube:
         kubectl_command, helm_command: How the programs are started, with the way to the cluster.
         namespace: Where everything happens.
         images: Values of the chart that name our images.
+        former: The image of workers under another name, as that of an earlier version.
         load: Brings a local image into the cluster; does nothing where it can get images itself.
         kill_command: Kills the container whose id is added; None where only the API can be asked.
     """
@@ -40,6 +45,7 @@ class Kube:
     helm_command: Sequence[str]
     namespace: str
     images: Mapping[str, Any]
+    former: Mapping[str, Any]
     load: Callable[[str], None] = lambda _: None
     kill_command: Sequence[str] | None = None
 
@@ -57,6 +63,20 @@ class Kube:
         return subprocess.run(
             command, input=give or "", capture_output=True, text=True, check=False, timeout=240
         )
+
+    @contextmanager
+    def following(self, *arguments: str) -> Iterator[Iterable[str]]:
+        """Give the lines of a kubectl that goes on to print, and end it."""
+        command = [*self.kubectl_command, "-n", self.namespace, *arguments]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as running:
+            assert running.stdout is not None
+            try:
+                yield running.stdout
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(running.pid, signal.SIGTERM)
 
     def objects(self, kind: str, **labels: str) -> list[Mapping[str, Any]]:
         """Return the objects of a kind that have these labels of `app.kubernetes.io`."""

@@ -103,7 +103,7 @@ def _kubelet(folder: Path) -> Mapping[str, Any]:
         "failCgroupV1": False,
         "oomScoreAdj": 0,
         "serializeImagePulls": False,
-        "syncFrequency": "10s",  # how soon a changed Secret is in its pods
+        "syncFrequency": "5s",  # how soon a changed Secret is in its pods
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
     }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.k8s.kube import Kube, until
-from tests.k8s.test_release import SMALL, ages, all_ready, patience_s
+from tests.k8s.test_release import QUICK, ages, all_ready, patience_s
 
 # Of a test alone: the first set-up builds images and Kubernetes, which takes what it takes.
 pytestmark = [pytest.mark.k8s, pytest.mark.docker, pytest.mark.timeout(600, func_only=True)]
@@ -40,7 +41,7 @@ def east(
     """Return the values of the site that has the brokers and puts topologies in force."""
     how = {"apply": {"enabled": True, "waitSeconds": 20}}
     served = {node: None for node in EAST if node in nodes}
-    return {"topology": topology(links, nodes, **how), "nodes": served, "resources": SMALL}
+    return {"topology": topology(links, nodes, **how), "nodes": served, **QUICK}
 
 
 def west(**more: Any) -> Mapping[str, Any]:
@@ -48,7 +49,7 @@ def west(**more: Any) -> Mapping[str, Any]:
     return {
         "topology": topology(LINKED, ("tk1", "ny1", "ny2"), compare={"enabled": True}),
         "nodes": dict.fromkeys(WEST),
-        "resources": SMALL,
+        **QUICK,
         "evaluationKafka": {"enabled": False},
         "bootstrap": {one: f"east-trellis-mesh-kafka-{one}:9092" for one in KAFKA},
         **more,
@@ -57,9 +58,11 @@ def west(**more: Any) -> Mapping[str, Any]:
 
 @pytest.fixture(scope="module")
 def sites(kube: Kube) -> Iterator[Kube]:
-    """Both releases, installed one after the other."""
-    kube.helm("install", "east", east())
-    kube.helm("install", "west", west())
+    """Both releases, installed at the same time."""
+    with ThreadPoolExecutor() as pool:
+        east_site = pool.submit(kube.helm, "install", "east", east())
+        kube.helm("install", "west", west())
+        east_site.result()
     yield kube
     for release in ("west", "east"):
         kube.helm("uninstall", release, None, "--wait")
@@ -106,3 +109,12 @@ def test_a_node_goes_once_its_links_have_gone(sites: Kube) -> None:
     all_ready(sites, 2, patience_s(60))
     told = json.loads(sites.mesh(pod("west", "ny1"), "status", "-o", "json"))
     assert sorted(one["node"] for one in told["nodes"]) == ["ny1", "tk1"]
+
+
+def test_who_has_another_topology_than_is_in_force_is_told(sites: Kube) -> None:
+    """The other site still has the node that has gone: its upgrade fails, with what differs."""
+    late = west(topology={**west()["topology"], "compare": {"enabled": True, "waitSeconds": 5}})
+    done = sites.try_helm("upgrade", "west", late)
+    assert done.returncode == 1
+    assert "post-upgrade" in done.stderr
+    assert "ny2" in said_by(sites, "west", "compare")
