@@ -14,7 +14,7 @@ Spec: DESIGN 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -430,21 +430,17 @@ class NodeMachine:
     def _may_begin(self) -> bool:
         return (
             (self.is_ready or self.learner.is_synced)
-            and self.learner.has_news
+            and (self.learner.has_news or self._owes_offers)
             and self.probing.is_known
             and self._now_ms - self._round_at_ms >= ROUND_MS
             and not self._awaits_topics()
-            and not self._offers_less(self.learner.stays_behind)
         )
 
-    def _offers_less(self, is_behind: Callable[[Mapping[str, tuple[int, int]]], bool]) -> bool:
-        """Say whether who has just taken the lead would offer less than its lane has routed by.
-
-        Whoever led before has acknowledged that, and neighbours that forget it send nothing more
-        of it. The lane reads nothing meanwhile either. Spec: K16, K21.
-        """
-        leader = self.leader
-        return leader is not None and not leader.has_offered and is_behind(self._lanes.get(0, {}))
+    @property
+    def _owes_offers(self) -> bool:
+        """Whether who has taken the lead has withheld its offers, and knows enough by now."""
+        is_new = self.leader is not None and not self.leader.has_offered
+        return is_new and not self.learner.stays_behind(self._lanes.get(0, {}))
 
     def _awaits_topics(self) -> bool:
         """Say whether the topic of an endpoint is being made: what is wanted for it can wait."""
@@ -499,9 +495,12 @@ class NodeMachine:
         if not self.is_ready:
             self.is_ready = True
             yield BecameReady()
-        if self._offers_less(self.learner.is_behind):
-            self.learner.request_round()
-        elif self.leader is not None:
+        if self.leader is not None:
+            if not self.leader.has_offered and self.learner.is_behind(self._lanes.get(0, {})):
+                # It would offer less than its lane has routed by. Who led before has acknowledged
+                # that, and neighbours that forget it send nothing more of it. The lane reads
+                # nothing meanwhile either. Spec: K16, K21.
+                return
             lanes = list(self._lanes.values())
             yield from self.leader.offer(self.learner, round_, lanes)
             yield from self.leader.acknowledge()
