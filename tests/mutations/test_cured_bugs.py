@@ -11,11 +11,14 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import MeshError
 from mesh.model.topics import TopicNames
 from mesh.node.demands import Demands
+from mesh.node.leader import Leader
 from mesh.node.neighbour import Neighbour
 from mesh.operate import founding
 from mesh.runtime.control import feeds, leadership
 from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.lanes import sources
+from mesh.runtime.lanes.first_records import FirstRecords
+from mesh.runtime.lanes.outgrown import LastRead
 from mesh.runtime.topics import own_topics, provision
 from mesh.runtime.topics.readership import Readership
 from mesh.runtime.topics.targets import Targets
@@ -23,7 +26,10 @@ from mesh.runtime.topics.writable import Looked
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
 from tests.component.runtime import test_control_anew as control_anew
+from tests.component.runtime import test_first_records as first
+from tests.component.runtime import test_lagging_takeover as lagging
 from tests.component.runtime import test_left_out as left_out
+from tests.component.runtime import test_outgrown as outgrown
 from tests.component.runtime import test_refused_topics as refused_topics
 from tests.component.runtime import test_retention as retention
 from tests.component.runtime import test_told_in_part as in_part
@@ -105,6 +111,21 @@ def one_that_is_silent_says_nothing_of_all(patches: Patches) -> None:
         patches.put(module, "as_far_as_told", lambda ask: (ask(), True))
 
 
+def who_leads_offers_before_it_knows(patches: Patches) -> None:
+    patches.put(Leader, "has_offered", property(lambda _: True))
+
+
+def first_records_are_taken_as_they_come(patches: Patches) -> None:
+    patches.put(FirstRecords, "is_first", lambda *_: False)
+
+
+def a_log_ends_where_it_ends(patches: Patches) -> None:
+    def wrapper(known):
+        return lambda *args: {at: one for at, one in known(*args).items() if one.is_doubted}
+
+    patches.wrap(LastRead, "known", wrapper)
+
+
 def a_mesh_is_started_from_another_file() -> None:
     mesh = Mesh(topology_from_mapping(CHAIN))
     in_force.test_another_topology_is_never_written_over_what_is_in_force(mesh)
@@ -160,6 +181,19 @@ def a_member_dies() -> None:
     dead_members.test_a_dead_member_starves_nobody(dead_members.ANY, links, "cd", "c", "d")
 
 
+def a_worker_that_lags_takes_the_lead() -> None:
+    lagging.test_who_takes_the_lead_takes_back_nothing_that_was_acknowledged()
+
+
+def an_ingress_is_made_anew_before_it_was_read() -> None:
+    first.test_an_ingress_that_is_made_anew_before_anything_was_read_is_another_one()
+
+
+def a_log_is_cut_off_and_grows_less_than_it_lost() -> None:
+    shown = outgrown.test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accepted
+    shown(lost=2, come=1)
+
+
 DEMANDS = Mutation("demands-never-end", "what a dead member wanted stays", demands_never_end)
 OLD_MARKS = Mutation("old-marks-prove", "marks of long ago end what came later", old_marks_prove)
 EPOCHS = Mutation("epochs-begin-again", "another control topic, epoch 1 again", epochs_begin_again)
@@ -181,6 +215,11 @@ ALL_OR_NONE = Mutation(
 ALL_SILENT = Mutation(
     "all-silent", "one without a leader silences all", one_that_is_silent_says_nothing_of_all
 )
+OFFERS_LESS = Mutation("offers-less", "who leads forgets", who_leads_offers_before_it_knows)
+FIRST_TAKEN = Mutation(
+    "first-taken", "whose records are read first", first_records_are_taken_as_they_come
+)
+ENDS_WHERE_IT_ENDS = Mutation("end-is-end", "a log ends where it ends", a_log_ends_where_it_ends)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -191,6 +230,11 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(OLD_MARKS, offers_are_read_again, id="old-marks-prove"),
         pytest.param(EPOCHS, a_node_starts_with_another_control_topic, id="epochs-begin-again"),
         pytest.param(GONE, clients_are_made_again_while_nobody_is_there, id="gone-awaited"),
+        pytest.param(OFFERS_LESS, a_worker_that_lags_takes_the_lead, id="offers-less"),
+        pytest.param(FIRST_TAKEN, an_ingress_is_made_anew_before_it_was_read, id="first-taken"),
+        pytest.param(
+            ENDS_WHERE_IT_ENDS, a_log_is_cut_off_and_grows_less_than_it_lost, id="end-is-end"
+        ),
         pytest.param(OTHERS, a_mesh_is_started_from_another_file, id="others-written-over"),
         pytest.param(CLAIMS, two_start_a_mesh_at_once, id="claims-nothing"),
         pytest.param(SILENT, a_group_falls_silent, id="silent-forgotten"),
