@@ -21,7 +21,7 @@ from mesh.operate.plan import refuse_loss
 from mesh.operate.plan_file import plan_document
 from mesh.operate.proposal import plan_on_mesh
 from mesh.operate.trace import Tracer
-from mesh.runtime.topics.provision import node_topics
+from mesh.worker.topics.provision import node_topics
 
 PROPOSED = "proposed.yaml"
 """What problems call the file that was sent."""

@@ -93,8 +93,8 @@ def _serve(
         if find_spec(package) is None:
             raise StartError(f"{package} is not installed: pip install 'trellis-mesh[api]'")
     from mesh.api.serve import Settings, serve
-    from mesh.runtime.process.logs import set_up_logs
     from mesh.transport.probes import parse_address
+    from mesh.worker.process.logs import set_up_logs
 
     host, port = parse_address(listen)
     settings = Settings(

@@ -15,8 +15,8 @@ from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
 
 if TYPE_CHECKING:
-    from mesh.codec.keys import DisableKey
     from mesh.model.control import Pause
+    from mesh.wire.keys import DisableKey
 
 
 def disable_link(

@@ -103,8 +103,8 @@ def _examination(
     before_start: bool,
 ) -> Iterator[Examination]:
     from mesh.operate.doctor import Examination
-    from mesh.runtime.topics.provision import endpoint_topic, node_topics
     from mesh.view.mesh_view import MeshView
+    from mesh.worker.topics.provision import endpoint_topic, node_topics
 
     def see(
         topology: Topology,

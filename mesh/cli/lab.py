@@ -104,7 +104,7 @@ def _result(
     scenario: Scenario, backend: BackendName, history: Path | None, level: int
 ) -> Mapping[str, Any]:
     from mesh.lab.checker.history import check_writable
-    from mesh.runtime.process.logs import set_up_logs
+    from mesh.worker.process.logs import set_up_logs
 
     if history is not None:
         check_writable(history)

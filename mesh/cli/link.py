@@ -15,7 +15,7 @@ from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
-    from mesh.codec.keys import PauseKey
+    from mesh.wire.keys import PauseKey
 
 FromOption = Annotated[
     str | None,

@@ -47,8 +47,8 @@ def run(
     from mesh.config.legal import load_legal_topology
     from mesh.config.topology_file import load_topology
     from mesh.model.topology import with_addresses
-    from mesh.runtime.process.logs import set_up_logs
-    from mesh.runtime.serve import Serving
+    from mesh.worker.process.logs import set_up_logs
+    from mesh.worker.serve import Serving
 
     legal = load_legal_topology(file)
     check_addresses(bootstrap or [], legal)
@@ -67,7 +67,7 @@ def run(
             _make_room(path)
     port = None
     if listen is not None:
-        from mesh.runtime.port.server import Port
+        from mesh.worker.port.server import Port
 
         port = Port(node)
         port.start(listen)
@@ -76,7 +76,7 @@ def run(
         if traces:
             if find_spec("opentelemetry") is None:
                 raise StartError("OpenTelemetry is not installed: pip install 'trellis-mesh[otel]'")
-            from mesh.runtime.port.spans import exported_spans
+            from mesh.worker.port.spans import exported_spans
 
             spans = opened.enter_context(exported_spans(node, os.environ))
         Serving(

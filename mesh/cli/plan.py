@@ -108,7 +108,7 @@ def _against_file(from_file: Path, topology: Topology, locate: Locate, output: O
     from mesh.operate.in_force import InForce
     from mesh.operate.plan import compare_topics, make_plan
     from mesh.operate.proposal import topics_of_all
-    from mesh.runtime.topics.provision import node_topics
+    from mesh.worker.topics.provision import node_topics
 
     base = InForce(number=0, topology=legal_or_refused(from_file, output)[0])
     refuse_unchangeable(base.topology, topology, locate)
@@ -124,7 +124,7 @@ def against_mesh(found: InForce, seen: Session, topology: Topology, locate: Loca
     """
     from mesh.core.live_change_limits import refuse_unchangeable
     from mesh.operate.proposal import plan_on_mesh
-    from mesh.runtime.topics.provision import node_topics
+    from mesh.worker.topics.provision import node_topics
 
     refuse_unchangeable(found.topology, topology, locate)
     return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka, node_topics)

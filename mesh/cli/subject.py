@@ -32,11 +32,11 @@ def pause_subject(
     Clients of the mesh are refused. What others write waits in the ingress, and with it all that
     was written after it to the same partition, whatever its subject: so order is kept.
     """
-    from mesh.codec.keys import SubjectPauseKey
     from mesh.model.control import Pause
     from mesh.model.subject import filter_fault
     from mesh.operate.documents.status import subject_pause_document
     from mesh.operate.pauses import write_subject_pause
+    from mesh.wire.keys import SubjectPauseKey
 
     if (fault := filter_fault(filter_)) is not None:
         raise wrong_input("FILTER", fault)
@@ -54,9 +54,9 @@ def resume_subject(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """End the pause of exactly this filter; what waited is taken in order."""
-    from mesh.codec.keys import SubjectPauseKey
     from mesh.operate.documents.status import subject_pause_document
     from mesh.operate.pauses import write_subject_pause
+    from mesh.wire.keys import SubjectPauseKey
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "--node")

@@ -22,7 +22,6 @@ from mesh.client.published import Published
 from mesh.client.refusals import refusal
 from mesh.client.roles import Roles
 from mesh.client.subscribed import Subscriptions
-from mesh.codec.keys import subscription_key
 from mesh.config.nearest import check_node
 from mesh.config.published import published_topology
 from mesh.core.direct_only import direct_only_zone_of
@@ -47,6 +46,7 @@ from mesh.transport.port import Headers, KafkaCluster, TopicPartition, Writer
 from mesh.view.connection import ClosedKafka, open_around
 from mesh.view.laggards import open_links
 from mesh.view.mesh_view import MeshView
+from mesh.wire.keys import subscription_key
 
 IN_FLIGHT_BYTES_MAX = 16 << 20
 """Handed over and not acknowledged; more waits, because a full queue would lose records."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mesh.client.awaited import READ_S, AwaitedTopic
-from mesh.codec.dead_letters import dead_letter_record
 from mesh.core.redelivery import Share
 from mesh.errors import SubjectError, TransportError, TransportMovedError, TransportUnavailableError
 from mesh.model.names import fold, name_fault
@@ -32,6 +31,7 @@ from mesh.transport.port import (
     Writer,
 )
 from mesh.view.messages import Loss, ReceivedMessage, received, said
+from mesh.wire.dead_letters import dead_letter_record
 
 PREFETCH = 500
 """Records that one consumer has fetched and not handed out at most, about."""

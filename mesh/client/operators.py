@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mesh.client.recent import RecentRecords
-from mesh.codec.control import decode_config
-from mesh.codec.keys import SubjectPauseKey, config_key, parse_control_key
 from mesh.errors import PausedError, ProtocolError, TransportError
 from mesh.model.subject import matches
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record
 from mesh.view.operator_records import OperatorRecords
+from mesh.wire.control import decode_config
+from mesh.wire.keys import SubjectPauseKey, config_key, parse_control_key
 
 RETRY_MS = 10_000
 """How long it is not asked again after brokers did not answer: a publisher waits for the answer."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from mesh.codec.frames import encode_tail
-from mesh.codec.subscriptions import decode_subscription, encode_subscription, lease_fault
 from mesh.errors import ProtocolError, SubjectError
 from mesh.model.control import Subscription
 from mesh.model.headers import header_fault
@@ -16,6 +14,8 @@ from mesh.model.names import name_fault
 from mesh.model.subject import check_filter, check_subject
 from mesh.model.topology import Topology
 from mesh.transport.port import Headers
+from mesh.wire.frames import encode_tail
+from mesh.wire.subscriptions import decode_subscription, encode_subscription, lease_fault
 
 W = TypeVar("W", bound=StrEnum)
 

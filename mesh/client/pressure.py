@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable
 
 from mesh.client.recent import RecentRecords
-from mesh.codec.control import decode_heartbeat
-from mesh.codec.keys import HeartbeatKey, parse_control_key
 from mesh.errors import BackpressureError, ProtocolError
 from mesh.model.control import FULL
 from mesh.model.topics import TopicNames
 from mesh.model.topology import ANY, Topology, WhenFull
 from mesh.transport.port import KafkaCluster
+from mesh.wire.control import decode_heartbeat
+from mesh.wire.keys import HeartbeatKey, parse_control_key
 
 
 class Pressure:

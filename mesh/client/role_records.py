@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from mesh.client.outbound import as_bytes, check_text
-from mesh.codec.tree_apps import decode_roles, decode_said, encode_said, encode_wish, role_key
 from mesh.errors import ProtocolError, SubjectError
 from mesh.model.tree_apps import AppSaid, RoleKey, RoleWish, content_bytes
 from mesh.model.trees import Address, name_fault, tree_id
+from mesh.wire.tree_apps import decode_roles, decode_said, encode_said, encode_wish, role_key
 
 
 def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:

@@ -32,8 +32,6 @@ from mesh.client.role_questions import ask_nodes
 from mesh.client.role_records import address_of, check_wish, encoded_said
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
-from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
-from mesh.codec.tree_events import EventRecord, decode_event
 from mesh.errors import (
     ClosedError,
     DecodeError,
@@ -49,6 +47,8 @@ from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.tree_nodes import NodeSeen
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
+from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
+from mesh.wire.tree_events import EventRecord, decode_event
 
 POLL_S = 0.05
 READ_LIMIT = 500

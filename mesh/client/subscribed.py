@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mesh.codec.keys import parse_subscription_key
-from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import OtherKindError, ProtocolError, SubjectError
 from mesh.model.control import Subscription
 from mesh.model.names import fold
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.wire.keys import parse_subscription_key
+from mesh.wire.subscriptions import decode_subscription
 
 
 class Subscriptions:

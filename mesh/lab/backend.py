@@ -9,9 +9,9 @@ from typing import Protocol
 from mesh.errors import StartError
 from mesh.lab.world import World
 from mesh.model.topology import Topology
-from mesh.runtime.process.drills import Drill
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.trees.settings import Settings as TreeSettings
+from mesh.worker.process.drills import Drill
 
 PAUSE_S = 0.05
 """How long is rested between two looks at what is waited for."""

@@ -26,7 +26,7 @@ from mesh.operate.in_force import InForce, read_in_force
 from mesh.operate.plan import refuse_loss
 from mesh.operate.proposal import plan_on_mesh
 from mesh.operate.status import observe
-from mesh.runtime.topics.provision import config_topic, node_topics
+from mesh.worker.topics.provision import config_topic, node_topics
 
 NOT_BEGUN = "NOT_BEGUN"
 """Code of the refusal that the mesh is in no state for a change."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import InvariantError, TransportError
 from mesh.lab import steps
 from mesh.lab.backend import Backend
@@ -27,9 +25,11 @@ from mesh.operate.drills import Drill, Planted, ends_of
 from mesh.operate.founding import publish as publish_topology
 from mesh.operate.planting import Planter
 from mesh.operate.propagation import laggards
-from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer
 from mesh.view.mesh_view import MeshView
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
+from mesh.worker.topics.provision import config_topic, node_topics
 
 COPIES_MS = 100
 """So long a direct copy may wait to be written once the position behind it is committed."""

@@ -9,9 +9,9 @@ from mesh.lab.backend import Backend
 from mesh.lab.steps import BrokerStep, Clock, NodeStep, Slow
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
-from mesh.runtime.process.drills import Drill, SlowLink
 from mesh.view.disabling import ends_of, write_disabled
 from mesh.view.mesh_view import MeshView
+from mesh.worker.process.drills import Drill, SlowLink
 
 _Ends = frozenset[str]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.deliveries import decode_delivery
 from mesh.errors import ProtocolError
 from mesh.lab.checker.history import Held
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.transport.following import Follower
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Headers, KafkaCluster, Record, TopicPartition
+from mesh.wire.deliveries import decode_delivery
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.codec.deliveries import decode_delivery
-from mesh.codec.frames import decode_header
-from mesh.codec.keys import AdvertKey, parse_control_key
-from mesh.codec.state import decode_ledger
 from mesh.model.facts import Gap, Held
 from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
@@ -23,6 +19,10 @@ from mesh.transport.following import Follower
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.lane_reports import LaneReport
+from mesh.wire.deliveries import decode_delivery
+from mesh.wire.frames import decode_header
+from mesh.wire.keys import AdvertKey, parse_control_key
+from mesh.wire.state import decode_ledger
 
 MessageId = tuple[bytes, int, int, int]
 """Identity of a message: ingress topic id, partition, generation, offset. Spec: K9."""

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.process.commits import Commits, CommitsAtOnce
-from mesh.runtime.process.drills import SlowIntake, SlowLink
-from mesh.runtime.process.errands import Errands, SteppedErrands
-from mesh.runtime.process.intake import PolledIntake
-from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import KafkaCluster, Reader
 from mesh.trees.settings import Settings as TreeSettings
+from mesh.worker.process.commits import Commits, CommitsAtOnce
+from mesh.worker.process.drills import SlowIntake, SlowLink
+from mesh.worker.process.errands import Errands, SteppedErrands
+from mesh.worker.process.intake import PolledIntake
+from mesh.worker.worker import Worker
 
 REST_MS = (1, 20)
 """Shortest and longest time between two turns of a worker that has something to do."""

@@ -12,8 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.codec.keys import fact_key
-from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.facts import Fact, FactKey
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input
@@ -29,6 +27,8 @@ from mesh.model.state import (
 )
 from mesh.model.topics import TopicNames
 from mesh.transport.port import Headers, Row, TopicPartition
+from mesh.wire.keys import fact_key
+from mesh.wire.state import encode_fact, encode_ledger
 
 DirectRows = tuple[str, int, Sequence[Row]]
 """Topic, partition, and what is to be written there."""

@@ -15,11 +15,11 @@ from typing import get_args
 
 import structlog
 
-from mesh.codec.state import decode_fact
-from mesh.codec.varint import read_zigzag
 from mesh.errors import ProtocolError, TransportUnreadableError, UnknownVersionError
 from mesh.model.facts import Fact
 from mesh.transport.port import Record
+from mesh.wire.state import decode_fact
+from mesh.wire.varint import read_zigzag
 from schemas import VERSION
 
 LANE_KEYS = frozenset(one.word.encode() for one in get_args(Fact))

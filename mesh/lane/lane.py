@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.codec.state import encode_fact
 from mesh.core.routing import LocalLink, Router
 from mesh.lane.accounts import Accounts
 from mesh.lane.batch import Batch, Reading
@@ -46,6 +45,7 @@ from mesh.node.learner import Learner
 from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.node.rounds import CLIENTS
 from mesh.transport.port import BEGINNING, Row, TopicPartition
+from mesh.wire.state import encode_fact
 
 NOT_WRITABLE = "not_writable"
 """Why direct copies are discarded whose target takes no records now."""

@@ -10,12 +10,12 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from mesh.codec.messages import scan_value
-from mesh.codec.tails import read_headers
 from mesh.errors import ProtocolError
 from mesh.lane.batch import Batch
 from mesh.model.state import Ledger
 from mesh.transport.port import Headers
+from mesh.wire.messages import scan_value
+from mesh.wire.tails import read_headers
 
 TRACEPARENT = "traceparent"
 SAMPLED = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf]")

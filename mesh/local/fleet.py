@@ -18,10 +18,10 @@ from mesh.local.jars import KafkaSoftware, Progress, silent
 from mesh.local.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology, with_addresses
 from mesh.operate.founding import publish
-from mesh.runtime.process.drills import Drill, read_drill
-from mesh.runtime.serve import seen_file
-from mesh.runtime.topics.provision import config_topic, node_topics, refuse_aliases
 from mesh.transport.kafka import RealKafka
+from mesh.worker.process.drills import Drill, read_drill
+from mesh.worker.serve import seen_file
+from mesh.worker.topics.provision import config_topic, node_topics, refuse_aliases
 
 PUBLISH_DEADLINE_S = 60.0
 STOP_S = 10.0

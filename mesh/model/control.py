@@ -1,4 +1,4 @@
-"""Values of the control plane, one per record on the wire. Bytes are made in `mesh.codec`.
+"""Values of the control plane, one per record on the wire. Bytes are made in `mesh.wire`.
 
 Spec: K4, K12, K13, K21-K26, K32.
 """

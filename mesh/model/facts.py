@@ -1,4 +1,4 @@
-"""What a lane keeps of itself, one class per fact. Bytes are made in `mesh.codec.state`.
+"""What a lane keeps of itself, one class per fact. Bytes are made in `mesh.wire.state`.
 
 A fact is absolute, never a change of what was before. It replaces what stood under its own key and
 nothing else, and means the same whatever was said under other keys: so whoever reads a compacted

@@ -1,4 +1,4 @@
-"""Values of the data path: what a frame and a delivery say. Bytes are made in `mesh.codec`.
+"""Values of the data path: what a frame and a delivery say. Bytes are made in `mesh.wire`.
 
 Spec: kafka.md 2.
 """

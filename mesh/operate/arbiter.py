@@ -9,13 +9,13 @@ clusters follow. Spec: K28.
 
 from __future__ import annotations
 
-from mesh.codec.control import encode_change
-from mesh.codec.keys import change_key
 from mesh.errors import TransportError, TransportFencedError
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
 from mesh.operate.in_force import newest_change
 from mesh.transport.port import KafkaCluster, Writer
+from mesh.wire.control import encode_change
+from mesh.wire.keys import change_key
 
 TRIES = 8
 """So often drivers that work at once may come before one another; each time one is through."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mesh.codec.state import decode_dead_letter
 from mesh.errors import ProtocolError, wrong_input
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.names import name_fault
@@ -15,6 +14,7 @@ from mesh.model.topology import Topology
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.wire.state import decode_dead_letter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from mesh.codec.control import Config, encode_config
-from mesh.codec.keys import config_key
 from mesh.config.published import differ_in_addresses_at_most, published_text, published_topology
 from mesh.core.changes import Described, changes_between
 from mesh.core.links import first_lineage
@@ -23,6 +21,8 @@ from mesh.model.topology import Topology
 from mesh.operate.arbiter import TRIES
 from mesh.operate.in_force import InForce, Records, record_of
 from mesh.transport.port import KafkaCluster, Writer
+from mesh.wire.control import Config, encode_config
+from mesh.wire.keys import config_key
 
 OTHER_IN_FORCE = "OTHER_IN_FORCE"
 """Code of the problem that a mesh has another topology than the file says."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.tree_apps import decode_roles
 from mesh.errors import ProtocolError
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import LeaseSaid, RoleKey
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.wire.tree_apps import decode_roles
 
 
 @dataclass(frozen=True, slots=True)

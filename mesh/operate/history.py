@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mesh.codec.control import decode_advert
-from mesh.codec.keys import AdvertKey, parse_control_key, parse_subscription_key
-from mesh.codec.subscriptions import decode_subscription
 from mesh.config.scalars import duration_s
 from mesh.errors import ProtocolError, TransportError, wrong_input
 from mesh.model.control import Interest, Scope, Subscription
@@ -22,6 +19,9 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
+from mesh.wire.control import decode_advert
+from mesh.wire.keys import AdvertKey, parse_control_key, parse_subscription_key
+from mesh.wire.subscriptions import decode_subscription
 
 
 def moment(text: str, wall_ms: int, where: str = "--at") -> int:

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from mesh.codec.control import Config, decode_change, decode_config
-from mesh.codec.keys import change_key, config_key
 from mesh.config.published import document_hash, published_document, published_topology
 from mesh.core.links import first_lineage, lineage_after
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
@@ -21,6 +19,8 @@ from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.view.change_records import newest
 from mesh.view.mesh_view import MeshView
+from mesh.wire.control import Config, decode_change, decode_config
+from mesh.wire.keys import change_key, config_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.frames import decode_header
-from mesh.codec.keys import PauseKey
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.control import DISABLED, FULL, Interest, Pause, Scope
 from mesh.model.frames import MessageClass
@@ -21,6 +19,8 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
+from mesh.wire.frames import decode_header
+from mesh.wire.keys import PauseKey
 
 PAUSED = "paused"
 BACKLOG_FRAMES_MAX = 5_000

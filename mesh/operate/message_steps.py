@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.codec.state import decode_ledger
 from mesh.errors import ProtocolError
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.operate.search import Search
 from mesh.transport.port import Record, TopicPartition
 from mesh.view.messages import MessageIdentity
+from mesh.wire.state import decode_ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.deliveries import encode_delivery
-from mesh.codec.keys import subscription_key
-from mesh.codec.state import decode_ledger, encode_ledger
-from mesh.codec.subscriptions import encode_subscription
 from mesh.core.ways import DeadEnd, way_between
 from mesh.errors import ProtocolError, TransportUnavailableError, wrong_input
 from mesh.model.control import Subscription
@@ -21,6 +17,10 @@ from mesh.operate.drills import Drill, Planted, Spare, forgeries
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 from mesh.transport.reading import read_logs, read_range, read_tail
 from mesh.view.lane_reports import read_positions
+from mesh.wire.deliveries import encode_delivery
+from mesh.wire.keys import subscription_key
+from mesh.wire.state import decode_ledger, encode_ledger
+from mesh.wire.subscriptions import encode_subscription
 
 WAIT_S = 60.0
 """How long the mesh may take to pass two messages, and to make an endpoint, in seconds."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mesh.codec.frames import decode_header, decode_value
-from mesh.codec.varint import zigzag
 from mesh.errors import ProtocolError
 from mesh.model.frames import FrameFlags, FrameHeader
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Record
 from mesh.view.messages import MessageIdentity, ReceivedMessage, received
+from mesh.wire.frames import decode_header, decode_value
+from mesh.wire.varint import zigzag
 
 BEHIND_MAX = 1_000
 """Deliveries to an endpoint that are looked at behind the first later message."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.codec.keys import PauseKey
 from mesh.model.control import DISABLED, EndpointStatus, Heartbeat, Pause, Stop
 from mesh.model.topology import Topology
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
+from mesh.wire.keys import PauseKey
 
 LOOK_S = 0.1
 QUICK_LOOK_S = 0.02

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.control import encode_stop
-from mesh.codec.keys import accept_key
 from mesh.model.control import Stop
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
@@ -14,6 +12,8 @@ from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 from mesh.view.operator_records import write_operator_record
+from mesh.wire.control import encode_stop
+from mesh.wire.keys import accept_key
 
 _LOOK_S = 0.2
 

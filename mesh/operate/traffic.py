@@ -10,7 +10,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mesh.codec.state import decode_ledger
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.frames import MessageClass
 from mesh.model.state import Ledger
@@ -19,6 +18,7 @@ from mesh.model.topology import Topology
 from mesh.operate.minutes import MINUTE_MS, Minutes
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.tail import Tail
+from mesh.wire.state import decode_ledger
 
 WINDOW_S = 5.0
 """Rates are means over so long: lanes commit in batches, and a batch is no burst."""

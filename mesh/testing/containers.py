@@ -23,9 +23,9 @@ from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
 from mesh.errors import MeshError, StartError
 from mesh.model.topology import Topology, with_addresses, without_options
-from mesh.runtime.process.drills import Drill
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.kafka import cluster_id
+from mesh.worker.process.drills import Drill
 
 try:
     from docker.errors import DockerException  # type: ignore[import-untyped]

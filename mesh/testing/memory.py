@@ -13,9 +13,9 @@ import structlog
 from mesh.client import MeshClient
 from mesh.errors import wrong_input
 from mesh.lab.world import World
-from mesh.runtime.topics.provision import node_topics
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.trees.settings import Settings as TreeSettings
+from mesh.worker.topics.provision import node_topics
 
 READY_MS = 60_000
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mesh.codec.control import encode_change, encode_config
-from mesh.codec.keys import change_key, config_key
 from mesh.errors import TransportError
 from mesh.model.control import Change
 from mesh.model.topics import TopicNames
 from mesh.transport.port import KafkaCluster
+from mesh.wire.control import encode_change, encode_config
+from mesh.wire.keys import change_key, config_key
 
 
 def newest(changes: Iterable[Change]) -> Change | None:

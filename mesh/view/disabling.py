@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mesh.codec.control import encode_pause
-from mesh.codec.keys import DisableKey, disable_key
 from mesh.errors import TransportError
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 from mesh.view.operator_records import write_operator_record
+from mesh.wire.control import encode_pause
+from mesh.wire.keys import DisableKey, disable_key
 
 
 def write_disabled(

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from mesh.codec.state import decode_fact
 from mesh.core.held import HeldTargets
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.control import Stop
@@ -27,6 +26,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.wire.state import decode_fact
 
 
 @dataclass(slots=True)

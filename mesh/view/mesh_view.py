@@ -11,7 +11,17 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 
-from mesh.codec.control import (
+from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import (
+    Change,
+    node_address,
+)
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.following import Follower
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.view.node_view import NodeView
+from mesh.wire.control import (
     decode_acknowledgement,
     decode_advert,
     decode_change,
@@ -21,7 +31,7 @@ from mesh.codec.control import (
     decode_mark,
     decode_stop,
 )
-from mesh.codec.keys import (
+from mesh.wire.keys import (
     AckKey,
     AdvertKey,
     ChangeKey,
@@ -38,17 +48,7 @@ from mesh.codec.keys import (
     parse_control_key,
     parse_subscription_key,
 )
-from mesh.codec.subscriptions import decode_subscription
-from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import (
-    Change,
-    node_address,
-)
-from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
-from mesh.transport.following import Follower
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.view.node_view import NodeView
+from mesh.wire.subscriptions import decode_subscription
 
 _CLIENTS = "$clients"
 """Stands for `clients` where a neighbour's name may stand: no node is called so."""

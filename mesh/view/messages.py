@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.deliveries import delivery_of
 from mesh.errors import DecodeError
 from mesh.model.frames import Delivery, MessageClass
 from mesh.model.headers import GAP_HEADER
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Record, TopicPartition
+from mesh.wire.deliveries import delivery_of
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mesh.codec.control import decode_pause
-from mesh.codec.keys import DisableKey, PauseKey, SubjectPauseKey
 from mesh.errors import TransportUnavailableError
 from mesh.model.control import Pause
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
+from mesh.wire.control import decode_pause
+from mesh.wire.keys import DisableKey, PauseKey, SubjectPauseKey
 
 
 @dataclass(slots=True)

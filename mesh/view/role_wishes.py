@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mesh.codec.tree_apps import decode_roles
 from mesh.errors import ProtocolError
 from mesh.model.tree_apps import LEASE_MS, LeaseSaid, RoleKey, RoleSaid, RoleWish
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.wire.tree_apps import decode_roles
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from mesh.codec.state import decode_ledger
 from mesh.errors import RemoteProtocolError
 from mesh.model.state import SourceRange
+from mesh.wire.state import decode_ledger
 from streaming.audits.findings import records
 from streaming.audits.names import Names
 from streaming.tables.digest import BLOCK_OFFSETS

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import MeshError
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
@@ -22,6 +20,8 @@ from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
 from streaming.audits.canaries import ENDPOINT, Canaries, Way, filter_of, ways_of
 from streaming.connectors.sink import Output
 from streaming.job.outputs import canary_json

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from mesh.codec.control import (
+from mesh.errors import RemoteProtocolError
+from mesh.model.control import Stop
+from mesh.model.names import name_fault
+from mesh.wire.control import (
     decode_change,
     decode_config,
     decode_heartbeat,
@@ -14,11 +17,8 @@ from mesh.codec.control import (
     decode_stop,
     decode_subscription,
 )
-from mesh.codec.keys import config_key, parse_subscription_key
-from mesh.codec.state import decode_fact, decode_ledger
-from mesh.errors import RemoteProtocolError
-from mesh.model.control import Stop
-from mesh.model.names import name_fault
+from mesh.wire.keys import config_key, parse_subscription_key
+from mesh.wire.state import decode_fact, decode_ledger
 from streaming.audits.eras import CHANGED
 from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.interest import EndpointKey

@@ -14,10 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from mesh.codec.keys import parse_subscription_key
 from mesh.errors import RemoteProtocolError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.wire.keys import parse_subscription_key
 from streaming.audits.cases import Case, Outcome
 from streaming.audits.interest import EndKey
 from streaming.audits.matching import is_filter

@@ -70,7 +70,7 @@ def part_of(stack: str) -> str:
         _, ours, path = frame.partition(f"{_ROOT}/")
         if ours and not path.startswith("."):  # what is installed lives in .venv
             folders = path.partition(":")[0].split("/")[:-1]
-            return "/".join(folders[:3] if folders[1:2] in (["runtime"], ["lane"]) else folders[:2])
+            return "/".join(folders[:3] if folders[1:2] in (["worker"], ["lane"]) else folders[:2])
     return PYTHON
 
 

@@ -29,7 +29,7 @@ from mesh.lab.scenario import Scenario
 from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
 from mesh.local.fleet import Fleet
 from mesh.model.topology import Topology
-from mesh.runtime.process.logs import set_up_logs
+from mesh.worker.process.logs import set_up_logs
 from tests.bench.command import at_least, carry_out, parser_of, say
 
 CITIES = {"tk": "tokyo", "ny": "newyork", "pa": "paris"}

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from mesh.codec.state import decode_fact
 from mesh.errors import StartError
 from mesh.local.processes import Process, spawn
 from mesh.model.facts import SourceAt
@@ -17,6 +16,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.wire.state import decode_fact
 from tests.bench.counting import Numbers, count_numbers
 from tests.bench.load import FAR, FAST, HALVES, NEAR, TENTH, WHOLE, Load, Way
 from tests.bench.stage import BEHIND, SINKS, Sink, Stage

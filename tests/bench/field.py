@@ -19,8 +19,6 @@ from typing import Self
 from confluent_kafka import Producer
 
 from mesh.client import connect
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
@@ -31,8 +29,10 @@ from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
-from mesh.runtime.process.drills import Drill, SlowLink
 from mesh.transport.port import TopicPartition
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
+from mesh.worker.process.drills import Drill, SlowLink
 from tests.bench.contenders import DEADLINE_S, wait_still, wait_until
 from tests.bench.counting import count_numbers
 from tests.bench.meter import OTHER_CORE, OWN_CORE, pin

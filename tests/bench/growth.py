@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import StartError
 from mesh.local.jars import KafkaSoftware, find_kafka
 from mesh.model.control import Subscription
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
 from tests.bench.chart import Curve, drawn
 from tests.bench.command import at_least, carry_out, parser_of, result_file, say
 from tests.bench.field import DEPTH, ENDPOINT, FIRST, Field, Setup

@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topology import Topology
-from mesh.runtime.process.logs import set_up_logs
 from mesh.transport.port import TopicSpec
+from mesh.worker.process.logs import set_up_logs
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.goals import Goal, goal_line
 from tests.bench.page_demo import measured_demo

@@ -17,9 +17,9 @@ from mesh.local.jars import KafkaSoftware, Progress
 from mesh.local.processes import Process
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.runtime.process.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition
+from mesh.worker.process.clock import MonotonicClock
 from tests.bench.stage import HEAP_MB, PARTITIONS, wait_for
 
 KAFKA = {"a": "near", "b": "far"}

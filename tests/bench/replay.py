@@ -20,8 +20,6 @@ from types import CodeType, FrameType
 import memray
 
 import mesh
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
 from mesh.lab.backend import SimulatedBackend
@@ -31,6 +29,8 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
 from tests.bench.interest import begin
 
 MESSAGES = 4_000

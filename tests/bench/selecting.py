@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from mesh.codec.keys import subscription_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
-from mesh.runtime.process.logs import set_up_logs
+from mesh.wire.keys import subscription_key
+from mesh.worker.process.logs import set_up_logs
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.interest import TimedBackend, begin
 

@@ -23,8 +23,8 @@ from mesh.lab.verdicts import Verdicts
 from mesh.local.auditor import spawn_auditor
 from mesh.local.fleet import Fleet
 from mesh.local.jars import find_kafka
-from mesh.runtime.process.clock import MonotonicClock
 from mesh.view.mesh_view import MeshView
+from mesh.worker.process.clock import MonotonicClock
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.goals import Goal, goal_line
 from tests.bench.quiet import percentiles

@@ -14,8 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.config.legal import load_legal_topology
 from mesh.errors import StartError, TransportUnavailableError
 from mesh.local.brokers import STEADY_JVM, EmbeddedKafka, KafkaClusters
@@ -27,10 +25,12 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.operate.propagation import laggards
-from mesh.runtime.process.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition, TopicSpec
 from mesh.view.mesh_view import MeshView
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
+from mesh.worker.process.clock import MonotonicClock
 from tests.bench.meter import OTHER_CORE, pin
 
 PARTITIONS = 4

@@ -14,10 +14,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from mesh.codec.deliveries import delivery_headers, delivery_prefix
-from mesh.codec.frames import encode_value
-from mesh.codec.header import encode_header
-from mesh.codec.state import encode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.local.brokers import EmbeddedKafka, KafkaClusters
 from mesh.local.embedded import start_together
@@ -38,6 +34,10 @@ from mesh.model.topology import Topology
 from mesh.operate.trace import Tracer
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicSpec
+from mesh.wire.deliveries import delivery_headers, delivery_prefix
+from mesh.wire.frames import encode_value
+from mesh.wire.header import encode_header
+from mesh.wire.state import encode_ledger
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.goals import Goal, goal_line
 

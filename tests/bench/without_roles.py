@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mesh import __main__ as command
-from mesh.runtime import serve
-from mesh.runtime.worker import Worker
+from mesh.worker import serve
+from mesh.worker.worker import Worker
 
 
 def worker_without(*arguments: object, **options: object) -> Worker:

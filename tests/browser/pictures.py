@@ -19,13 +19,13 @@ from playwright.sync_api import sync_playwright
 
 from mesh.api.guard import Access
 from mesh.client import Address, EndpointKind, QueuePolicy, RoleWish
-from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey
 from mesh.model.trees import tree_id
+from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from streaming.audits.findings import FindingKind
 from streaming.audits.rules import RULES
 from tests.browser.conftest import SPEC, Auditor

@@ -11,15 +11,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
-from mesh.codec.control import encode_pause
-from mesh.codec.keys import PauseKey, pause_key
-from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Pause
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey, RoleWish
 from mesh.model.trees import Address, tree_id
 from mesh.view.operator_records import write_operator_record
+from mesh.wire.control import encode_pause
+from mesh.wire.keys import PauseKey, pause_key
+from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from tests.browser.conftest import MARKUP, SPEC, Auditor, Open
 from tests.chromium import WAIT_MS
 from tests.component.api.conftest import Api

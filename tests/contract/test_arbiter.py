@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.codec.control import encode_change
-from mesh.codec.keys import change_key
 from mesh.errors import TransportError
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
 from mesh.operate.arbiter import Arbiter, may_follow
 from mesh.operate.in_force import newest_change
 from mesh.transport.port import TopicSpec
+from mesh.wire.control import encode_change
+from mesh.wire.keys import change_key
 from tests.contract.conftest import Stand
 
 

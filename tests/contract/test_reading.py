@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from mesh.runtime.process.recall import Recall
 from mesh.transport.port import BEGINNING, Reader, TopicPartition, TopicSpec, Writer
+from mesh.worker.process.recall import Recall
 from tests.contract.conftest import Stand, values
 
 

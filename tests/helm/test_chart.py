@@ -25,8 +25,8 @@ from mesh.cli.plan import EXIT_CHANGES
 from mesh.cli.problems import EXIT_NOT_WELL, EXIT_WRONG_INPUT
 from mesh.config.context import current_context
 from mesh.config.legal import load_legal_topology
-from mesh.runtime.port.server import Port
 from mesh.transport.probes import parse_address
+from mesh.worker.port.server import Port
 from streaming.config import arguments
 from streaming.job.port import Port as AuditPort
 from tests.helm.conftest import CHART, Manifest, Render, manifests_of

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from mesh.codec.header import MAGIC
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
+from mesh.wire.header import MAGIC
 from tests.mock_cluster import write_as_in_c
 
 NOISE: Sequence[tuple[bytes | None, bytes | None]] = (

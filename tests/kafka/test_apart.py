@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mesh.codec.control import decode_heartbeat
-from mesh.codec.keys import heartbeat_key, subscription_key
 from mesh.local.brokers import KafkaClusters
 from mesh.local.fleet import Fleet
 from mesh.model.control import LinkStatus
@@ -18,6 +16,8 @@ from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.transport.following import Follower
 from mesh.transport.port import TopicPartition
+from mesh.wire.control import decode_heartbeat
+from mesh.wire.keys import heartbeat_key, subscription_key
 from tests.conftest import ClustersOf
 from tests.kafka.test_changes import now_ms, topology_with, wait_for, wait_settled
 

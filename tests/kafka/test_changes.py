@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from mesh.codec.control import decode_heartbeat, encode_change
-from mesh.codec.keys import change_key, heartbeat_key, subscription_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import load_topology
 from mesh.local.fleet import Fleet
@@ -23,6 +21,8 @@ from mesh.operate.propagation import laggards
 from mesh.transport.following import Follower
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
+from mesh.wire.control import decode_heartbeat, encode_change
+from mesh.wire.keys import change_key, heartbeat_key, subscription_key
 from tests.conftest import ClustersOf
 from tests.kafka.test_kill import Load
 

@@ -28,8 +28,8 @@ from mesh.config.topology_writer import write_topology
 from mesh.local.brokers import start_brokers
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware
-from mesh.runtime.topics.provision import node_topics
 from mesh.transport.kafka import RealKafka
+from mesh.worker.topics.provision import node_topics
 from tests.conftest import ClustersOf
 
 pytestmark = pytest.mark.kafka

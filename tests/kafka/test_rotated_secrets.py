@@ -19,8 +19,8 @@ from mesh.errors import TransportUnavailableError
 from mesh.local.embedded import start_together
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware
-from mesh.runtime.process.credentials import SHARE_MS
 from mesh.view.connection import open_kafka
+from mesh.worker.process.credentials import SHARE_MS
 from tests.kafka.secured import Authorities, Secrets, SecuredKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]

@@ -18,10 +18,10 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.operate.dead_letters import Letter, read_letters
 from mesh.operate.stops import StoppedSource, accept, stops_on_link, wait_resumed
-from mesh.runtime.process.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
+from mesh.worker.process.clock import MonotonicClock
 from tests.conftest import ClustersOf
 
 pytestmark = pytest.mark.kafka

@@ -15,7 +15,6 @@ import pytest
 
 from mesh.client import connect
 from mesh.client.role_messages import RoleMessage
-from mesh.codec.control import decode_stop
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.lab.driver import Driver
@@ -52,6 +51,7 @@ from mesh.model.tree_frames import ReplyKind
 from mesh.transport.kafka.settings import MESSAGE_TIMEOUT_MS
 from mesh.transport.port import Record, TopicPartition
 from mesh.view.mesh_view import MeshView
+from mesh.wire.control import decode_stop
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import EXAMPLES
 

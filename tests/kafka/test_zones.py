@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from mesh.codec.keys import subscription_key
 from mesh.local.fleet import Fleet
 from mesh.model.topics import TopicNames
+from mesh.wire.keys import subscription_key
 from tests.conftest import ClustersOf
 from tests.kafka.test_changes import Watched, has_more, topology_with, wait_for
 from tests.kafka.test_kill import Load

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from mesh.runtime.process.clock import MonotonicClock
 from mesh.view.mesh_view import MeshView
+from mesh.worker.process.clock import MonotonicClock
 
 CLOCK = MonotonicClock()
 SOON_S = 25.0

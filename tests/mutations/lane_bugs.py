@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mesh.codec.keys import fact_key
-from mesh.codec.state import encode_fact, encode_ledger
 from mesh.errors import TransportError
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
@@ -15,11 +13,13 @@ from mesh.lane.positions import Positions
 from mesh.lane.reservations import Reservations
 from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
-from mesh.runtime.lanes import owned as lanes
-from mesh.runtime.lanes import taking
-from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.lanes.sources import Sources
 from mesh.transport.memory_clients import MemoryWriter
+from mesh.wire.keys import fact_key
+from mesh.wire.state import encode_fact, encode_ledger
+from mesh.worker.lanes import owned as lanes
+from mesh.worker.lanes import taking
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.lanes.sources import Sources
 from tests.mutations.patching import Mutation, Patches
 
 

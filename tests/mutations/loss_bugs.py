@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from mesh.lane.messages import gaps
 from mesh.node.faults import Faults
-from mesh.runtime.background import holding
-from mesh.runtime.background.displacing import Displacing
-from mesh.runtime.background.holding import Holds
-from mesh.runtime.control.mates import MatesPositions
-from mesh.runtime.lanes.sources import Sources
-from mesh.runtime.process.transactions import transact
 from mesh.transport.port import TopicPartition
+from mesh.worker.background import holding
+from mesh.worker.background.displacing import Displacing
+from mesh.worker.background.holding import Holds
+from mesh.worker.control.mates import MatesPositions
+from mesh.worker.lanes.sources import Sources
+from mesh.worker.process.transactions import transact
 from tests.mutations.patching import Mutation, Patches
 
 

@@ -12,10 +12,10 @@ from mesh.node.doubts import Doubts
 from mesh.node.probing import Probing
 from mesh.operate import apply
 from mesh.operate.applying import Applying
-from mesh.runtime.control.leadership import Leadership
-from mesh.runtime.control.listening import Listener
-from mesh.runtime.control.own_ends import OwnEnds
-from mesh.runtime.lanes.owned import Lanes
+from mesh.worker.control.leadership import Leadership
+from mesh.worker.control.listening import Listener
+from mesh.worker.control.own_ends import OwnEnds
+from mesh.worker.lanes.owned import Lanes
 from tests.mutations.patching import Mutation, Patches
 
 

@@ -10,13 +10,13 @@ from mesh.lane.positions import Positions
 from mesh.model.control import Interest
 from mesh.node import remembering
 from mesh.node.learner import Learner
-from mesh.runtime.control import unread
-from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.process.questions import Questions
-from mesh.runtime.topics import targets
-from mesh.runtime.topics.readership import Readership
-from mesh.runtime.topics.writable import Looked
 from mesh.transport.groups import slowest
+from mesh.worker.control import unread
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.process.questions import Questions
+from mesh.worker.topics import targets
+from mesh.worker.topics.readership import Readership
+from mesh.worker.topics.writable import Looked
 from tests.mutations.patching import Mutation, Patches
 
 VERY_NEW = (1 << 30, 0)

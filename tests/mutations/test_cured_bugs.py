@@ -14,26 +14,26 @@ from mesh.node.demands import Demands
 from mesh.node.leader import Leader
 from mesh.node.neighbour import Neighbour
 from mesh.operate import founding
-from mesh.runtime.control import feeds, leadership
-from mesh.runtime.control.recalling import Recalling
-from mesh.runtime.lanes import sources
-from mesh.runtime.lanes.first_records import FirstRecords
-from mesh.runtime.lanes.outgrown import LastRead
-from mesh.runtime.topics import own_topics, provision
-from mesh.runtime.topics.readership import Readership
-from mesh.runtime.topics.targets import Targets
-from mesh.runtime.topics.writable import Looked
+from mesh.worker.control import feeds, leadership
+from mesh.worker.control.recalling import Recalling
+from mesh.worker.lanes import sources
+from mesh.worker.lanes.first_records import FirstRecords
+from mesh.worker.lanes.outgrown import LastRead
+from mesh.worker.topics import own_topics, provision
+from mesh.worker.topics.readership import Readership
+from mesh.worker.topics.targets import Targets
+from mesh.worker.topics.writable import Looked
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
-from tests.component.runtime import test_control_anew as control_anew
-from tests.component.runtime import test_first_records as first
-from tests.component.runtime import test_lagging_takeover as lagging
-from tests.component.runtime import test_left_out as left_out
-from tests.component.runtime import test_outgrown as outgrown
-from tests.component.runtime import test_refused_topics as refused_topics
-from tests.component.runtime import test_retention as retention
-from tests.component.runtime import test_told_in_part as in_part
-from tests.component.runtime.conftest import SmallMesh
+from tests.component.worker import test_control_anew as control_anew
+from tests.component.worker import test_first_records as first
+from tests.component.worker import test_lagging_takeover as lagging
+from tests.component.worker import test_left_out as left_out
+from tests.component.worker import test_outgrown as outgrown
+from tests.component.worker import test_refused_topics as refused_topics
+from tests.component.worker import test_retention as retention
+from tests.component.worker import test_told_in_part as in_part
+from tests.component.worker.conftest import SmallMesh
 from tests.mutations.patching import Mutation, Patches
 from tests.sim import test_queue_dead_members as dead_members
 

@@ -10,14 +10,28 @@ from fastavro import schemaless_reader, schemaless_writer
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mesh.codec.deliveries import (
+from mesh.errors import DecodeError, RemoteProtocolError
+from mesh.model.frames import (
+    Chain,
+    Delivery,
+    Era,
+    FrameFlags,
+    FrameHeader,
+    FrameKind,
+    Hop,
+    Message,
+    MessageClass,
+    Origin,
+    SourcePartition,
+)
+from mesh.wire.deliveries import (
     decode_delivery,
     delivery_header,
     delivery_headers,
     delivery_prefix,
     encode_delivery,
 )
-from mesh.codec.frames import (
+from mesh.wire.frames import (
     assemble_columns,
     assemble_value,
     decode_eras,
@@ -36,23 +50,9 @@ from mesh.codec.frames import (
     subject_table,
     with_eras,
 )
-from mesh.codec.header import MAGIC
-from mesh.codec.subjects import encode_table
-from mesh.codec.varint import read_unsigned, read_zigzag, zigzag
-from mesh.errors import DecodeError, RemoteProtocolError
-from mesh.model.frames import (
-    Chain,
-    Delivery,
-    Era,
-    FrameFlags,
-    FrameHeader,
-    FrameKind,
-    Hop,
-    Message,
-    MessageClass,
-    Origin,
-    SourcePartition,
-)
+from mesh.wire.header import MAGIC
+from mesh.wire.subjects import encode_table
+from mesh.wire.varint import read_unsigned, read_zigzag, zigzag
 from schemas import parsed
 from tests.property.effort import examples
 

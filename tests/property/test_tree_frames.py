@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh.codec.trees import CLOCK_MAX, HOPS_END, KINDS, decode_frame, encode_frame
 from mesh.errors import DecodeError, RemoteProtocolError, UnknownVersionError
 from mesh.model.names import NAME_PATTERN
 from mesh.model.names import name_fault as node_fault
@@ -29,9 +28,10 @@ from mesh.model.tree_frames import (
 )
 from mesh.model.trees import Colour, Extent, InstanceId, MessageId, TreeId, name_fault
 from mesh.trees.inputs import FrameRead
+from mesh.wire.trees import CLOCK_MAX, HOPS_END, KINDS, decode_frame, encode_frame
 from tests.property.effort import examples
 from tests.sim.trees.world import World
-from tests.unit.codec.tree_bodies import BODIES
+from tests.unit.wire.tree_bodies import BODIES
 
 MUTATIONS = 100_000
 SEND = next(body for body in BODIES if isinstance(body, Send))

@@ -18,9 +18,9 @@ from mesh.lab.held import HeldRecords
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario, load_scenario
 from mesh.lab.steps import NamedStep, Storm
-from mesh.runtime.lanes.sources import Sources
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import Record, TopicPartition
+from mesh.worker.lanes.sources import Sources
 from tests.kafka.fleets import EXAMPLES
 
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.codec.keys import subscription_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
@@ -18,6 +17,7 @@ from mesh.model.links import Gate
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
 from mesh.transport.port import BEGINNING, Record, TopicPartition
+from mesh.wire.keys import subscription_key
 from tests.sim.meshes import is_legal, naive_ways, random_legal_topology
 
 SETTLE_MS = 60_000

@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.codec.control import encode_change
-from mesh.codec.keys import change_key
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
 from mesh.model.links import HOLD, JOIN, OPEN, RUN, SWITCH, Word
 from mesh.model.topology import Topology, Zone
+from mesh.wire.control import encode_change
+from mesh.wire.keys import change_key
 from tests.sim.apart import ApartMesh, only, random_apart, with_lanes
 from tests.sim.trials import run_trials
 

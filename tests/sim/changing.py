@@ -7,9 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.codec.control import decode_heartbeat, encode_change, encode_config
-from mesh.codec.keys import change_key, config_key, heartbeat_key, subscription_key
-from mesh.codec.state import decode_fact
 from mesh.config.published import published_text
 from mesh.core.links import first_lineage, lineage_after
 from mesh.lab.world import World
@@ -20,6 +17,9 @@ from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
 from mesh.transport.port import BEGINNING, Reader, Record, TopicPartition
+from mesh.wire.control import decode_heartbeat, encode_change, encode_config
+from mesh.wire.keys import change_key, config_key, heartbeat_key, subscription_key
+from mesh.wire.state import decode_fact
 from tests.sim.meshes import naive_copies
 
 LIMIT_MS = 60_000

@@ -23,10 +23,6 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.client.consuming import QueueConsumer
-from mesh.codec.control import decode_stop, encode_stop
-from mesh.codec.frames import decode_header
-from mesh.codec.keys import accept_key, subscription_key
-from mesh.codec.state import decode_dead_letter
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import DecodeError, ProtocolError, TransportError
 from mesh.lab.world import World
@@ -38,6 +34,10 @@ from mesh.model.topics import TopicNames
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import PartitionLog
 from mesh.transport.port import Record, TopicPartition
+from mesh.wire.control import decode_stop, encode_stop
+from mesh.wire.frames import decode_header
+from mesh.wire.keys import accept_key, subscription_key
+from mesh.wire.state import decode_dead_letter
 
 Headers = Sequence[tuple[str, bytes | None]]
 

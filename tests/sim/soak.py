@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.client.consuming import QueueConsumer
-from mesh.codec.keys import subscription_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab import world
 from mesh.lab.world import World
@@ -28,6 +27,7 @@ from mesh.model.topics import TopicNames
 from mesh.node import queues
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import PartitionLog
+from mesh.wire.keys import subscription_key
 
 NODES = "abcd"
 DEAD = "d"

@@ -7,8 +7,6 @@ import random
 
 import pytest
 
-from mesh.codec.control import encode_change
-from mesh.codec.keys import change_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Stage
@@ -16,6 +14,8 @@ from mesh.model.frames import MessageClass
 from mesh.model.links import Gate
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicSpec
+from mesh.wire.control import encode_change
+from mesh.wire.keys import change_key
 from tests.sim.apart import (
     ApartMesh,
     file,

@@ -13,8 +13,8 @@ from mesh.lane.lane import Lane
 from mesh.lane.link_ages import LinkAges
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
-from mesh.runtime.control.changing import Changing
-from mesh.runtime.process.drills import SlowLink
+from mesh.worker.control.changing import Changing
+from mesh.worker.process.drills import SlowLink
 from tests.mutations.patching import Mutation, Patches
 from tests.property.test_relinking import (
     test_who_followed_equals_who_starts_afresh as who_followed,

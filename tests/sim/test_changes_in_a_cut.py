@@ -18,8 +18,8 @@ from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, ZoneKind
-from mesh.runtime.process import intake
 from mesh.view.mesh_view import MeshView
+from mesh.worker.process import intake
 from tests.sim.meshes import random_legal_topology
 from tests.sim.test_applied_changes import Load, changed, paths_of
 

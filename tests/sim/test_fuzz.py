@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.codec.deliveries import decode_delivery
+from mesh.wire.deliveries import decode_delivery
 from tests.sim import fuzz
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from mesh.codec.control import encode_change
-from mesh.codec.keys import change_key, links_key
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
 from mesh.model.links import HOLD, JOIN, OPEN, SWITCH, Gate, Word
 from mesh.model.topology import Topology
+from mesh.wire.control import encode_change
+from mesh.wire.keys import change_key, links_key
 from tests.sim.apart import ApartMesh, file, multi_hop
 from tests.sim.apart_trials import Trial
 

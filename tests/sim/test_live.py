@@ -9,7 +9,7 @@ import pytest
 from mesh.lab.faults import StepFailedError
 from mesh.node import machine
 from mesh.operate import apply
-from mesh.runtime.background.movers import Movers
+from mesh.worker.background.movers import Movers
 from tests.mutations.patching import Mutation, Patches
 from tests.sim.live_trials import Trial
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from mesh.client import MeshClient, QueueConsumer
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.moving import WINDOW
 from mesh.errors import TransportError
@@ -23,6 +21,8 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.operate.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
 from tests.component.in_memory_mesh import Mesh
 from tests.sim.late_commits import LateCommits
 

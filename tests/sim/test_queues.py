@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from mesh.codec.state import decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
@@ -25,6 +24,7 @@ from mesh.lab.steps import (
 )
 from mesh.model.queues import Queue, QueuePolicy
 from mesh.transport.port import TopicPartition
+from mesh.wire.state import decode_ledger
 from tests.sim.meshes import Way, naive_copies, naive_matches, naive_ways, random_legal_topology
 from tests.sim.test_exact import random_filter, random_subject
 from tests.sim.test_faults import with_faults

@@ -10,13 +10,6 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.codec.control import decode_heartbeat, encode_heartbeat, encode_link_state
-from mesh.codec.deliveries import delivery_of, encode_delivery
-from mesh.codec.frames import encode_value
-from mesh.codec.header import decode_header, encode_header
-from mesh.codec.keys import fact_key, heartbeat_key, link_key, subscription_key
-from mesh.codec.state import encode_fact
-from mesh.codec.subscriptions import encode_subscription
 from mesh.model.control import Heartbeat, LinkState, Subscription
 from mesh.model.facts import Accepted, Fact, SourceAt
 from mesh.model.frames import (
@@ -32,6 +25,13 @@ from mesh.model.frames import (
 )
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.wire.control import decode_heartbeat, encode_heartbeat, encode_link_state
+from mesh.wire.deliveries import delivery_of, encode_delivery
+from mesh.wire.frames import encode_value
+from mesh.wire.header import decode_header, encode_header
+from mesh.wire.keys import fact_key, heartbeat_key, link_key, subscription_key
+from mesh.wire.state import encode_fact
+from mesh.wire.subscriptions import encode_subscription
 from streaming.tables.topics import ENDPOINT, INGRESS, OUTBOX, TopicPlace, place_of
 from tests.sim.meshes import naive_matches
 from tests.streaming.drawn import LIVE, SPARE, STALE, Drawn

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 from fastavro import schemaless_writer
 
-from mesh.codec.control import encode_heartbeat, encode_identity, encode_link_state
-from mesh.codec.header import MAGIC
-from mesh.codec.keys import fact_key
-from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Heartbeat, Identity, LinkState, TopicIdentity
 from mesh.model.facts import Accepted, Fact, Sent, SourceAt
 from mesh.model.frames import SourcePartition, TopicPartition, position_in_chain
 from mesh.model.state import Cut, Dropped, Ledger, SourceRange
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.wire.control import encode_heartbeat, encode_identity, encode_link_state
+from mesh.wire.header import MAGIC
+from mesh.wire.keys import fact_key
+from mesh.wire.state import encode_fact, encode_ledger
 from schemas import parsed
 
 ROUTE = ("a", "b", "c")

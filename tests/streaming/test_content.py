@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.codec.control import encode_stop
-from mesh.codec.keys import stop_key
 from mesh.model.control import Stop
+from mesh.wire.control import encode_stop
+from mesh.wire.keys import stop_key
 from tests.streaming.planted import Record, topic_id
 
 pytestmark = pytest.mark.spark

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from mesh.codec.control import encode_change, encode_config, encode_identity
-from mesh.codec.keys import change_key, config_key
-from mesh.codec.state import encode_ledger
 from mesh.config.published import published_text
 from mesh.model.control import Change, Identity, Stage, TopicIdentity
 from mesh.model.state import Cut, Ledger
 from mesh.model.topology import Node, Topology, Zone, ZoneKind
+from mesh.wire.control import encode_change, encode_config, encode_identity
+from mesh.wire.keys import change_key, config_key
+from mesh.wire.state import encode_ledger
 from streaming.audits.eras import CHANGED, SETTLE_S
 from streaming.tables.topics import audited_pattern
 from tests.streaming.planted import PARTITIONS, Plant, chain_topology, topic_id

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.codec.control import encode_identity
 from mesh.model.control import Identity, TopicIdentity
+from mesh.wire.control import encode_identity
 from streaming.tables.rows import TopicPartition
 from tests.streaming.conftest import Bench
 from tests.streaming.planted import topic_id

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from mesh.codec.keys import advert_key
 from mesh.model.control import Ownership, Scope
+from mesh.wire.keys import advert_key
 from tests.streaming.planted import NEW_YEAR_MS
 
 pytestmark = pytest.mark.spark

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from mesh.codec.control import encode_stop
-from mesh.codec.keys import repair_key, stop_key
 from mesh.model.control import Heartbeat, Stop
 from mesh.model.frames import MessageClass, position_in_chain
+from mesh.wire.control import encode_stop
+from mesh.wire.keys import repair_key, stop_key
 from streaming.tables.rows import TopicPartition
 from tests.streaming.conftest import Bench, kafka_frame
 from tests.streaming.planted import Plant, topic_id

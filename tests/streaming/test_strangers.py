@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from mesh.codec.control import encode_identity, encode_stop
-from mesh.codec.header import MAGIC
-from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Identity, Stop, TopicIdentity
 from mesh.model.facts import Held
 from mesh.model.frames import SourcePartition, TopicPartition
 from mesh.model.state import Cut, Ledger
+from mesh.wire.control import encode_identity, encode_stop
+from mesh.wire.header import MAGIC
+from mesh.wire.state import encode_fact, encode_ledger
 from streaming.job import batches, intake
 from streaming.job.reading import Reading, Readings
 from streaming.tables.columns import parsed

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mesh.codec.state import decode_ledger
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.frames import MessageClass
 from mesh.model.state import Ledger
@@ -18,6 +17,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.wire.state import decode_ledger
 
 
 @dataclass(slots=True)

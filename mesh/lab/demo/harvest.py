@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mesh.codec.deliveries import decode_delivery
 from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.model.frames import Delivery, MessageClass
 from mesh.model.headers import MESH_HEADER
@@ -15,6 +14,7 @@ from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.wire.deliveries import decode_delivery
 
 
 @dataclass(slots=True)

@@ -11,8 +11,6 @@ from typing import Self
 
 import psutil
 
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import StartError, TransportError
 from mesh.lab.demo.accounts import Accounts
 from mesh.lab.demo.endpoints import ENDPOINTS
@@ -28,9 +26,11 @@ from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.operate.propagation import laggards
-from mesh.runtime.process.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.view.mesh_view import MeshView
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
+from mesh.worker.process.clock import MonotonicClock
 
 SETTLE_DEADLINE_S = 120.0
 TOPOLOGY_FILE = Path(__file__).with_name("topology.yaml")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mesh.codec.frames import NO_EXT, MessageTuple, decode_ext, encode_ext
 from mesh.core.routes import Route
 from mesh.errors import DecodeError
 from mesh.lane.messages.outgoing import Stretch
 from mesh.model.queues import SUBJECT_EXT, names_a_queue
+from mesh.wire.frames import NO_EXT, MessageTuple, decode_ext, encode_ext
 
 
 def by_address(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.codec.deliveries import delivery_header, delivery_headers, delivery_prefix
-from mesh.codec.frames import NO_EXT, MessageTuple
 from mesh.core.routes import Route
 from mesh.lane.batch import Batch
 from mesh.lane.lane import NOT_WRITABLE, Lane, Source
@@ -18,6 +16,8 @@ from mesh.lane.messages.outgoing import Provenance
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.transport.port import Row, TopicPartition
+from mesh.wire.deliveries import delivery_header, delivery_headers, delivery_prefix
+from mesh.wire.frames import NO_EXT, MessageTuple
 
 
 def deliver(

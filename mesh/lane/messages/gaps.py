@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from mesh.codec.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_of
 from mesh.core.routes import PUBLISHED_HERE, Arrival
@@ -34,6 +33,7 @@ from mesh.model.headers import GAP_HEADER
 from mesh.model.state import LossReason
 from mesh.model.topology import ZoneKind
 from mesh.transport.port import TopicPartition
+from mesh.wire.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
 
 log = structlog.get_logger()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mesh.codec.frames import NO_EXT, MessageTuple, encode_bare_tails, encode_tail
 from mesh.core.routes import PUBLISHED_HERE, Route
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane, Source
@@ -19,6 +18,7 @@ from mesh.model.headers import SUBJECT_HEADER, is_reserved
 from mesh.model.subject import matches, subject_fault
 from mesh.transport.headers import UNREADABLE, all_headers, headers_of
 from mesh.transport.port import Headers, Record
+from mesh.wire.frames import NO_EXT, MessageTuple, encode_bare_tails, encode_tail
 
 _BARE: Headers = ()
 

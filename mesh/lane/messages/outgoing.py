@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.codec.frames import assemble_columns, key_tail, relay_key
 from mesh.core.forwarding import crosses_external, next_hop_count
 from mesh.core.routes import Route
 from mesh.core.routing import LocalLink
@@ -17,6 +16,7 @@ from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane, Source
 from mesh.model.frames import Chain, Era, Hop, Origin, SourcePartition, position_in_chain
 from mesh.model.reasons import Reason
+from mesh.wire.frames import assemble_columns, key_tail, relay_key
 
 FRAME_BYTES = 256_000
 """Frames close here; a larger single message is a frame of one. Spec: K6."""

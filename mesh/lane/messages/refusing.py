@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mesh.codec.dead_letters import dead_letter_record
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane, Source
 from mesh.model.state import DeadLetter
 from mesh.transport.headers import UNREADABLE, headers_of
 from mesh.transport.port import Headers, Record, Row, TopicPartition
+from mesh.wire.dead_letters import dead_letter_record
 
 POISON = "POISON"
 """Why a record is refused that nothing here can make sense of."""

@@ -8,19 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mesh.codec.frames import (
-    Peeked,
-    decode_eras,
-    decode_header,
-    decode_messages,
-    flagged_tail,
-    peek,
-    read_headers,
-    relay_key,
-    scan_value,
-    subject_table,
-    with_eras,
-)
 from mesh.core.chain import Verdict, judge
 from mesh.core.joins import row_of
 from mesh.core.routes import Arrival, Route
@@ -66,6 +53,19 @@ from mesh.model.joins import NO_JOINS
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
 from mesh.transport.port import Record
+from mesh.wire.frames import (
+    Peeked,
+    decode_eras,
+    decode_header,
+    decode_messages,
+    flagged_tail,
+    peek,
+    read_headers,
+    relay_key,
+    scan_value,
+    subject_table,
+    with_eras,
+)
 
 
 def take_frames(

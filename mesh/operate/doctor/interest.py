@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mesh.codec.keys import parse_subscription_key
-from mesh.codec.subscriptions import decode_subscription
 from mesh.core.digest import MODULUS, entry_digest
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.names import fold
@@ -16,6 +14,8 @@ from mesh.operate.gates import is_shut
 from mesh.operate.propagation import unapplied
 from mesh.transport.port import Record, TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.wire.keys import parse_subscription_key
+from mesh.wire.subscriptions import decode_subscription
 
 
 def check_interest(at: Examination) -> Iterator[Check]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mesh.codec.standbys import standbys
-from mesh.codec.state import decode_ledger
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.facts import InForce
 from mesh.model.state import Standby
@@ -15,6 +13,8 @@ from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.wire.standbys import standbys
+from mesh.wire.state import decode_ledger
 
 UNHEARD = (-1, -1)
 """Older than every version."""

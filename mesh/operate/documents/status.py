@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mesh.codec.keys import PauseKey
 from mesh.model.control import LinkStatus, Stop
 from mesh.model.topology import Topology
 from mesh.operate.endpoint_topics import missing_endpoints, with_missing
@@ -14,6 +13,7 @@ from mesh.operate.status import NodeStatus, node_statuses
 from mesh.operate.stops import StoppedSource
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
+from mesh.wire.keys import PauseKey
 
 
 def status_document(

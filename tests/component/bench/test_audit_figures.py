@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.codec.deliveries import decode_delivery
-from mesh.codec.frames import decode_header, decode_value
+from mesh.wire.deliveries import decode_delivery
+from mesh.wire.frames import decode_header, decode_value
 from tests.bench import audit_load
 from tests.bench.audit import Figures, Found, Point, main
 from tests.bench.audit_load import FRAME, Written

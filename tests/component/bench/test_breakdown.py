@@ -9,7 +9,7 @@ import pytest
 from tests.bench.breakdown import CALLED, COLLECTOR, OWN_THREADS, PYTHON, Row, part_of, shared_out
 
 ROOT = Path(__file__).parents[3]
-BASE = f"run ({ROOT}/mesh/runtime/worker.py:7);step ({ROOT}/mesh/lane/ingress.py:40)"
+BASE = f"run ({ROOT}/mesh/worker/worker.py:7);step ({ROOT}/mesh/lane/ingress.py:40)"
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ BASE = f"run ({ROOT}/mesh/runtime/worker.py:7);step ({ROOT}/mesh/lane/ingress.py
     [
         (BASE, "mesh/lane"),
         (
-            f"{BASE};decode ({ROOT}/mesh/codec/frames.py:9);dict_lookup (libpython3.11.so)",
-            "mesh/codec",
+            f"{BASE};decode ({ROOT}/mesh/wire/frames.py:9);dict_lookup (libpython3.11.so)",
+            "mesh/wire",
         ),
         (f"{BASE};consume (cimpl.cpython-311.so);memcpy (libc.so.6)", CALLED),
         (f"{BASE};0x12ab (librdkafka-2f1c.so.1)", CALLED),

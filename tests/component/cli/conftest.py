@@ -43,7 +43,7 @@ def run(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("MESH_CONTEXT", raising=False)
     # Simulated workers log in this very process, and set-up loggers would outlive the test.
-    monkeypatch.setattr("mesh.runtime.process.logs.set_up_logs", lambda **_: None)
+    monkeypatch.setattr("mesh.worker.process.logs.set_up_logs", lambda **_: None)
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
     def invoke(*arguments: str) -> Ended:

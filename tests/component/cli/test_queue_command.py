@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.model.control import EndpointKind, Subscription
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
 from tests.component.cli.conftest import Mesh, Run
 
 Chain = tuple[Mesh, str]

@@ -132,7 +132,7 @@ MODULES_MAX = {
     "audit report": 98,
 }
 """Command line -> modules of the mesh that it imports at most: they are most of its CPU time."""
-FOREIGN_TO_ALL = {"mesh.runtime", "mesh.lab", "mesh.local", "mesh.trees", "mesh.client"}
+FOREIGN_TO_ALL = {"mesh.worker", "mesh.lab", "mesh.local", "mesh.trees", "mesh.client"}
 """What none of these needs: workers, scenarios, brokers, roles, and what applications import."""
 
 

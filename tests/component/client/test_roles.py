@@ -8,7 +8,6 @@ import pytest
 
 from mesh.client.roles import Roles
 from mesh.client.watching import Verdict
-from mesh.codec.tree_apps import encode_lease
 from mesh.errors import (
     ClosedError,
     RoleRefusedError,
@@ -20,6 +19,7 @@ from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, InstanceId, MessageId, tree_id
 from mesh.testing.memory import InMemoryMesh
 from mesh.transport.port import TopicPartition
+from mesh.wire.tree_apps import encode_lease
 
 SPEC = {
     "kafka": {"k": {}},
@@ -185,7 +185,7 @@ def test_all_nodes_are_told_however_small_messages_are(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some were left out in silence: what they say of themselves came to more than one message."""
-    monkeypatch.setattr("mesh.runtime.trees.service.COLLECTED_BYTES_MIN", most)
+    monkeypatch.setattr("mesh.worker.trees.service.COLLECTED_BYTES_MIN", most)
     with (
         InMemoryMesh({**SPEC, "maxMessageBytes": 50}) as small,
         small.client("a").roles("desk") as roles,

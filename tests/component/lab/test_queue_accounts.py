@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mesh.codec.deliveries import decode_delivery, encode_delivery
 from mesh.errors import ConfigError
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
@@ -17,6 +16,7 @@ from mesh.lab.scenario import load_scenario
 from mesh.model.headers import MESH_HEADER
 from mesh.model.queues import MOVED_EXT
 from mesh.transport.port import TopicPartition
+from mesh.wire.deliveries import decode_delivery, encode_delivery
 
 TEXT = """
 apiVersion: mesh/v1

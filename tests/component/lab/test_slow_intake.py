@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from mesh.model.topics import TopicNames
-from mesh.runtime.process.drills import Drill, SlowIntake, SlowLink, WallClock, read_drill
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
+from mesh.worker.process.drills import Drill, SlowIntake, SlowLink, WallClock, read_drill
 
 SLOW, FAST = "mesh.b.to.a.g", "mesh.c.to.a.g"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mesh.operate.doctor import Category, Check, Examination, Result, examine
 from mesh.operate.status import observe
-from mesh.runtime.topics.provision import endpoint_topic, node_topics
+from mesh.worker.topics.provision import endpoint_topic, node_topics
 from tests.component.in_memory_mesh import Mesh
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from mesh.codec.control import encode_heartbeat
-from mesh.codec.keys import fact_key, heartbeat_key
-from mesh.codec.state import encode_fact
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import ChangeStatus, Heartbeat, Stage
 from mesh.model.facts import Fact, SourceAt
@@ -16,10 +13,13 @@ from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.founding import publish
 from mesh.operate.in_force import read_in_force
 from mesh.operate.status import observe
-from mesh.runtime.topics.provision import node_topics
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
+from mesh.wire.control import encode_heartbeat
+from mesh.wire.keys import fact_key, heartbeat_key
+from mesh.wire.state import encode_fact
+from mesh.worker.topics.provision import node_topics
 
 TURN_MS = 200
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.codec.keys import fact_key
-from mesh.codec.state import encode_fact, encode_ledger
-from mesh.codec.subscriptions import encode_subscription
 from mesh.model.control import Interest, Subscription
 from mesh.model.facts import EpochRaised, SourceAt
 from mesh.model.state import Ledger
 from mesh.operate.doctor import Category, Check, Result, examine
 from mesh.operate.doctor.links import check_ways
-from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import Copies, TopicPartition, TopicSpec
+from mesh.wire.keys import fact_key
+from mesh.wire.state import encode_fact, encode_ledger
+from mesh.wire.subscriptions import encode_subscription
+from mesh.worker.topics.provision import node_topics
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import examination, failed, unwell
 

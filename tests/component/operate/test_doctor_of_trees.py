@@ -11,9 +11,9 @@ from mesh.model.tree_apps import RoleKey, RoleWish
 from mesh.model.trees import Address, tree_id
 from mesh.operate.doctor import Category, Result, examine
 from mesh.operate.documents.status import status_document
-from mesh.runtime.port.figures import figures_of
-from mesh.runtime.port.metrics import WorkerMetrics
 from mesh.trees.settings import Settings
+from mesh.worker.port.figures import figures_of
+from mesh.worker.port.metrics import WorkerMetrics
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate.examined import examination, failed, unwell
 

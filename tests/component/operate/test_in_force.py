@@ -9,8 +9,6 @@ from functools import partial
 
 import pytest
 
-from mesh.codec.control import Config, encode_config
-from mesh.codec.keys import config_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.links import first_lineage
@@ -19,10 +17,12 @@ from mesh.model.control import Lineage, LinkNumbers
 from mesh.model.topology import Topology, with_addresses
 from mesh.operate.founding import OtherInForceError, publish
 from mesh.operate.in_force import InForce, read_in_force, read_records
-from mesh.runtime.topics.provision import config_topic
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from mesh.transport.port import KafkaCluster
+from mesh.wire.control import Config, encode_config
+from mesh.wire.keys import config_key
+from mesh.worker.topics.provision import config_topic
 from tests.component.in_memory_mesh import Mesh
 
 

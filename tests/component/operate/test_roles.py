@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import TreeStatus
 from mesh.model.topics import TopicNames
@@ -17,6 +16,7 @@ from mesh.model.trees import Address, tree_id
 from mesh.operate.documents.roles import roles_document
 from mesh.operate.documents.status import parts_of
 from mesh.operate.status import node_statuses
+from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
 KEY = RoleKey("desk", "trading", "pricing")

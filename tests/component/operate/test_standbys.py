@@ -5,14 +5,14 @@ Spec: K16, K21.
 
 from __future__ import annotations
 
-from mesh.codec.keys import standby_key
-from mesh.codec.standbys import GONE_MS, standbys
-from mesh.codec.state import encode_standby
 from mesh.model.facts import InForce
 from mesh.model.state import Standby
 from mesh.operate.doctor import Category
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.wire.keys import standby_key
+from mesh.wire.standbys import GONE_MS, standbys
+from mesh.wire.state import encode_standby
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import failed, unwell
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from mesh.codec.frames import decode_header
-from mesh.codec.state import decode_ledger
 from mesh.lane.lane import Lane
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.transport.port import Record
 from mesh.transport.port import TopicPartition as Place
 from mesh.transport.reading import read_logs
+from mesh.wire.frames import decode_header
+from mesh.wire.state import decode_ledger
 from streaming.audits.accounts import Accounts
 from streaming.audits.findings import Finding
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition

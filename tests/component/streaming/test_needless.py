@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from mesh.codec.control import decode_subscription
-from mesh.codec.frames import decode_header
-from mesh.codec.keys import parse_subscription_key
-from mesh.codec.state import decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
+from mesh.wire.control import decode_subscription
+from mesh.wire.frames import decode_header
+from mesh.wire.keys import parse_subscription_key
+from mesh.wire.state import decode_ledger
 from streaming.audits.findings import Finding
 from streaming.audits.interest import EndpointKey
 from streaming.audits.needless import PATIENCE_S

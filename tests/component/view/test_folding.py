@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.codec.keys import heartbeat_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topics import TopicNames
 from mesh.view import mesh_view
+from mesh.wire.keys import heartbeat_key
 from tests.component.in_memory_mesh import Mesh
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mesh.codec.control import decode_stop, encode_pause, encode_stop
-from mesh.codec.keys import (
+from mesh.model.control import Pause, Stop, StopReason
+from mesh.model.frames import MessageClass
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.port import TopicPartition
+from mesh.wire.control import decode_stop, encode_pause, encode_stop
+from mesh.wire.keys import (
     PauseKey,
     StopKey,
     SubjectPauseKey,
@@ -15,11 +19,7 @@ from mesh.codec.keys import (
     pause_key,
     subject_pause_key,
 )
-from mesh.model.control import Pause, Stop, StopReason
-from mesh.model.frames import MessageClass
-from mesh.runtime.lanes.owned import Lanes
-from mesh.transport.memory import MemoryKafka
-from mesh.transport.port import TopicPartition
+from mesh.worker.lanes.owned import Lanes
 from tests.sim.swarm.losses import GROUP, LossBook
 from tests.sim.swarm.moves import LEVELS
 from tests.sim.swarm.plan import Step

@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.codec.control import decode_change
-from mesh.codec.keys import change_key
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
 from mesh.model.frames import MessageClass
@@ -20,6 +18,8 @@ from mesh.model.topology import KafkaCluster, Link, Node, Topology
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicSpec
 from mesh.view.change_records import newest
+from mesh.wire.control import decode_change
+from mesh.wire.keys import change_key
 from tests.sim.swarm.oracle import Arrived, Oracle
 from tests.sim.swarm.published import Message, Wish
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
-from mesh.runtime.process.errands import Errand, SteppedErrands, Steps, T
 from mesh.transport.memory_faults import Call, CrashNow, MemoryFaults, Outcome
+from mesh.worker.process.errands import Errand, SteppedErrands, Steps, T
 
 
 @dataclass(slots=True)

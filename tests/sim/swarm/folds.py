@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mesh.codec.keys import fact_key
-from mesh.codec.state import decode_fact
 from mesh.errors import ProtocolError
 from mesh.lane.lane import Lane
 from mesh.lane.positions import Positions
@@ -15,6 +13,8 @@ from mesh.model.control import OutboxPosition
 from mesh.model.facts import Fact, Held, Sent, SourceAt
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
+from mesh.wire.keys import fact_key
+from mesh.wire.state import decode_fact
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mesh.codec.state import decode_dead_letter, decode_fact
 from mesh.model.control import Stop
 from mesh.model.facts import Halted
 from mesh.model.headers import MESH_HEADER
@@ -21,6 +20,7 @@ from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
 from mesh.view.messages import Loss
+from mesh.wire.state import decode_dead_letter, decode_fact
 
 if TYPE_CHECKING:
     from tests.sim.swarm.oracle import Oracle

@@ -20,12 +20,12 @@ from mesh.operate.change_driver import ChangeDriver, Outcome
 from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.founding import publish
 from mesh.operate.in_force import InForce, read_in_force
-from mesh.runtime.topics.provision import config_topic
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, CrashNow
 from mesh.transport.port import KafkaCluster
 from mesh.view.disabling import ends_of, write_disabled
 from mesh.view.mesh_view import MeshView
+from mesh.worker.topics.provision import config_topic
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.faults import Armed
 from tests.sim.swarm.nemesis import begin

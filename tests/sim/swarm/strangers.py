@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mesh.codec.header import MAGIC
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition, TopicSpec
+from mesh.wire.header import MAGIC
 from tests.sim.swarm.losses import RESTING
 from tests.sim.swarm.plan import Step
 from tests.sim.swarm.published import ViolationError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from mesh.codec.state import decode_fact
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
+from mesh.wire.state import decode_fact
 from tests.sim.meshes import naive_matches
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.watch import Message, ViolationError, Wish

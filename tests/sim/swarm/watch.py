@@ -9,11 +9,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from mesh.codec.control import decode_acknowledgement, decode_link_state
-from mesh.codec.deliveries import decode_delivery
-from mesh.codec.frames import decode_messages, origin_of, peek
-from mesh.codec.keys import fact_key, link_key, subscribed_key
-from mesh.codec.state import decode_dead_letter, decode_fact, decode_ledger
 from mesh.errors import ProtocolError
 from mesh.model.facts import EpochRaised
 from mesh.model.frames import FrameFlags, FrameKind, MessageClass, SourcePartition
@@ -23,6 +18,11 @@ from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
 from mesh.view.messages import announced
+from mesh.wire.control import decode_acknowledgement, decode_link_state
+from mesh.wire.deliveries import decode_delivery
+from mesh.wire.frames import decode_messages, origin_of, peek
+from mesh.wire.keys import fact_key, link_key, subscribed_key
+from mesh.wire.state import decode_dead_letter, decode_fact, decode_ledger
 from tests.sim.meshes import naive_matches
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.folds import Folds

@@ -13,8 +13,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import TransportDeniedError, TransportError
 from mesh.lab.world import VirtualClock, kafka_of
 from mesh.lane.lane import Lane
@@ -22,11 +20,13 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topology import Node, Topology
-from mesh.runtime.process.intake import PolledIntake
-from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import CrashNow
 from mesh.transport.port import Writer
+from mesh.wire.keys import subscription_key
+from mesh.wire.subscriptions import encode_subscription
+from mesh.worker.process.intake import PolledIntake
+from mesh.worker.worker import Worker
 from tests.sim.late_commits import LateCommits
 from tests.sim.swarm.damage import Damage
 from tests.sim.swarm.eras import Eras, Everything
@@ -41,7 +41,7 @@ from tests.sim.swarm.strangers import Strangers
 from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
 
 WAIT_MS = 100
-"""How long a worker waits for records at most, as in `mesh.runtime.serve`."""
+"""How long a worker waits for records at most, as in `mesh.worker.serve`."""
 TURN_MAX_MS = 1_000
 """A turn of a worker waits for brokers for less than this, whoever is away. Spec: DESIGN 4.2."""
 RETRY_MS = 1_000
@@ -225,7 +225,7 @@ class SwarmWorld:
         except TransportError as error:
             if self.strangers is not None and isinstance(error, TransportDeniedError):
                 raise ViolationError("a process ended", f"{name}: {error}") from error
-            # What `mesh.runtime.serve` does: a new worker, a second later.
+            # What `mesh.worker.serve` does: a new worker, a second later.
             self.reached[f"worker starts anew: {type(error).__name__}"] += 1
             worker = self.workers.get(name)
             if worker is not None:

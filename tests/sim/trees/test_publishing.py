@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mesh.codec.trees import encode_frame
 from mesh.model.tree_apps import (
     RoleWish,
 )
@@ -14,12 +13,13 @@ from mesh.model.trees import (
     Extent,
     MessageId,
 )
-from mesh.runtime.topics.provision import HEADROOM_BYTES
 from mesh.trees.inputs import (
     FrameRead,
     RolesAdded,
 )
 from mesh.trees.settings import Settings
+from mesh.wire.trees import encode_frame
+from mesh.worker.topics.provision import HEADROOM_BYTES
 from tests.sim.trees.rules import (
     inside,
 )

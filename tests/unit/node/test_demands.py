@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mesh.codec.control import decode_heartbeat, encode_heartbeat
 from mesh.model.control import Heartbeat
 from mesh.model.demands import QueueDemand
 from mesh.node.demands import ANNOUNCED_MAX, Demands
+from mesh.wire.control import decode_heartbeat, encode_heartbeat
 
 
 def test_the_newest_of_each_member_is_handed_on() -> None:

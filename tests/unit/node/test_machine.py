@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.codec.control import encode_heartbeat
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
@@ -63,6 +62,7 @@ from mesh.model.inputs import (
 from mesh.model.queues import Queue, QueuePolicy
 from mesh.node.doubts import PATIENCE_MS
 from mesh.node.machine import REPORT_MS, NodeMachine
+from mesh.wire.control import encode_heartbeat
 
 TOPOLOGY = topology_from_mapping(
     {

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mesh.codec.control import encode_identity, encode_subscription
-from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Identity, Subscription
 from mesh.model.facts import SourceAt
 from mesh.model.frames import TopicPartition as Place
 from mesh.model.state import Cut, Ledger
 from mesh.model.topology import KafkaCluster, Node, Topology
+from mesh.wire.control import encode_identity, encode_subscription
+from mesh.wire.state import encode_fact, encode_ledger
 from streaming.audits.cases import Outcome
 from streaming.audits.findings import FindingKind
 from streaming.job.auditor import Auditor

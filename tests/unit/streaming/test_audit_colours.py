@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.codec.control import encode_heartbeat
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Heartbeat
 from mesh.model.topics import TopicNames
+from mesh.wire.control import encode_heartbeat
 from streaming.audits.colours import LASTS_S, Colours
 from streaming.audits.findings import Finding
 from streaming.audits.splits import SILENT_S, Splits

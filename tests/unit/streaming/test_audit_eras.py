@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.codec.control import encode_change, encode_config
-from mesh.codec.state import encode_ledger
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Heartbeat, LinkState, Stage, Subscription
 from mesh.model.state import Cut, Ledger
 from mesh.model.topology import Topology
+from mesh.wire.control import encode_change, encode_config
+from mesh.wire.state import encode_ledger
 from streaming.audits.claims import Span
 from streaming.audits.eras import CHANGED, SETTLE_S, Eras, Stretch
 from streaming.audits.findings import FindingKind

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.codec.keys import repair_key
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
+from mesh.wire.keys import repair_key
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.marks import PATIENCE_S, Marks
 from streaming.audits.names import Names

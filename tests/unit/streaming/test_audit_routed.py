@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.codec.state import encode_ledger
 from mesh.model.state import Ledger, SourceRange
+from mesh.wire.state import encode_ledger
 from streaming.audits.names import Names
 from streaming.audits.routed import LEDGERS_KEPT_MS, Routed
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.codec.control import encode_identity, encode_stop
-from mesh.codec.state import encode_fact, encode_ledger
 from mesh.model.control import Identity, Stop, TopicIdentity
 from mesh.model.facts import Held, SourceAt
 from mesh.model.frames import SourcePartition
 from mesh.model.frames import TopicPartition as Place
 from mesh.model.state import Cut, Ledger
+from mesh.wire.control import encode_identity, encode_stop
+from mesh.wire.state import encode_fact, encode_ledger
 from streaming.audits.findings import FindingKind
 from streaming.job.intake import take_batch
 from streaming.job.state import State

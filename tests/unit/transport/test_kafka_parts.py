@@ -23,7 +23,6 @@ from mesh.errors import (
     TransportUnavailableError,
     TransportUnknownError,
 )
-from mesh.runtime.trees.service import HOLD_MS
 from mesh.transport.kafka import RealKafka, admin, asking
 from mesh.transport.kafka.faults import Site, error_of, served, transport_error
 from mesh.transport.kafka.health import Health
@@ -32,6 +31,7 @@ from mesh.transport.kafka.logs import LOG, Repeats
 from mesh.transport.kafka.settings import member_settings, reader_settings, writer_settings
 from mesh.transport.kafka.state import WriterState
 from mesh.transport.kafka.transactions import Transactions
+from mesh.worker.trees.service import HOLD_MS
 
 SITE = Site("tokyo", "localhost:19092")
 FATAL = KafkaError(KafkaError._FENCED, "fenced", fatal=True)

@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from mesh.codec.tree_events import encode_event
 from mesh.model.tree_apps import (
     Answered,
     AnswerGiven,
@@ -37,6 +36,7 @@ from mesh.trees.outputs import Output
 from mesh.trees.probes import TRIES_MAX
 from mesh.trees.publishing import AHEAD_MAX
 from mesh.trees.settings import Settings
+from mesh.wire.tree_events import encode_event
 
 PLACE = Address(tree_id("desk"), "pricing")
 KEY = RoleKey("app", "desk", "pricing")

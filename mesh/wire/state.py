@@ -1,0 +1,319 @@
+"""Bytes of what a lane writes about itself: facts, ledger, dead letters. Spec: K12, K25.
+
+Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError, as in
+`mesh.wire.control`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mesh.model.control import Stop
+from mesh.model.facts import (
+    Accepted,
+    EpochRaised,
+    EraBegan,
+    ErasBegun,
+    Fact,
+    Gap,
+    Halted,
+    Held,
+    InForce,
+    InterestInForce,
+    Refused,
+    RefusedFrame,
+    Sent,
+    SourceAt,
+    Truncation,
+    Truncations,
+)
+from mesh.model.frames import NONE_OFFSET, Era, MessageClass, SourcePartition, TopicPartition
+from mesh.model.state import (
+    Cut,
+    DeadLetter,
+    DeliveredCount,
+    Dropped,
+    Ledger,
+    NotForwarded,
+    SentCount,
+    SourceRange,
+    Standby,
+)
+from mesh.wire.records import Fields, RecordCodec
+
+_NO_SOURCE = SourcePartition(b"", -1)
+_LEFT, _OPEN = "left", "open"
+"""Reasons: a source whose link was removed, a chain that is broken."""
+
+
+def _in_force_fields(versions: Sequence[InForce]) -> Sequence[Fields]:
+    return [{"scope": one.scope, "epoch": one.epoch, "number": one.number} for one in versions]
+
+
+def _in_force(fields: Fields) -> Sequence[InForce]:
+    return tuple(InForce(**entry) for entry in fields["in_force"])
+
+
+def _progress_fields(noted: tuple[Fact, int]) -> Fields:
+    """Return the fields of a fact: `progress.v1` has one record for all, and `kind` says which."""
+    fact, link = noted
+    fields: Fields
+    source = _NO_SOURCE
+    match fact:
+        case Sent(source=source):
+            fields, link = {"offset": fact.last, "ahead": fact.since}, fact.link
+        case Accepted(source=source):
+            fields = {"offset": fact.last}
+        case Gap(source=source):
+            reason = _OPEN if fact.is_open else ""
+            fields = {"offset": fact.last, "ahead": fact.attempts, "reason": reason}
+        case Held(source=source):
+            fields = {"offset": fact.next, "ahead": fact.number}
+        case SourceAt():
+            fields = {
+                "offset": fact.next,
+                "topic_id": fact.topic_id or None,
+                "ahead": fact.ahead,
+                "generation": fact.generation,
+                "reason": _LEFT if fact.is_left else "",
+                "leader_epoch": fact.leader_epoch,
+                "behind": fact.behind,
+            }
+        case EpochRaised():
+            fields = {"offset": fact.epoch}
+        case InterestInForce():
+            fields = {"offset": fact.clients, "in_force": _in_force_fields(fact.versions)}
+        case Halted(stop):
+            fields = {
+                "offset": stop.first,
+                "topic_id": stop.topic_id or None,
+                "ahead": -1 if stop.next == NONE_OFFSET else stop.next - stop.first,
+                "generation": stop.generation,
+                "reason": stop.reason,
+            }
+        case ErasBegun():
+            eras = [
+                {"first": one.first, "domain": one.era.domain, "number": one.era.number}
+                for one in fact.eras
+            ]
+            fields = {"offset": fact.told_at, "eras": eras}
+        case Truncations():
+            each = [asdict(one) for one in fact.each]
+            fields = {"offset": 0, "topic_id": fact.topic_id or None, "truncations": each}
+        case Refused():
+            frames = [{"offset": one.offset, "after": one.after} for one in fact.frames]
+            fields = {"offset": fact.block, "topic_id": fact.topic_id or None, "refused": frames}
+    return {
+        "kind": fact.word,
+        "topic": fact.at.topic,
+        "topic_id": source.topic_id or None,
+        "partition": fact.at.partition,
+        "source_partition": source.partition,
+        "in_force": (),
+        "link": link,
+        **fields,
+    }
+
+
+def _fact(fields: Fields) -> Fact:
+    at = TopicPartition(fields["topic"], fields["partition"])
+    topic_id = fields["topic_id"] or b""
+    source = SourcePartition(topic_id, fields["source_partition"])
+    offset, ahead, reason = fields["offset"], fields["ahead"], fields["reason"]
+    match fields["kind"]:
+        case EpochRaised.word:
+            return EpochRaised(offset)
+        case InterestInForce.word:
+            return InterestInForce(offset, _in_force(fields))
+        case SourceAt.word:
+            return SourceAt(
+                at,
+                topic_id,
+                offset,
+                ahead,
+                fields["generation"],
+                reason == _LEFT,
+                fields["leader_epoch"],
+                fields["behind"],
+            )
+        case Halted.word:
+            end = offset + ahead if ahead >= 0 else NONE_OFFSET
+            generation = fields["generation"]
+            return Halted(Stop(at.topic, at.partition, topic_id, reason, offset, end, generation))
+        case ErasBegun.word:
+            eras = tuple(
+                EraBegan(one["first"], Era(one["domain"], one["number"])) for one in fields["eras"]
+            )
+            return ErasBegun(at, offset, eras)
+        case Truncations.word:
+            each = tuple(Truncation(**one) for one in fields["truncations"])
+            return Truncations(at, topic_id, each)
+        case Refused.word:
+            frames = tuple(RefusedFrame(**one) for one in fields["refused"])
+            return Refused(at, topic_id, offset, frames)
+        case Sent.word:
+            return Sent(at, source, offset, ahead, fields["link"])
+        case Accepted.word:
+            return Accepted(at, source, offset)
+        case Gap.word:
+            return Gap(at, source, offset, ahead, bool(reason))
+        case Held.word:
+            return Held(at, source, ahead, offset)
+        case kind:
+            raise ValueError(f"a fact of the kind {kind!r} is unknown")
+
+
+_PROGRESS = RecordCodec[Any]("progress", _progress_fields, _fact)
+
+
+def encode_fact(fact: Fact, link: int = 0) -> bytes:
+    """Return the bytes of a fact.
+
+    Args:
+        fact: What is to be kept.
+        link: Number of the topology that made the link of the outbox that it speaks of; 0 for one
+            of the files, and for all else. What was sent says so itself.
+    """
+    return _PROGRESS.encode((fact, link))
+
+
+_STANDBY = RecordCodec[Standby](
+    "standby",
+    lambda value: {"in_force": _in_force_fields(value.in_force)},
+    lambda fields: Standby(_in_force(fields)),
+)
+
+
+def _ledger_fields(value: Ledger) -> Fields:
+    return {
+        "node": value.node,
+        "lane": value.lane,
+        "lane_epoch": value.lane_epoch,
+        "sources": [
+            {
+                "topic": of.topic,
+                "topic_id": of.topic_id,
+                "partition": of.partition,
+                "first": of.first,
+                "next": of.next,
+                "messages": of.messages,
+            }
+            for of in value.sources
+        ],
+        "sent": [
+            {
+                "neighbour": to.neighbour,
+                "class": to.message_class.value,
+                "messages": to.messages,
+                "frames": to.frames,
+                "repair": to.repair,
+            }
+            for to in value.sent
+        ],
+        "delivered": [
+            {"endpoint": to.endpoint, "class": to.message_class.value, "messages": to.messages}
+            for to in value.delivered
+        ],
+        **_refusals(value),
+        "cuts": [
+            {
+                "topic": cut.topic,
+                "topic_id": cut.topic_id,
+                "partition": cut.partition,
+                "position": cut.position,
+                "uuid": cut.uuid,
+                "clients_offset": cut.clients_offset,
+            }
+            for cut in value.cuts
+        ],
+    }
+
+
+def _refusals(value: Ledger) -> Fields:
+    return {
+        "not_forwarded": [
+            {
+                "neighbour": to.neighbour,
+                "reason": to.reason,
+                "class": to.message_class.value,
+                "messages": to.messages,
+            }
+            for to in value.not_forwarded
+        ],
+        "dropped": [
+            {
+                "reason": of.reason,
+                "topic": of.topic,
+                "partition": of.partition,
+                "messages": of.messages,
+            }
+            for of in value.dropped
+        ],
+    }
+
+
+def _ledger(fields: Fields) -> Ledger:
+    return Ledger(
+        node=fields["node"],
+        lane=fields["lane"],
+        lane_epoch=fields["lane_epoch"],
+        sources=tuple(SourceRange(**of) for of in fields["sources"]),
+        sent=tuple(SentCount(**_classed(to)) for to in fields["sent"]),
+        delivered=tuple(DeliveredCount(**_classed(to)) for to in fields["delivered"]),
+        not_forwarded=tuple(NotForwarded(**_classed(to)) for to in fields["not_forwarded"]),
+        dropped=tuple(Dropped(**of) for of in fields["dropped"]),
+        cuts=tuple(Cut(**cut) for cut in fields["cuts"]),
+    )
+
+
+def _classed(fields: Fields) -> Fields:
+    """Return the fields under the model's names: `class` is a word of Python's own."""
+    renamed = dict(fields)
+    renamed["message_class"] = MessageClass(renamed.pop("class"))
+    return renamed
+
+
+_LEDGER = RecordCodec[Ledger]("ledger", _ledger_fields, _ledger)
+
+_TARGET, _IDENTITY = "letter.target", "letter.identity"
+"""Entries of `ext` of a dead letter."""
+
+_DEAD_LETTER = RecordCodec[DeadLetter](
+    "dead_letter",
+    lambda value: {
+        "reason": value.reason,
+        "detail": value.detail,
+        "topic": value.topic,
+        "topic_id": value.topic_id,
+        "partition": value.partition,
+        "offset": value.offset,
+        "key_size": value.key_size,
+        "value_size": value.value_size,
+        "headers_size": value.headers_size,
+        "ext": {
+            name: text.encode()
+            for name, text in ((_TARGET, value.target), (_IDENTITY, value.identity))
+            if text
+        },
+    },
+    lambda fields: DeadLetter(
+        reason=fields["reason"],
+        detail=fields["detail"],
+        topic=fields["topic"],
+        partition=fields["partition"],
+        offset=fields["offset"],
+        topic_id=fields["topic_id"],
+        key_size=fields["key_size"],
+        value_size=fields["value_size"],
+        headers_size=fields["headers_size"],
+        target=fields["ext"].get(_TARGET, b"").decode(),
+        identity=fields["ext"].get(_IDENTITY, b"").decode(),
+    ),
+)
+
+decode_fact: Callable[[bytes], Fact] = _PROGRESS.decode
+encode_standby, decode_standby = _STANDBY.encode, _STANDBY.decode
+encode_ledger, decode_ledger = _LEDGER.encode, _LEDGER.decode
+encode_dead_letter, decode_dead_letter = _DEAD_LETTER.encode, _DEAD_LETTER.decode

@@ -1,0 +1,298 @@
+"""Control topics that a worker follows: found, assigned, read to their end, and read again.
+
+A topic that does not exist yet is looked for; one that lost its end, or was made anew, is read from
+its beginning. All topics of one Kafka cluster are asked for at once, and beside the loop.
+Spec: K16, K21, K23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.model.control import NO_TOPIC
+from mesh.model.inputs import Input, NeighbourCaughtUp, NeighbourUnreachable
+from mesh.transport.partly import as_far_as_told
+from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
+from mesh.worker.process.intake import Intake
+from mesh.worker.process.questions import Questions
+
+UNREACHABLE_AFTER_MS = 15_000
+"""How long a start waits for a neighbour's Kafka cluster before it is taken as frozen. K23."""
+
+RETRY_MS = 1_000
+"""How often a topic that does not exist yet is looked for."""
+
+SOON_RETRY_MS, SOON_MS = 100, 3_000
+"""How often, and for how long, those of a link that a change has brought are: both ends make their
+topics at the same moment, and sources hold until each has read the other's. Spec: K28."""
+
+_Looked = tuple[
+    Mapping[TopicPartition, int | None], Mapping[str, bytes], str, Collection[TopicPartition]
+]
+"""Where logs end, None for what does not exist; ids of topics, and of their Kafka cluster; of which
+partitions nothing was told."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Feed:
+    """One control topic that is followed from its beginning.
+
+    Attributes:
+        place: The partition.
+        kafka: Its Kafka cluster.
+        decode: Yields what a record means.
+        caught_up: What to tell once it is read to its end; None for nothing.
+        anew: What to tell when it is read from its beginning again, likewise.
+        neighbour: Who writes it; "" for the node itself.
+        since_ms: Since when it is followed.
+        forget: Called when it is read again: what came of it before may have ended unseen.
+        topic_id: What the topic is, as far as that is known.
+        is_doubted: Whether it is to be looked whether it still is.
+        has_marks: Whether a mark of this very topic was read.
+        looked_to: See `Feeds.has_read_all`.
+        next: Next offset to take.
+        end: Where it ended when it was found.
+        assigned: Whether it is read.
+        told: Whether it was read to its end.
+        given_up: Whether nobody waits for that any more.
+        tried_ms: When it was looked for last.
+    """
+
+    place: TopicPartition
+    kafka: str
+    decode: Callable[[Record], Iterator[Input]]
+    caught_up: Input | None
+    anew: Input | None
+    neighbour: str
+    since_ms: int
+    forget: Callable[[], None] | None = None
+    topic_id: bytes = NO_TOPIC
+    is_doubted: bool = False
+    has_marks: bool = False
+    looked_to: int | None = None
+    next: int = BEGINNING
+    end: int | None = None
+    assigned: bool = False
+    told: bool = False
+    given_up: bool = False
+    tried_ms: int = -RETRY_MS
+
+
+@dataclass(slots=True)
+class Feeds:
+    """The control topics of a worker, on the worker's readers.
+
+    Attributes:
+        admins, readers: Per Kafka cluster.
+        intake: Tells how far the records taken go.
+        questions: Asks beside the loop.
+        started_ms: When the worker began.
+        may_read: Says whether it is known that a topic may be read: a link may be disabled.
+        cut: Neighbours of which nothing is read: a drill.
+        cluster_ids: Of the Kafka clusters that were looked at, by name.
+    """
+
+    admins: Mapping[str, Admin]
+    readers: Mapping[str, Reader]
+    intake: Intake
+    questions: Questions
+    started_ms: int
+    may_read: Callable[[Feed], bool]
+    cut: Collection[str] = ()
+    cluster_ids: dict[str, str] = field(default_factory=dict)
+    _feeds: dict[tuple[str, int], Feed] = field(default_factory=dict)
+
+    def add(self, feed: Feed) -> Feed:
+        """Follow one more."""
+        self._feeds[feed.place.topic, feed.place.partition] = feed
+        return feed
+
+    def of(self, topic: str, partition: int = 0) -> Feed | None:
+        """Return a topic that is followed, or None."""
+        return self._feeds.get((topic, partition))
+
+    def __getitem__(self, topic: str) -> Feed:
+        """Return a topic that is followed.
+
+        Raises:
+            KeyError: It is not.
+        """
+        return self._feeds[topic, 0]
+
+    def remove(self, neighbours: Collection[str]) -> None:
+        """Follow nothing of some neighbours any more."""
+        for key, feed in list(self._feeds.items()):
+            if feed.neighbour in neighbours:
+                del self._feeds[key]
+                self._stop(feed)
+
+    def leave(self, neighbours: Collection[str]) -> None:
+        """Read nothing of some neighbours for now."""
+        for feed in self._feeds.values():
+            if feed.neighbour in neighbours:
+                self._stop(feed)
+
+    def reopen(self, neighbour: str) -> None:
+        """Read a neighbour's from their beginning: tombstones do not last."""
+        for feed in self._feeds.values():
+            if feed.neighbour == neighbour:
+                feed.next, feed.told, feed.given_up = BEGINNING, False, False
+
+    def doubt(self, topic: str) -> None:
+        """Look whether a topic is still the one that is read."""
+        for feed in self._feeds.values():
+            feed.is_doubted |= feed.place.topic == topic
+
+    # -- finding --------------------------------------------------------------------------
+
+    def find(self, now_ms: int) -> Iterator[Input]:
+        """Look for topics that are not read yet; yield what is found to be so of them."""
+        wanted: dict[str, list[Feed]] = {}
+        for feed in self._feeds.values():
+            is_known = feed.assigned and not feed.is_doubted
+            is_out = is_known or feed.neighbour in self.cut or not self.may_read(feed)
+            if not is_out and now_ms - feed.tried_ms >= self._retry_ms(feed, now_ms):
+                wanted.setdefault(feed.kafka, []).append(feed)
+        for kafka, feeds in wanted.items():
+            places = [feed.place for feed in feeds]
+            try:
+                found = self.questions.answer(
+                    ("control", kafka), partial(self._look, kafka, places)
+                )
+            except TransportError:
+                for feed in feeds:
+                    feed.tried_ms = now_ms
+                    yield from self._give_up(feed, now_ms)
+                continue
+            if found is None:
+                continue
+            ends, topic_ids, self.cluster_ids[kafka], unknown = found
+            for feed in feeds:
+                if feed.place in unknown:
+                    feed.tried_ms = now_ms
+                    yield from self._give_up(feed, now_ms)
+                elif feed.place in ends:
+                    feed.tried_ms, feed.is_doubted = now_ms, False
+                    yield from self._found(
+                        feed, ends[feed.place], topic_ids.get(feed.place.topic, NO_TOPIC)
+                    )
+
+    def _retry_ms(self, feed: Feed, now_ms: int) -> int:
+        is_brought = feed.since_ms > self.started_ms
+        return SOON_RETRY_MS if is_brought and now_ms - feed.since_ms < SOON_MS else RETRY_MS
+
+    def _look(self, kafka: str, places: Sequence[TopicPartition]) -> _Looked:
+        """Look where these end. One of which brokers tell nothing keeps nobody from the others."""
+        admin = self.admins[kafka]
+        topics = list(dict.fromkeys(at.topic for at in places))
+        described, are_all = as_far_as_told(partial(admin.describe, topics))
+        ends, have_all = as_far_as_told(partial(admin.ends, places))
+        unknown = [
+            at
+            for at in places
+            if at not in ends and not (have_all if at.topic in described else are_all)
+        ]
+        return (
+            {at: ends.get(at) for at in places},
+            {name: info.topic_id for name, info in described.items()},
+            self.cluster_ids.get(kafka) or admin.cluster_id(),
+            unknown,
+        )
+
+    def _found(self, feed: Feed, end: int | None, topic_id: bytes) -> Iterator[Input]:
+        known, feed.topic_id = feed.topic_id, topic_id or feed.topic_id
+        if NO_TOPIC not in (known, topic_id) and known != topic_id:
+            yield from self.begin_again(feed)
+        if feed.assigned:
+            return
+        if end is None:
+            # Reachable but absent is proven empty; what it offers later arrives as additions.
+            if not feed.told:
+                feed.told = True
+                if feed.caught_up is not None:
+                    yield feed.caught_up
+            return
+        feed.end = end
+        if not end and feed.caught_up is None:
+            feed.told = True  # nobody has ever wanted anything
+        feed.assigned = True
+        if not feed.told:
+            self.intake.watch(feed.kafka, feed.place)
+        self.readers[feed.kafka].assign({feed.place: feed.next})
+
+    # -- read to their end ----------------------------------------------------------------
+
+    def catch_up(self, now_ms: int) -> Iterator[Input]:
+        """Yield what has been read to its end, and who is not waited for any more. Spec: K23."""
+        for feed in list(self._feeds.values()):
+            is_cut = feed.neighbour in self.cut
+            if (feed.told and not is_cut) or not self.may_read(feed):
+                continue
+            if is_cut:
+                yield from self._give_up(feed, now_ms)
+                continue
+            is_due = feed.assigned and not feed.told and feed.end is not None
+            if is_due and self.intake.positions.get(feed.place, BEGINNING) >= (feed.end or 0):
+                feed.told = True
+                self.intake.unwatch(feed.place)
+                if feed.caught_up is not None:
+                    yield feed.caught_up
+
+    def _give_up(self, feed: Feed, now_ms: int) -> Iterator[Input]:
+        """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
+        overdue = now_ms - feed.since_ms >= UNREACHABLE_AFTER_MS
+        waits = not (feed.told or feed.given_up)
+        if overdue and waits and isinstance(feed.caught_up, NeighbourCaughtUp):
+            feed.given_up = True
+            yield NeighbourUnreachable(feed.neighbour)
+
+    def has_read_all(self, topic: str) -> bool:
+        """Say whether all is read that stood in a topic at the last call."""
+        feed = self.of(topic)
+        if feed is None or not feed.assigned or not feed.told:
+            return False
+        try:
+            admin = self.admins[feed.kafka]
+            ends = self.questions.answer(("all", topic), partial(admin.ends, [feed.place]))
+        except TransportError:
+            return False
+        if ends is None:
+            return False
+        end, feed.looked_to = feed.looked_to, ends.get(feed.place, 0)
+        return end is not None and self.readers[feed.kafka].position(feed.place) >= end
+
+    # -- read again -----------------------------------------------------------------------
+
+    def lost(self, places: Collection[TopicPartition]) -> Sequence[Input]:
+        """Read from the beginning what has lost its end, or was made anew. Spec: K16, K21, K23."""
+        news: list[Input] = []
+        for place in places:
+            feed = self.of(place.topic, place.partition)
+            if feed is not None and feed.assigned:
+                log.warning("control.read_anew", topic=place.topic)
+                news += self.begin_again(feed)
+        return news
+
+    def begin_again(self, feed: Feed) -> Sequence[Input]:
+        """Read one from its beginning; return what that means."""
+        self._stop(feed)
+        if feed.forget is not None:
+            feed.forget()
+        self.questions.forget("control", feed.kafka)  # what is being asked may be of before
+        feed.looked_to, feed.has_marks = None, False
+        feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
+        return [] if feed.anew is None else [feed.anew]
+
+    def _stop(self, feed: Feed) -> None:
+        if feed.assigned:
+            feed.assigned = False
+            self.intake.unwatch(feed.place)
+            self.readers[feed.kafka].unassign([feed.place])
+            self.intake.forget([feed.place])

@@ -1,0 +1,431 @@
+"""Who leads the node: the owner of lane 0, who writes its control topics. Spec: K4, K16.
+
+The others learn from what the leader wrote who the node is, and route by the same knowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import structlog
+
+from mesh.errors import TransportError, TransportHeldError
+from mesh.model.control import Identity
+from mesh.model.effects import Relinked
+from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+from mesh.transport.reading import read_tail
+from mesh.worker.control.leading import (
+    ControlWriter,
+    Positions,
+    Write,
+    Written,
+    identity_of,
+    read_written,
+    was_written_by_spare,
+)
+from mesh.worker.control.left_out import LeftOut
+from mesh.worker.control.own_ends import OwnEnds
+from mesh.worker.control.unread import Unread
+from mesh.worker.process.commits import Commits, Pending
+from mesh.worker.process.errands import Errand, Errands, Steps
+from mesh.worker.process.questions import Questions
+from mesh.worker.process.recall import Recall
+from mesh.worker.topics.own_topics import control_topics, dispensable, restored
+from mesh.worker.topics.writable import look
+
+RETRY_MS = 500
+"""How often is looked again for what could not be read, or did not stand there yet."""
+
+LOGGED = 1_000
+"""So many of the newest records of the log of what was written tell who the node was, where its
+control topic does not: the leader beats there once a second."""
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class Incarnation(NamedTuple):
+    """Under which epoch a worker leads.
+
+    Attributes:
+        uuid: The node's identity.
+        epoch: Of this leadership.
+        since: The first of the epochs in a row, up to this one, that nobody else has taken: this
+            worker has led under them, or taken them in vain.
+    """
+
+    uuid: str
+    epoch: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """The control topics, taken.
+
+    Attributes:
+        writer: Writes them.
+        written: What they said before.
+        uuid: The node's identity.
+        epoch: Of this leadership.
+        topic_ids: Of the node's control topics, by name.
+        closed: Control topics that cannot be written now.
+        learned: What the node has kept of its neighbours; nobody else adds to it any more.
+        ends: Where what they say stands.
+    """
+
+    writer: Writer
+    written: Written
+    uuid: str
+    epoch: int
+    topic_ids: Mapping[str, bytes]
+    closed: frozenset[str]
+    learned: Sequence[Record]
+    ends: OwnEnds
+
+    def close(self) -> None:
+        """Release them: they were taken for nothing."""
+        self.writer.close()
+
+
+def take_control(
+    topology: Topology,
+    node: str,
+    home: KafkaCluster,
+    cluster_id: str,
+    recall: Recall,
+    new_uuid: Callable[[], str],
+    known: tuple[str | None, int] = (None, 0),
+    taken: Callable[[int, int], None] = lambda *_: None,
+) -> Steps[Led]:
+    """Take the control topics: the writer first, so that what is read stays true. Spec: K16.
+
+    Epochs rise also where the control topic was made anew, or has lost its end.
+
+    Args:
+        topology: The mesh.
+        node: Whose control topics they are.
+        home: Where they are.
+        cluster_id: Of that, as its brokers report it.
+        recall: Reads what they say.
+        new_uuid: Makes an identity.
+        known: The node's uuid and the newest epoch, as far as this worker knows.
+        taken: Told the epoch before and the new one, as soon as that is written.
+
+    Raises:
+        TransportError: They cannot be taken now.
+    """
+    names = TopicNames(topology.prefix)
+    own, learned_at = TopicPartition(names.control(node), 0), TopicPartition(names.learned(node), 0)
+    writer, is_spare = _open_writer(home, names, node)
+    try:
+        yield
+        topic_ids = restored(home.admin(), control_topics(topology, node))
+        spare = dispensable(topology, node)
+        closed = look(home.admin(), sorted(spare), {}).closed(spare)
+        said = recall.records(own)
+        if not is_spare and was_written_by_spare(said):
+            # Whoever leads under that id must not go on either, now that the usual one is free.
+            home.writer("control", names.spare_transactions(node)).close()
+            said = recall.records(own)
+        written = read_written(said)
+        yield
+        logged = TopicPartition(names.control_log(node), 0)
+        is_whole = written.identity is not None
+        former = Written() if is_whole else read_written(read_tail(home, logged, LOGGED))
+        identity = written.identity or former.identity
+        uuid = identity.uuid if identity is not None else known[0] or new_uuid()
+        before = max(written.epoch, former.epoch, known[1])
+        epoch = before + 1
+        yield
+        control = ControlWriter(topology, node, writer, lambda _: (), topic_ids, left_out=closed)
+        for record in said[-1:]:
+            control.ends.stands(record.topic(), record.offset())
+        identity = identity_of(topology, node, home, cluster_id, uuid, epoch)
+        control.introduce(identity, by_spare=is_spare)
+        taken(before, epoch)
+        yield
+        learned = recall.records(learned_at)
+    except BaseException:
+        writer.close()
+        raise
+    return Led(writer, written, uuid, epoch, topic_ids, closed, learned, control.ends)
+
+
+def _open_writer(home: KafkaCluster, names: TopicNames, node: str) -> tuple[Writer, bool]:
+    """Open what writes the control topics; say whether it has the spare id. Spec: K16.
+
+    The last transaction under the usual one may wait for a partition that has no leader: until that
+    is back nobody writes under that id, a former owner neither.
+    """
+    try:
+        return home.writer("control", names.control_transactions(node), tells=True), False
+    except TransportHeldError as error:
+        log.warning("control.held", fault=str(error), text="the node is led under its spare id")
+    return home.writer("control", names.spare_transactions(node), tells=True), True
+
+
+@dataclass(slots=True)
+class Leadership:
+    """One worker's part in leading its node.
+
+    Attributes:
+        topology, node: Whom.
+        home: The node's own Kafka cluster.
+        cluster_id: Of that, as its brokers report it.
+        recall: Reads what its control topic says.
+        errands: Takes the control topics beside the loop.
+        questions: Asks beside the loop.
+        new_uuid: Makes the node's identity at its very first start.
+        read_positions: Where this worker stands on each neighbour's outboxes.
+        commits: Commits beside the loop.
+        unread: Told what the node has kept of its neighbours as this worker takes the leadership.
+        uuid: The node's identity, once it is known.
+    """
+
+    topology: Topology
+    node: str
+    home: KafkaCluster
+    cluster_id: str
+    recall: Recall
+    errands: Errands
+    questions: Questions
+    new_uuid: Callable[[], str]
+    read_positions: Positions
+    unread: Unread
+    commits: Commits
+    uuid: str | None = None
+    _control: ControlWriter | None = None
+    _taking: Errand[Led] | None = None
+    _writes: list[Write] = field(default_factory=list)
+    _pending: Pending = field(default_factory=Pending)
+    _asked_ms: int = -RETRY_MS
+    _failed_ms: int = -RETRY_MS
+    _is_other: bool = False
+    _failures: int = 0
+    _left_out: LeftOut = field(default_factory=LeftOut)
+    _led_ms: int = 0
+    _epoch: int = 0
+    _taken: tuple[int, int] = (0, 0)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this worker leads."""
+        return self._control is not None
+
+    @property
+    def topic_ids(self) -> Mapping[str, bytes]:
+        """Ids of the control topics as this worker took them, by name; none if it does not lead."""
+        return {} if self._control is None else self._control.topic_ids
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        """Under which epoch this worker leads, None if it does not."""
+        if self._control is None or self.uuid is None:
+            return None
+        return Incarnation(self.uuid, self._epoch, self._taken[0])
+
+    def _take(self, before: int, epoch: int) -> None:
+        """Take note of an epoch that this worker has written, and which one was before it."""
+        first, last = self._taken
+        self._taken = (first if before == last else epoch, epoch)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the control topics are being taken, or something is being written there."""
+        return self._taking is not None or self._pending.is_any
+
+    def follow(self, *, is_due: bool, now_ms: int) -> Iterator[Input]:
+        """Take, keep or leave the control topics; yield what changes.
+
+        Args:
+            is_due: Whether this worker is to lead.
+            now_ms: The present moment.
+        """
+        taking = self._taking
+        is_rested = now_ms - self._failed_ms >= RETRY_MS
+        if is_due and taking is None and self._control is None and is_rested:
+            self.questions.forget("who")
+            steps = take_control(
+                self.topology,
+                self.node,
+                self.home,
+                self.cluster_id,
+                self.recall,
+                self.new_uuid,
+                (self.uuid, self._epoch),
+                self._take,
+            )
+            taking = self._taking = self.errands.begin(steps)
+        if taking is not None:
+            if not is_due and not taking.is_off:
+                taking.call_off()
+            if taking.has_ended():
+                self._taking = None
+                if not taking.is_off:
+                    yield from self._end_taking(taking, now_ms)
+        if not is_due:
+            yield from self.stop()
+            if self.uuid is None:
+                self._stand_by(now_ms)
+
+    def _end_taking(self, taking: Errand[Led], now_ms: int) -> Iterator[LeadershipTaken]:
+        """Lead, or try again later: what a broker refuses now it may take then."""
+        try:
+            led = taking.result()
+        except TransportError as error:
+            self._failed_ms = now_ms
+            log.warning("node.not_led", fault=str(error))
+            return
+        yield self._lead(led, now_ms)
+
+    def _lead(self, led: Led, now_ms: int) -> LeadershipTaken:
+        self._left_out.look(led.closed)
+        self._led_ms = now_ms
+        self._control = ControlWriter(
+            *(self.topology, self.node, led.writer, self.read_positions, led.topic_ids),
+            ends=led.ends,
+        )
+        self._control.left_out = self._left_out.now(now_ms)
+        self.uuid, self._epoch, self.unread.at_hand = led.uuid, led.epoch, led.learned
+        log.info("node.leads", epoch=led.epoch)
+        links = tuple(led.written.links.values())
+        return LeadershipTaken(led.epoch, led.written.offers, tuple(led.written.stops), links)
+
+    def _stand_by(self, now_ms: int) -> None:
+        """Learn who the node is from what its leader wrote.
+
+        One that was killed in the middle of writing hides only the last of it: that transaction
+        is ended by the next leader, which may be this worker, so nobody may wait for its end.
+        """
+        place = TopicPartition(TopicNames(self.topology.prefix).control(self.node), 0)
+        records = self._asked(("who",), partial(self.recall.decided, place), now_ms)
+        written = read_written(records or ())
+        if written.identity is not None:
+            self.uuid = written.identity.uuid
+
+    def _asked(self, key: tuple[str], ask: Callable[[], T], now_ms: int) -> T | None:
+        """Return what was asked beside the loop, now and then again, as soon as it is answered."""
+        if not self.questions.is_open(*key):
+            if now_ms - self._asked_ms < RETRY_MS:
+                return None
+            self._asked_ms = now_ms
+        try:
+            return self.questions.answer(key, ask)
+        except TransportError as error:
+            log.warning("leader.not_told", about=key[0], fault=str(error))
+            return None
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
+        """Tell of other outboxes who this node is."""
+        self.topology = relinked.topology
+        self.questions.forget("identity")
+        self._is_other, self._asked_ms = True, -RETRY_MS
+
+    def leave_out(self, closed: frozenset[str], looked_ms: int) -> None:
+        """Write nothing to control topics that a look found not to be writable. Spec: K20.
+
+        Args:
+            closed: Those.
+            looked_ms: When that look began: it says nothing of what this worker has made since.
+        """
+        is_news = closed != self._left_out.closed
+        if is_news and self._control is not None and looked_ms >= self._led_ms:
+            self._left_out.look(closed)
+
+    def ask(self, write: Write) -> None:
+        """Have something written at the end of this turn, unless somebody else leads by now."""
+        if self._control is not None:
+            self._writes.append(write)
+
+    def write(self, now_ms: int) -> Iterator[Input]:
+        """Write what was asked for by now, in one transaction after the other. Spec: K23."""
+        if self._pending.is_any:
+            if not self._pending.is_through:
+                return
+            yield from self._end_write(now_ms)
+        if self._control is None or not (self._writes or self._is_other):
+            return
+        left_out = self._left_out.now(now_ms)
+        if self._control.left_out - left_out:
+            yield from self.stop()  # who leads anew tells that neighbour everything
+            return
+        self._control.left_out = left_out
+        told = self._told_of_others(now_ms) if self._is_other else None
+        writes, self._writes = self._writes, []
+        if told is None and not writes:
+            return
+        try:
+            self._control.write(told, writes)
+        except TransportError as error:
+            yield from self._lose(error, now_ms)
+            return
+        self._pending.begin(self.commits, self._control.writer.commit)
+        if self._pending.is_through:
+            yield from self._end_write(now_ms)
+
+    def _end_write(self, now_ms: int) -> Iterator[Input]:
+        """See what has become of the transaction that was begun last."""
+        try:
+            self._pending.end()
+        except TransportError as error:
+            yield from self._lose(error, now_ms)
+            return
+        self._failures = 0
+        if self._control is not None:
+            self._left_out.took(self._control.written_to)
+            if cut_off := self._control.ends.cut_off:
+                log.warning("control.cut_off", topics=cut_off)
+                yield from self.stop()  # whoever leads anew writes again what is lost
+
+    def _lose(self, error: TransportError, now_ms: int) -> Iterator[Input]:
+        """Lead no more: the next leader compares what is written with what should be."""
+        log.warning("control.lost", fault=str(error))
+        self._fail(error, now_ms)
+        yield from self.stop()
+
+    def _fail(self, error: TransportError, now_ms: int) -> None:
+        """Have the next leadership leave out what refuses, or rest if several failed in a row."""
+        if refusing := dispensable(self.topology, self.node).intersection(error.topics):
+            self._left_out.refuse(refusing, str(error), now_ms)
+        elif self._failures > 1:
+            self._failed_ms = now_ms
+        self._failures += 1
+
+    def _told_of_others(self, now_ms: int) -> Identity | None:
+        """Return who this node is by its new links, once, as soon as their topics are looked up."""
+        if self.uuid is None:
+            return None
+        ask = partial(
+            identity_of,
+            self.topology,
+            self.node,
+            self.home,
+            self.cluster_id,
+            self.uuid,
+            self._epoch,
+        )
+        told = self._asked(("identity",), ask, now_ms)
+        self._is_other = told is None
+        return told
+
+    def stop(self) -> Iterator[Input]:
+        """Lead no more."""
+        if self._control is not None:
+            self.close()
+            yield LeadershipLost()
+
+    def close(self) -> None:
+        """Release the control topics."""
+        self.questions.forget("identity")
+        if self._control is not None:
+            self._pending.close(self._control.writer)
+            self._control = None
+            self._writes.clear()

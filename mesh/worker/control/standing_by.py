@@ -1,0 +1,99 @@
+"""A worker without lanes tells how much it has heard: who takes a lane may have heard too little.
+
+Nobody else sees a standby that lags, or whose own way to a neighbour is cut, before the day it is
+needed. It tells its versions of interest on `learned` under its own name, when they change and now
+and then; the doctor compares them with what lanes go by. With lanes, or gone in good order, it
+takes that back. What was killed leaves its word there; the next standby clears that away.
+Spec: K16, K21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.model.facts import InForce
+from mesh.model.state import Standby
+from mesh.transport.port import TopicPartition, Writer
+from mesh.wire.keys import standby_key
+from mesh.wire.standbys import gone
+from mesh.wire.state import encode_standby
+from mesh.worker.process.questions import Questions
+from mesh.worker.process.recall import Recall
+
+SOON_MS = 5_000
+"""How long after a change of what it has heard a standby tells it."""
+
+AGAIN_MS = 60_000
+"""How often it tells the same again: who reads it knows by the time stamp that it lives."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class StandingBy:
+    """Tells what one worker has heard, as long as it owns no lane.
+
+    Attributes:
+        name: The worker's, without spaces; others of its node have other names.
+        topic: `learned` of its node.
+        writer: Writes without a transaction, and makes nobody wait.
+        recall: Reads the node's own topics.
+        questions: Asks beside the loop.
+    """
+
+    name: str
+    topic: str
+    writer: Writer
+    recall: Recall
+    questions: Questions
+    _told: Mapping[str, tuple[int, int]] | None = None
+    _told_ms: int = -AGAIN_MS
+    _is_cleared: bool = False
+
+    def step(self, heard: Mapping[str, tuple[int, int]] | None, now_ms: int) -> None:
+        """Tell what is new.
+
+        Args:
+            heard: Versions of interest by which this worker would route, or None if it has lanes.
+            now_ms: The present moment.
+        """
+        if heard is None:
+            self.close()
+            return
+        age_ms = now_ms - self._told_ms
+        if age_ms >= AGAIN_MS or (age_ms >= SOON_MS and heard != self._told):
+            told = [InForce(scope, *version) for scope, version in sorted(heard.items())]
+            self._write(self.name, encode_standby(Standby(told)))
+            self._told, self._told_ms = dict(heard), now_ms
+        if not self._is_cleared:
+            self._clear()
+
+    def close(self) -> None:
+        """Take back what was told."""
+        self.questions.forget("standbys")
+        if self._told is not None:
+            self._write(self.name, None)
+            self._told, self._told_ms = None, -AGAIN_MS
+
+    def _write(self, name: str, value: bytes | None) -> None:
+        self.writer.produce(self.topic, value, standby_key(name), 0)
+
+    def _clear(self) -> None:
+        """Take back what others told that are gone."""
+        reading = partial(self.recall.records, TopicPartition(self.topic, 0))
+        try:
+            records = self.questions.answer(("standbys",), reading)
+        except TransportError as error:
+            log.warning("standbys.not_read", fault=str(error))
+            self._is_cleared = True
+            return
+        if records is not None:
+            self._is_cleared = True
+            told = [(one.key(), one.value(), one.timestamp()[1]) for one in records]
+            for name in gone(told):
+                self._write(name, None)

@@ -1,0 +1,79 @@
+"""When a worker becomes a member of the group that serves its node. Spec: K15.
+
+A new member gets lanes of others, and those pause until it knows the interest. So it learns first;
+but where nobody else is, somebody must lead, and it enters at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from mesh.model.topics import TopicNames
+from mesh.transport.port import KafkaCluster, Membership
+from mesh.worker.process.questions import Questions
+
+PREPARE_MS = 10_000
+"""How long a worker may learn before it enters in any case."""
+
+ASK_MS = 500
+
+
+@dataclass(slots=True)
+class Admission:
+    """One worker's way into its group.
+
+    Attributes:
+        home: The node's own Kafka cluster.
+        names, node: Whose workers.
+        questions: Asks beside the loop.
+        began_ms: When it started.
+        giving_up: Called with lanes that are to move away; see the port.
+        membership: None before it is a member.
+    """
+
+    home: KafkaCluster
+    names: TopicNames
+    node: str
+    questions: Questions
+    began_ms: int
+    giving_up: Callable[[frozenset[int]], None]
+    membership: Membership | None = None
+    _asked_ms: int = -ASK_MS
+
+    def lanes(self, now_ms: int, *, is_prepared: bool) -> frozenset[int]:
+        """Enter if it is time, and return the lanes that the group gave to this worker.
+
+        Args:
+            now_ms: The present moment.
+            is_prepared: Whether lanes would be served at once.
+
+        Raises:
+            TransportError: The group cannot be entered or asked for now.
+        """
+        if self.membership is None:
+            if not (is_prepared or self._may_enter(now_ms)):
+                return frozenset()
+            self.questions.forget("members")
+            group, topic = self.names.lanes_group(self.node), self.names.lanes(self.node)
+            self.membership = self.home.membership("lanes", group, topic)
+            self.membership.giving_up = self.giving_up
+        self.membership.poll()
+        return self.membership.lanes()
+
+    def _may_enter(self, now_ms: int) -> bool:
+        if now_ms - self.began_ms >= PREPARE_MS:
+            return True
+        if not self.questions.is_open("members"):
+            if now_ms - self._asked_ms < ASK_MS:
+                return False
+            self._asked_ms = now_ms
+        group = self.names.lanes_group(self.node)
+        ask = partial(self.home.admin().has_members, group)
+        return self.questions.answer(("members",), ask) is False
+
+    def close(self) -> None:
+        """Leave the group at once."""
+        if self.membership is not None:
+            self.membership.close()

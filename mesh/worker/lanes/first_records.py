@@ -1,0 +1,104 @@
+"""The first records of a source wait until it is known whose they are. Spec: R6, K9.
+
+Brokers are asked for topics by name, and one may be made anew between the look at its id and the
+first fetch: its records would go out under the identity of the former one. No id comes twice: so a
+look that began after the fetch, and finds the id of the look before, proves whose records they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.transport.partly import as_far_as_told
+from mesh.transport.port import Admin, Record, TopicInfo, TopicPartition
+from mesh.worker.process.questions import Questions
+
+RETRY_MS = 1_000
+"""How often brokers are asked again that did not tell."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class FirstRecords:
+    """What was read first of sources, as long as nobody knows whose it is.
+
+    Attributes:
+        admins: Per Kafka cluster.
+        questions: Asks beside the loop.
+    """
+
+    admins: Mapping[str, Admin]
+    questions: Questions
+    _awaited: dict[TopicPartition, None] = field(default_factory=dict)
+    _kept: dict[TopicPartition, Sequence[Record]] = field(default_factory=dict)
+    _asked: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    _failed_ms: dict[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Say whether anything is to be kept, or is."""
+        return bool(self._awaited or self._kept)
+
+    def is_first(self, at: TopicPartition) -> bool:
+        """Say whether nothing was read of a source yet."""
+        return at in self._awaited
+
+    def is_kept(self, at: TopicPartition) -> bool:
+        """Say whether records of a source wait."""
+        return at in self._kept
+
+    def expect(self, at: TopicPartition) -> None:
+        """Take note that a source is read from now on."""
+        self._awaited[at] = None
+
+    def keep(self, at: TopicPartition, records: Sequence[Record]) -> None:
+        """Have the first records of a source wait."""
+        del self._awaited[at]
+        self._kept[at] = records
+
+    def forget(self, at: TopicPartition) -> Sequence[Record]:
+        """Return what waits of a source, and know nothing of it any more."""
+        self._awaited.pop(at, None)
+        for asked in self._asked.values():
+            if at in asked:
+                asked.remove(at)  # the answer says nothing of what may be kept next
+        return self._kept.pop(at, ())
+
+    def looked_at(
+        self, kafka_of: Callable[[TopicPartition], str], now_ms: int
+    ) -> Iterator[tuple[TopicPartition, TopicInfo]]:
+        """Ask brokers; yield the sources of which they tell what they were after the fetch.
+
+        Args:
+            kafka_of: Returns the Kafka cluster of a source.
+            now_ms: The present moment.
+        """
+        wanted: dict[str, list[TopicPartition]] = {}
+        for at in self._kept:
+            wanted.setdefault(kafka_of(at), []).append(at)
+        for kafka, places in wanted.items():
+            if now_ms - self._failed_ms.get(kafka, now_ms - RETRY_MS) < RETRY_MS:
+                continue
+            # What is kept since the question was asked waits for the next.
+            asked = self._asked.setdefault(kafka, places)
+            topics = list(dict.fromkeys(at.topic for at in asked))
+            try:
+                ask = partial(self.admins[kafka].describe, topics)
+                told = self.questions.answer(("identity", kafka), partial(as_far_as_told, ask))
+            except TransportError as error:
+                log.info("source.not_identified", kafka=kafka, fault=str(error))
+                told = {}, False
+            if told is None:
+                continue
+            del self._asked[kafka]
+            found, _ = told
+            if not all(topic in found for topic in topics):
+                self._failed_ms[kafka] = now_ms
+            for at in asked:
+                if at.topic in found:
+                    yield at, found[at.topic]

@@ -1,0 +1,524 @@
+"""The lanes that a worker owns: taken, routed, committed, dropped. Spec: K14-K18."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.errors import (
+    PoisonError,
+    TransportError,
+    TransportUnreadableError,
+    UnknownVersionError,
+)
+from mesh.lane.accounts import Accounts
+from mesh.lane.batch import Batch
+from mesh.lane.closed import Closed
+from mesh.lane.faults import ask_due, inputs_of, recovered
+from mesh.lane.held import held_offsets, tell_ended
+from mesh.lane.lane import Closing, Lane, Source
+from mesh.lane.messages.poison import Poison
+from mesh.lane.relinking import end_removed, relink_lane
+from mesh.lane.stops import reached
+from mesh.lane.traces import Traces
+from mesh.model.control import NO_TOPIC, OutboxPosition, Stop, StopReason
+from mesh.model.effects import Relinked
+from mesh.model.inputs import Input, LaneApplied, SourceResumed, SourceStopped
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.node.machine import NodeMachine
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.worker.lanes.accepted_losses import AcceptedLosses
+from mesh.worker.lanes.direct import DirectCopies
+from mesh.worker.lanes.overfull import Overfull
+from mesh.worker.lanes.pace import BATCH_RECORDS, Pace, is_full
+from mesh.worker.lanes.refusals import Refusals
+from mesh.worker.lanes.rests import Rests
+from mesh.worker.lanes.sources import Sources
+from mesh.worker.lanes.stillness import Bucket, buckets_of
+from mesh.worker.lanes.taking import Taken, take_lane
+from mesh.worker.process.clock import Clock
+from mesh.worker.process.commits import Commits, Outcome
+from mesh.worker.process.errands import LOOK_S, Errand, Errands
+from mesh.worker.process.recall import Recall
+from mesh.worker.process.transactions import Transactions
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Lanes:
+    """What a worker does with the lanes it owns.
+
+    Attributes:
+        topology: The mesh.
+        home: The node's own Kafka cluster.
+        recall: Reads what its own topics say.
+        machine: Knows the interest in force.
+        sources: Finds and assigns what the lanes read.
+        direct: Writes direct copies.
+        errands: Takes lanes beside the loop.
+        commits: Waits for commits beside it.
+        owned: The lanes taken, by number.
+        transactions: Theirs.
+        refusals: The targets that cannot be written.
+        full: Lanes and targets: held until less waits there. Spec: R14.
+        overfull: Parts of endpoints of which the oldest are to become dead letters.
+        pushed_out: By endpoint: how many did since this worker began.
+        accounts: What its lanes have committed since this worker began.
+        taken: How many it has taken since.
+        strays: Records of strangers that it has found in their progress since.
+        poison: Finds the records that break the routing.
+        has_failed: A lane has failed since somebody last looked at its targets.
+        traces: Told of each batch; None if nobody follows traces.
+    """
+
+    topology: Topology
+    home: KafkaCluster
+    recall: Recall
+    machine: NodeMachine
+    sources: Sources
+    direct: DirectCopies
+    clock: Clock
+    errands: Errands
+    commits: Commits
+    owned: dict[int, Lane] = field(default_factory=dict)
+    transactions: dict[int, Transactions] = field(default_factory=dict)
+    refusals: Refusals = field(default_factory=Refusals)
+    full: frozenset[tuple[int, str]] = frozenset()
+    overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
+    pushed_out: dict[str, int] = field(default_factory=dict)
+    accounts: Accounts = field(default_factory=Accounts)
+    taken: int = 0
+    strays: int = 0
+    poison: Poison = field(default_factory=Poison)
+    has_failed: bool = False
+    traces: Traces | None = None
+    names: TopicNames = field(init=False)
+    _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
+    _rests: Rests = field(default_factory=Rests)
+    _pace: Pace = field(default_factory=Pace)
+    _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
+    _accepted: AcceptedLosses = field(default_factory=AcceptedLosses)
+    _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look up what stays the same."""
+        self.names = TopicNames(self.topology.prefix)
+
+    def follow(self, assigned: frozenset[int], now: int) -> Iterator[Input]:
+        """Take the lanes that the group gave to this worker; see to what they read.
+
+        Yields:
+            What stands in the way of taking one, and that it does no more.
+        """
+        if not self.machine.has_routed:
+            return
+        for number in sorted(assigned - self.owned.keys() - self._takings.keys()):
+            if not self._rests.is_over(number, now):
+                continue
+            node, home = self.machine.node, self.home
+            steps = take_lane(self.topology, node, number, home, self.recall, self.clock)
+            self._takings[number] = self.errands.begin(steps)
+        for number, errand in list(self._takings.items()):
+            if errand.has_ended():
+                del self._takings[number]
+                if not errand.is_off:
+                    yield from self._end_taking(number, errand, now)
+        self.sources.find(self.owned, now)
+
+    def _end_taking(self, number: int, errand: Errand[Taken], now: int) -> Iterator[Input]:
+        topic = self.names.progress(self.machine.node)
+        try:
+            taken = errand.result()
+        except TransportUnreadableError as error:
+            self._rests.unreadable(number, now)
+            log.error("lane.unreadable", lane=number, fault=str(error))  # noqa: TRY400 - for people
+            offset, reason = error.offset, StopReason.UNREADABLE
+            yield SourceStopped("", Stop(topic, number, NO_TOPIC, reason, offset, offset + 1))
+            return
+        except TransportError as error:
+            log.warning("lane.not_taken", lane=number, fault=str(error))
+            self._rests.failed(number, self.clock.now_ms())
+            return
+        lane = Lane(
+            self.topology,
+            self.machine.node,
+            number,
+            self.machine.learner,
+            taken.positions,
+        )
+        lane.taken_ms, lane.accounts = taken.taken_ms, self.accounts
+        lane.traces = self.traces
+        self.taken += 1
+        self.strays += taken.strays
+        if self._rests.taken(number):
+            yield SourceResumed(topic, number)
+        self.owned[number] = lane
+        self.transactions[number] = Transactions(taken.writer)
+        self._begin_with(lane, now)
+        log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+
+    def _begin_with(self, lane: Lane, now: int) -> None:
+        """Have a lane go on from where it was left."""
+        number = lane.number
+        epoch, handed_on = self._former.pop(number, (0, {}))
+        if epoch + 1 == lane.positions.epoch:
+            # Nobody had it in between: how far direct copies went is known exactly.
+            self._go_on_behind(lane, handed_on, now)
+        if number not in self._buckets:
+            self._buckets[number] = self._new_buckets()
+        lane.count_unwritten(now)
+        lane.paused = self.sources.still.filters
+        end_removed(lane, self.sources.topics, now)
+        recovered(lane, self.sources.neighbours, now)
+        tell_ended(lane, now)
+        self.refusals.hold(lane, now)
+        self.refusals.hold_closed(lane, now)
+        self.sources.start(lane, now)
+        lane.cut(self.machine.in_force, self.machine.learner.all_cuts(), now)
+
+    def _new_buckets(self) -> Mapping[str, Bucket]:
+        topology, node = self.topology, self.machine.node
+        neighbours, lanes = topology.neighbours(node), topology.nodes[node].lanes
+        return buckets_of(topology.limits, node, neighbours, lanes)
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Have every lane read and write other links from its present positions on. Spec: K28."""
+        self.topology = relinked.topology
+        for number in self._buckets:
+            self._buckets[number] = self._new_buckets()
+        for lane in self.owned.values():
+            relink_lane(lane, relinked, self.sources.gone(), now_ms)
+        self.sources.relink(relinked.topology, self.owned, now_ms)
+
+    def keep(self, assigned: frozenset[int]) -> None:
+        """Give up what the group did not leave to this worker: lanes, and takings under way.
+
+        Of what was to move it has told before: these are lost, and brokers may not answer.
+        """
+        for number, errand in self._takings.items():
+            if number not in assigned and not errand.is_off:
+                log.info("lane.taken_for_nothing", lane=number)
+                errand.call_off()
+        for number in sorted(self.owned.keys() - assigned):
+            self.drop(number)
+
+    def _go_on_behind(self, lane: Lane, handed_on: Mapping[TopicPartition, int], now: int) -> None:
+        """Read direct sources from where the copies of the lane's former life ended; tell that.
+
+        What a commit with an unknown outcome has delivered after all does not come again: its
+        copies to others are lost, as at a takeover. Spec: K18.
+        """
+        positions = lane.positions
+        for at, position in handed_on.items():
+            committed = positions.next.get(at, position)
+            lane.direct.doubtful[at] = max(0, committed - position)
+            lane.direct.inherited.pop(at, None)
+            lane.direct.handed_on[at] = max(position, committed)
+            if position > committed:
+                lane.tell_position(at, position, now)  # whoever drains this link waits for it
+
+    def hand_back(self, numbers: Sequence[int]) -> None:
+        """Give up lanes that others will take: with exact positions, and nothing comes late."""
+        lanes = [self.owned[number] for number in numbers]
+        known = [lane for lane in lanes if self._commit_last(lane)]
+        self.direct.write(lanes)
+        if lanes and (failed := self.direct.flush()):
+            log.warning("direct.lost", records=failed)
+        else:
+            self.direct.settle(lanes)
+        for lane in known:
+            lane.give_back(self.clock.now_ms())
+            self._commit_last(lane)
+        for number in numbers:
+            self.drop(number)
+
+    def _commit_last(self, lane: Lane) -> bool:
+        """Commit all of a lane that is given up; say whether it stands where it says."""
+        try:
+            self._end(lane)
+            if lane.batch is not None:
+                self._begin_commit(lane, lane.batch)
+                self._end(lane)
+        except TransportError as error:
+            log.info("lane.not_committed", lane=lane.number, fault=str(error))
+            return False
+        return True
+
+    def drop(self, number: int) -> None:
+        """Give a lane up; what it had not committed never happened.
+
+        Nobody waits for a commit under way: brokers may not answer. If it comes about after all,
+        who takes the lane finds it, and counts the direct copies that waited for it.
+        """
+        lane = self.owned[number]
+        if self.transactions[number].pending.is_through:
+            with suppress(TransportError):
+                self._end(lane)
+        del self.owned[number]
+        self._former[number] = (lane.positions.epoch, lane.direct.handed_on)
+        self.direct.write([lane])
+        self.sources.stop(lane)
+        self.transactions.pop(number).close()
+        log.info("lane.dropped", lane=number)
+
+    def stand_still(self, lane: Lane, *, for_now: bool) -> None:
+        """Have a lane read nothing while the last is written that is to be its own again. K20."""
+        meeting = self.sources.still.meeting
+        if for_now == (lane.number in meeting):
+            return
+        if for_now:
+            meeting[lane.number] = None
+        else:
+            del meeting[lane.number]
+        self.sources.settle(self.owned, self.clock.now_ms())
+
+    def owns(self, lane: Lane) -> bool:
+        """Say whether a lane is still the one that this worker owns under its number."""
+        return self.owned.get(lane.number) is lane
+
+    def resume(self, stop: Stop) -> None:
+        """Have a source that stopped read on: what is lost is accepted. Spec: R6."""
+        self._accepted.add(stop)
+
+    def resume_accepted(self, now: int) -> Iterator[Input]:
+        """Resume what operators accepted, as far as brokers answer."""
+        lanes = self.topology.nodes[self.machine.node].lanes
+        consents = self.machine.learner.faults.accepted
+        for lane, stop in self._accepted.due(self.owned, lanes, consents, now):
+            if lane.number in self.sources.still.meeting:
+                continue  # its catch-up is about to end, and knows nothing of the loss
+            try:
+                self.sources.resume(lane, stop, now)
+            except TransportError as error:
+                log.warning("source.not_resumed", range=stop.range, fault=str(error))
+            yield from self.commit(lane)
+
+    def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
+        """Have every lane commit from which positions on the new routing holds. Spec: K25."""
+        for lane in self.owned.values():
+            lane.cut(in_force, cuts, self.clock.now_ms())
+
+    def pause_subjects(self, filters: frozenset[str], now: int) -> None:
+        """Take nothing of exactly these subjects of clients from now on."""
+        still = self.sources.still
+        if filters == still.filters:
+            return
+        still.filters = filters
+        still.waiting.clear()
+        for lane in self.owned.values():
+            lane.pause(filters)
+        self.sources.settle(self.owned, now)
+
+    # -- records --------------------------------------------------------------------------
+
+    def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
+        """Hand records to the lanes they belong to, in order; commit each batch that is full."""
+        for lane in self.owned.values():
+            lane.direct.expire(self.clock.now_ms())
+            ask_due(lane, now)
+        lanes = self.topology.nodes[self.machine.node].lanes
+        for at, records in self.sources.identified(self.owned, data, now).items():
+            while records and self.sources.is_read(at):
+                owner = self.owned.get(at.partition % lanes)
+                source = owner.sources.get(at) if owner is not None else None
+                if owner is None or source is None:
+                    break  # fetched before the lane was given up
+                if at in self.sources.last_read.expected_epochs:
+                    records = self.sources.checked(owner, at, records)
+                    continue
+                taken = self._take_records(owner, source, records, now)
+                if not taken:
+                    break
+                records = records[taken:]
+                if owner.batch is not None and owner.batch.records >= BATCH_RECORDS:
+                    yield from self.commit(owner)
+
+    def _take_records(self, lane: Lane, source: Source, records: Sequence[Record], now: int) -> int:
+        """Route some records; return how many, 0 if the lane reads no further here."""
+        at = source.at
+        records = self.poison.portion(source, records)
+        try:
+            if source.link is not None:
+                bucket = self._buckets[lane.number].get(source.link.neighbour)
+                if bucket is not None:
+                    records = records[:1]
+                    rest_ms = bucket.take(len(records[0].value() or b""), now)
+                    self.sources.rest(lane, source.link, now + rest_ms, now)
+                taken = self.poison.take(lane, source, records, now, BATCH_RECORDS)
+            else:
+                some = records[: BATCH_RECORDS - lane.open(now).records]
+                taken = self.poison.take(lane, source, some, now, BATCH_RECORDS)
+                if taken < len(some):
+                    self.sources.wait(lane, at, now)
+            if lane.batch is not None:
+                self.transactions[lane.number].write(lane.batch.rows)
+        except (TransportError, PoisonError) as error:
+            self._give_up(lane, error)
+        except UnknownVersionError as error:
+            # Reading on would lose it: the link stops here until one side is updated. K10.
+            log.error(  # noqa: TRY400 - one line for people
+                "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
+            )
+            unread = next(one for one in records if one.offset() >= lane.position(at))
+            self.sources.halt(lane, at, unread.offset(), now)
+        else:
+            return taken
+        return 0
+
+    def patience(self, timeout_s: float) -> float:
+        """Return how long to wait for records: not past the moment something is to be written."""
+        moments: list[int] = []
+        for lane in self.owned.values():
+            if (batch := lane.batch) is not None and lane.closing is None:
+                moments.append(self._pace.due_ms(batch))
+            moments.extend(lane.broken.ask_again_ms.values())
+        if self._takings or self.sources.still.committing:
+            timeout_s = min(timeout_s, LOOK_S)
+        moments.extend(self.sources.still.resting.values())
+        if any(lane.direct.ready for lane in self.owned.values()):
+            moments.append(self.direct.due_ms)
+        now = self.clock.now_ms()
+        return min([timeout_s, *(max(0.0, (moment - now) / 1000) for moment in moments)])
+
+    def commit_due(self, *, is_idle: bool) -> Iterator[Input]:
+        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.
+
+        Where all that was read are direct messages that went out already, nobody waits for the
+        commit: only a limit brings it.
+        """
+        now = self.clock.now_ms()
+        is_time = is_idle and self._pace.is_time(now)
+        begun: list[Outcome] = []
+        for lane in list(self.owned.values()):
+            if (batch := lane.batch) is None or lane.closing is not None:
+                continue
+            if is_full(batch, now) or (is_time and batch.is_awaited):
+                try:
+                    outcome = self._begin_commit(lane, batch)
+                except TransportError as error:
+                    self._give_up(lane, error)
+                    continue
+                if outcome is None or outcome.done():
+                    yield from self._end_commit(lane)
+                else:
+                    begun.append(outcome)
+        if begun or self.sources.still.committing:
+            self.commits.wait(begun)
+            yield from self._end_commits(now)
+
+    def _end_commits(self, now: int) -> Iterator[Input]:
+        """End what is through; lanes whose commit takes longer read nothing until it is. K17."""
+        for lane in list(self.owned.values()):
+            if lane.closing is not None and self.transactions[lane.number].pending.is_through:
+                yield from self._end_commit(lane)
+        late = frozenset(lane.number for lane in self.owned.values() if lane.closing is not None)
+        if late != self.sources.still.committing:
+            self.sources.still.committing = late
+            self.sources.settle(self.owned, now)
+
+    def commit(self, lane: Lane) -> Sequence[Input]:
+        """Commit all that a lane has decided, wait for that, and return what it tells its node."""
+        told = [*self._end_commit(lane)]
+        if self.owns(lane) and lane.batch is not None:
+            try:
+                self._begin_commit(lane, lane.batch)
+            except TransportError as error:
+                self._give_up(lane, error)
+            else:
+                told += self._end_commit(lane)
+        return told
+
+    def _begin_commit(self, lane: Lane, batch: Batch) -> Outcome | None:
+        """Begin to commit what a lane has decided; return what to wait for, None for nothing.
+
+        Raises:
+            TransportError: It cannot be written; the lane must be taken anew.
+        """
+        self.direct.settle([lane])
+        lane.close(batch, self.clock.now_ms())
+        transactions = self.transactions[lane.number]
+        transactions.write(batch.rows)
+        transactions.begin_commit(self.commits)
+        return transactions.pending.outcome
+
+    def _end_commit(self, lane: Lane) -> Sequence[Input]:
+        """Wait for the commit of a lane that is under way, if one is; return what it tells."""
+        try:
+            closing = self._end(lane)
+        except TransportError as error:
+            self._give_up(lane, error)
+            return ()
+        if closing is None:
+            return ()
+        now = self.clock.now_ms()
+        self.direct.commit_ms = now - closing.began_ms
+        self._pace.committed(self.direct.commit_ms, now)
+        self._rests.committed(lane.number)
+        facts = [fact for fact in closing.batch.facts.values() if fact is not None]
+        applied = LaneApplied(lane.number, closing.in_force)
+        return [*closing.batch.notices, *inputs_of(facts, self.sources.neighbours), applied]
+
+    def _end(self, lane: Lane) -> Closing | None:
+        """Wait for the commit of a lane that is under way; return what was committed, if it was.
+
+        Raises:
+            TransportError: Nothing was committed, or nobody knows; the lane must be taken anew.
+        """
+        closing, pending = lane.closing, self.transactions[lane.number].pending
+        if closing is None or not pending.is_any:
+            return None
+        pending.end()
+        lane.committed(closing)
+        return closing
+
+    def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
+        """Drop a lane whose transaction failed; it is taken anew from what is committed.
+
+        Even if another worker fenced it: then the group will say so. Spec: R3, R7.
+        """
+        log.warning("lane.failed", lane=lane.number, fault=str(error))
+        self.has_failed = True
+        now = self.clock.now_ms()
+        self.refusals.note(lane, error.topics if isinstance(error, TransportError) else (), now)
+        self._rests.failed(lane.number, now)
+        self.drop(lane.number)
+
+    def leave_out(self, closed: Closed, now: int) -> None:
+        """Write nothing from now on where nothing can be written. Spec: K20."""
+        self.refusals.closed = closed
+        for lane in list(self.owned.values()):
+            lane.closed = closed
+            if not closed:
+                continue
+            try:
+                self.refusals.hold_closed(lane, now)
+            except TransportError as error:
+                self._give_up(lane, error)
+
+    # -- what others want to know -------------------------------------------------------------
+
+    def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, OutboxPosition]:
+        """Return committed positions on a neighbour's outboxes, or on the own ingress.
+
+        What is held for a target is needed still, and so is what takes the place of records that
+        were read in a log that was cut off since: it must not be deleted. Spec: K5, K20, R6.
+        """
+        return {
+            source.at: OutboxPosition(
+                source.at.topic,
+                source.topic_id,
+                source.at.partition,
+                read=read,
+                needed=min(read, *held_offsets(lane, source)),
+            )
+            for lane in self.owned.values()
+            for source in [*lane.sources.values(), *self.sources.stopped(lane)]
+            if (source.link.neighbour if source.link else None) == neighbour
+            and source.at in lane.positions.next
+            for read in [reached(lane, source.at)]
+        }

@@ -1,0 +1,116 @@
+"""Take a lane: fence the former owner, recover where it stood, raise its epoch. Spec: K16, K18."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from mesh.errors import TransportUnreadableError
+from mesh.lane.kept import kept_in
+from mesh.lane.positions import Positions
+from mesh.model.facts import EpochRaised
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.wire.keys import fact_key
+from mesh.wire.state import encode_fact
+from mesh.worker.lanes.ended import gone_keys
+from mesh.worker.lanes.second_writer import open_second_writer, second_partition
+from mesh.worker.process.clock import Clock
+from mesh.worker.process.errands import Steps
+from mesh.worker.process.recall import Recall
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Taken:
+    """A lane that was taken.
+
+    Attributes:
+        number: The lane.
+        writer: Writes its transactions.
+        positions: Where it stands.
+        taken_ms: When that was; its former owner was fenced before.
+        strays: Records in its progress that nobody can read.
+    """
+
+    number: int
+    writer: Writer
+    positions: Positions
+    taken_ms: int
+    strays: int = 0
+
+    def close(self) -> None:
+        """Release it: it was taken for nothing."""
+        self.writer.close()
+
+
+def take_lane(
+    topology: Topology,
+    node: str,
+    number: int,
+    kafka: KafkaCluster,
+    recall: Recall,
+    clock: Clock,
+) -> Steps[Taken]:
+    """Take a lane, step by step; it is owned by this worker from its end on.
+
+    The order matters: opening the writer fences the former owner and ends its transaction, so
+    what is read of the progress afterwards cannot change any more. If another worker takes the
+    lane between two steps, this one is fenced itself and cannot raise the epoch.
+
+    Raises:
+        TransportUnreadableError: Where it stood cannot be read.
+        TransportError: It cannot be taken now.
+    """
+    names = TopicNames(topology.prefix)
+    writer = kafka.writer(f"lane-{number}", names.lane_transactions(node, number))
+    try:
+        yield
+        place = TopicPartition(names.progress(node), number)
+        kept = kept_in(recall.records(place))
+        positions = Positions()
+        for fact in kept.facts.values():
+            positions.apply(fact)
+        if positions.holds:
+            _recover_caught_up(positions, names, node, number, topology, kafka, recall)
+        yield
+        raised = EpochRaised(positions.epoch + 1)
+        positions.apply(raised)
+        gone = gone_keys(kept.facts, topology, node, kafka, positions)
+        writer.begin()
+        writer.produce(place.topic, encode_fact(raised), fact_key(raised.key), number)
+        for key in gone:
+            writer.produce(place.topic, None, key, number)
+        writer.commit()
+    except BaseException:
+        writer.close()
+        raise
+    return Taken(number, writer, positions, clock.now_ms(), kept.strays)
+
+
+def _recover_caught_up(
+    positions: Positions,
+    names: TopicNames,
+    node: str,
+    number: int,
+    topology: Topology,
+    kafka: KafkaCluster,
+    recall: Recall,
+) -> None:
+    """Learn how far targets that are held were written beside the lane. Spec: K16, K20.
+
+    Its writer is fenced first, so that what is read afterwards cannot change any more. Where that
+    cannot be read these targets stay held: whoever is to catch them up reads it again.
+    """
+    open_second_writer(kafka, names, node, number).close()
+    place = TopicPartition(names.progress(node), second_partition(topology, node, number))
+    try:
+        caught_up = kept_in(recall.records(place))
+    except TransportUnreadableError as error:
+        log.error("targets.not_recovered", fault=str(error))  # noqa: TRY400 - one line for people
+        return
+    for fact in caught_up.facts.values():
+        positions.apply_catch_up(fact)

@@ -1,0 +1,198 @@
+"""Drills: what a worker is told to pretend, for tests and exercises on a real mesh.
+
+A drill file says of which neighbours nothing is read, from which everything comes late, and how
+far the wall clock is off. Nothing of it changes what the worker decides or writes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.transport.port import Reader, Record, TopicPartition
+from mesh.worker.process.intake import Intake
+
+RETRY_MS = 100
+"""A fetch that is lost comes again after its delay, but not sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowLink:
+    """How late everything of one neighbour comes.
+
+    Attributes:
+        neighbour: The other end.
+        delay_ms: Of every fetch.
+        loss: Share of fetches that are lost and come again; records never disappear from Kafka.
+    """
+
+    neighbour: str
+    delay_ms: int
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """What one node is to pretend.
+
+    Attributes:
+        cuts: Neighbours of which nothing is read.
+        slow: Neighbours of which everything comes late.
+        clock_s: How far the wall clock is off, in seconds.
+    """
+
+    cuts: tuple[str, ...] = ()
+    slow: tuple[SlowLink, ...] = ()
+    clock_s: float = 0.0
+
+    def written(self) -> str:
+        """Return the text of its file."""
+        return json.dumps(asdict(self))
+
+
+def read_drill(text: str) -> Drill:
+    """Return the drill of a file.
+
+    Raises:
+        ValueError: The text is none, or only part of one.
+    """
+    try:
+        found = json.loads(text)
+        slow = tuple(SlowLink(**link) for link in found["slow"])
+        return Drill(tuple(found["cuts"]), slow, float(found["clock_s"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no drill: {error}") from error
+
+
+class SlowIntake:
+    """An intake whose records of some topics come late, in order per partition.
+
+    Args:
+        inner: Where they come from.
+        now_ms: Monotonic clock.
+        chance: Returns a number from 0 below 1; decides which fetches are lost.
+    """
+
+    def __init__(
+        self, inner: Intake, now_ms: Callable[[], int], chance: Callable[[], float]
+    ) -> None:
+        self.positions = inner.positions
+        self._inner = inner
+        self._now_ms = now_ms
+        self._chance = chance
+        self._slow: dict[str, SlowLink] = {}
+        self._held: dict[TopicPartition, deque[tuple[int, Record]]] = {}
+
+    def slow(self, links: Sequence[SlowLink], node: str, names: TopicNames) -> None:
+        """Have everything that a node reads of exactly these neighbours come late from now on."""
+        self._slow = {topic: link for link in links for topic in _topics_of(link, node, names)}
+
+    def read(self, timeout_s: float) -> Sequence[Record]:
+        """Return records that are due."""
+        if not (self._slow or self._held):
+            self.positions = self._inner.positions  # the last that was held may be forgotten
+            return self._inner.read(timeout_s)
+        fetched = self._inner.read(self._patience(timeout_s))
+        now = self._now_ms()
+        delays: dict[str, int] = {}
+        found: list[Record] = []
+        for record in fetched:
+            topic = record.topic()
+            place = TopicPartition(topic, record.partition())
+            link = self._slow.get(topic)
+            if link is None and place not in self._held:
+                found.append(record)
+                continue
+            if topic not in delays:
+                delays[topic] = 0 if link is None else self._delay(link)
+            queue = self._held.setdefault(place, deque())
+            due = max(now + delays[topic], queue[-1][0] if queue else 0)
+            queue.append((due, record))
+        found += self._due(now)
+        self._follow_positions()
+        return found
+
+    def _patience(self, timeout_s: float) -> float:
+        if not self._held:
+            return timeout_s
+        first = min(queue[0][0] for queue in self._held.values())
+        return min(timeout_s, max(0, first - self._now_ms()) / 1000)
+
+    def _delay(self, link: SlowLink) -> int:
+        delay_ms = link.delay_ms
+        while self._chance() < link.loss:
+            delay_ms += max(link.delay_ms, RETRY_MS)
+        return delay_ms
+
+    def _due(self, now: int) -> Sequence[Record]:
+        found: list[Record] = []
+        for place, queue in list(self._held.items()):
+            while queue and queue[0][0] <= now:
+                found.append(queue.popleft()[1])
+            if not queue:
+                del self._held[place]
+        return found
+
+    def _follow_positions(self) -> None:
+        """Tell positions as far as records were returned: what is held has not come yet."""
+        inner = self._inner.positions
+        if not self._held:
+            self.positions = inner
+            return
+        held = {place: queue[0][1].offset() for place, queue in self._held.items()}
+        self.positions = {at: min(next_, held.get(at, next_)) for at, next_ in inner.items()}
+
+    def add(self, kafka: str, reader: Reader) -> None:
+        """Read another Kafka cluster too."""
+        self._inner.add(kafka, reader)
+
+    def watch(self, kafka: str, place: TopicPartition) -> None:
+        """Keep `positions` up to date for a partition."""
+        self._inner.watch(kafka, place)
+
+    def unwatch(self, place: TopicPartition) -> None:
+        """Stop that."""
+        self._inner.unwatch(place)
+
+    def forget(self, places: Sequence[TopicPartition]) -> None:
+        """Return nothing more that was fetched of these before now."""
+        self._inner.forget(places)
+        for place in places:
+            self._held.pop(place, None)
+
+    def close(self) -> None:
+        """Stop reading and close the readers."""
+        self._inner.close()
+
+
+def _topics_of(link: SlowLink, node: str, names: TopicNames) -> Sequence[str]:
+    """Return what a node reads of a neighbour."""
+    other = link.neighbour
+    outboxes = [names.outbox(other, node, message_class) for message_class in MessageClass]
+    control = [names.control(other), names.to_control(other, node)]
+    return [*control, names.to_trees(other, node), *outboxes]
+
+
+class WallClock:
+    """Shifts what this process takes for the time of day.
+
+    Only what Python code reads: the client library's own stamps and the system's stay true.
+    """
+
+    def __init__(self) -> None:
+        self._true: Mapping[str, Callable[[], float]] = {
+            "time": time.time,
+            "time_ns": time.time_ns,
+        }
+
+    def shift(self, seconds: float) -> None:
+        """Have the time of day be off by so much from now on; 0 sets it right."""
+        now, now_ns = self._true["time"], self._true["time_ns"]
+        off_ns = int(seconds * 1_000_000_000)
+        time.time = lambda: now() + seconds
+        time.time_ns = lambda: int(now_ns()) + off_ns

@@ -1,0 +1,132 @@
+"""Whether topics of the node that nobody else would miss are still those that it knows.
+
+Spec: K16, K24.
+
+A reader notices most of it by itself: its position is not in the log any more. A topic that was
+made anew and has outgrown that position, and topics that a node writes and does not read, show by
+their ids alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportDeniedError, TransportError
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.partly import as_far_as_told
+from mesh.transport.port import Admin, TopicSpec
+from mesh.worker.process.questions import Questions
+from mesh.worker.topics.provision import create_each, node_topics
+
+LOOK_MS = 10_000
+"""How often the topics are looked at."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class OwnTopics:
+    """Looks now and then at some topics of a node.
+
+    Attributes:
+        topology, node: Whose they are.
+        admin: Of the node's own Kafka cluster.
+        questions: Asks beside the loop.
+        wanted: Which topics.
+        key: What tells its questions from those of others.
+    """
+
+    topology: Topology
+    node: str
+    admin: Admin
+    questions: Questions
+    looked_ms: int
+    wanted: Callable[[Topology, str], Sequence[TopicSpec]]
+    key: str
+    _ids: dict[str, bytes] = field(default_factory=dict)
+    _written: dict[str, bytes] = field(default_factory=dict)
+
+    def wrote(self, ids: Mapping[str, bytes]) -> None:
+        """Take note of topics that were written: by the next look they may be others already."""
+        self._written = dict(ids)
+
+    def id_of(self, name: str) -> bytes | None:
+        """Return the id of a topic at the last look, None before it."""
+        return self._ids.get(name)
+
+    def is_another(self, name: str) -> bool:
+        """Say whether a topic was another at the last look than when it was written."""
+        found = self._ids.get(name)
+        return found is not None and self._written.get(name, found) != found
+
+    def changed(self, now_ms: int) -> Sequence[str]:
+        """Return the topics that are others than at the last look, or than when they were written.
+
+        Those that vanished are made again.
+        """
+        if now_ms - self.looked_ms < LOOK_MS:
+            return ()
+        wanted = self.wanted(self.topology, self.node)
+        try:
+            found = self.questions.answer((self.key, "own"), partial(restored, self.admin, wanted))
+        except TransportError as error:
+            log.warning("topics.not_looked_at", of=self.key, fault=str(error))
+            self.looked_ms = now_ms
+            return ()
+        if found is None:
+            return ()
+        self.looked_ms = now_ms
+        known, self._ids = self._ids, dict(found)
+        return [
+            name
+            for name, topic_id in found.items()
+            if known.get(name, topic_id) != topic_id or self.is_another(name)
+        ]
+
+
+def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
+    """Return the topics by which a node and its neighbours know each other, and their log."""
+    names = TopicNames(topology.prefix)
+    streams = [names.to_control(node, other) for other in topology.neighbours(node)]
+    wanted = (names.clients(node), names.control(node), names.control_log(node), *streams)
+    return [spec for spec in node_topics(topology, node) if spec.name in wanted]
+
+
+def dispensable(topology: Topology, node: str) -> frozenset[str]:
+    """Return the topics without which a node can be led: links', the log's, its clients'."""
+    names = TopicNames(topology.prefix)
+    links = [names.to_control(node, other) for other in topology.neighbours(node)]
+    return frozenset([*links, names.control_log(node), names.clients(node)])
+
+
+def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
+    """Return the topics by which applications and neighbours speak with the node's tree layer."""
+    names = TopicNames(topology.prefix)
+    frames = [names.to_trees(node, other) for other in topology.neighbours(node)]
+    wanted = (names.roles(node), names.sends(node), *frames)
+    return [spec for spec in node_topics(topology, node) if spec.name in wanted]
+
+
+def restored(admin: Admin, wanted: Sequence[TopicSpec]) -> Mapping[str, bytes]:
+    """Make those topics that somebody has deleted; return the ids of all that there are, by name.
+
+    One that the brokers refuse keeps nobody from the others.
+
+    Raises:
+        TransportUnavailableError: Kafka does not answer.
+    """
+    described, _ = as_far_as_told(partial(admin.describe, [spec.name for spec in wanted]))
+    if gone := [spec for spec in wanted if spec.name not in described]:
+        refused = create_each(admin, gone)
+        made = [spec.name for spec in gone if spec.name not in refused]
+        if made:
+            log.warning("topics.restored", topics=made)
+            with suppress(TransportDeniedError):  # who may not look at it has no id of it
+                described = {**described, **admin.describe(made)}
+    return {name: info.topic_id for name, info in described.items()}

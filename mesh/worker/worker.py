@@ -1,0 +1,393 @@
+"""The worker: the loop that joins the machine, the lanes and Kafka.
+
+It makes the node's topics, and a member of its group once it has learned; when it knows its node
+it serves it. A turn looks at the membership first: a lane that is no longer owned must not be
+written to. Then it reads; `mesh.worker.serving` does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+
+from mesh.lane.traces import Traces
+from mesh.model.control import OutboxPosition
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.node.machine import NodeMachine
+from mesh.transport.port import (
+    Admin,
+    KafkaCluster,
+    Membership,
+    Reader,
+    Record,
+    TopicPartition,
+    Writer,
+)
+from mesh.trees.settings import Settings as TreeSettings
+from mesh.worker.background.backlogs import Backlogs
+from mesh.worker.background.holding import Holds
+from mesh.worker.background.movers import Movers
+from mesh.worker.background.repairing import Repairs
+from mesh.worker.background.work import BackgroundWork
+from mesh.worker.control.changing import Changing, Connect, read_start
+from mesh.worker.control.leadership import Leadership
+from mesh.worker.control.listening import Listener
+from mesh.worker.control.recalling import Recalling
+from mesh.worker.control.standing_by import StandingBy
+from mesh.worker.control.unread import Unread
+from mesh.worker.lanes.admission import Admission
+from mesh.worker.lanes.direct import LEAVE_S, DirectCopies
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.lanes.sources import Sources
+from mesh.worker.process.clock import Clock
+from mesh.worker.process.commits import Commits, CommitsAtOnce
+from mesh.worker.process.errands import LOOK_S, Errands
+from mesh.worker.process.intake import Intake, by_partition
+from mesh.worker.process.questions import Questions
+from mesh.worker.process.recall import Recall
+from mesh.worker.serving import Serving
+from mesh.worker.topics.provision import config_topic, make_node_topics, set_data_topics
+from mesh.worker.topics.targets import Targets
+from mesh.worker.topics.upkeep import Upkeep
+from mesh.worker.trees.service import TreeService
+
+
+@dataclass(slots=True)
+class Worker:
+    """One worker of one node.
+
+    Attributes:
+        file: What its file says.
+        node: What it serves.
+        kafka: Every Kafka cluster of the mesh that this node touches, by name.
+        readers: One per Kafka cluster; `intake` reads them.
+        clock: Time.
+        errands: Takes lanes and the leadership beside the loop.
+        new_uuid: Makes the node's identity at its very first start.
+        connect: Opens Kafka clusters that a change of the topology brings.
+        trees: Settings of the tree layer; None for a worker without.
+        name: Tells it from the node's other workers, for people; without one it does not tell what
+            it has heard while it stands by.
+        traces: Told of each batch that its lanes commit; None if nobody follows traces.
+        commits: Waits for commits of lanes.
+    """
+
+    file: InitVar[Topology]
+    node: str
+    kafka: dict[str, KafkaCluster]
+    readers: dict[str, Reader]
+    intake: Intake
+    clock: Clock
+    errands: Errands
+    new_uuid: Callable[[], str]
+    connect: Connect | None = None
+    trees: TreeSettings | None = None
+    name: str = ""
+    traces: Traces | None = None
+    commits: Commits = field(default_factory=CommitsAtOnce)
+    _changing: Changing = field(init=False)
+    _home: KafkaCluster = field(init=False)
+    _names: TopicNames = field(init=False)
+    _admission: Admission = field(init=False)
+    _direct: Writer = field(init=False)
+    _questions: Questions = field(init=False)
+    _recalling: Recalling = field(init=False)
+    _unread: Unread = field(init=False)
+    _listener: Listener = field(init=False)
+    _recall: Recall = field(init=False)
+    _lane_recall: Recall = field(init=False)
+    _leadership: Leadership = field(init=False)
+    _serving: Serving | None = None
+    tree_service: TreeService | None = None
+    _cut: tuple[str, ...] = ()
+    _admins: dict[str, Admin] = field(init=False)
+
+    def __post_init__(self, file: Topology) -> None:
+        """Make the node's topics."""
+        self._names = TopicNames(file.prefix)
+        self._home = self.kafka[file.nodes[self.node].kafka]
+        self._home.admin().create([config_topic(file)])
+        control = TopicPartition(self._names.control(self.node), 0)
+        config = TopicPartition(self._names.config(), 0)
+        learned = TopicPartition(self._names.learned(self.node), 0)
+        self._recall = Recall(self._home, [control, config, learned], self.clock.now_ms)
+        self._admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
+        start = read_start(file, self.node, self._recall.records(config))
+        self._changing = Changing(
+            self.node,
+            start,
+            self.kafka,
+            self._admins,
+            self.readers,
+            self.intake,
+            self.errands,
+            self.connect,
+        )
+        make_node_topics(self._home.admin(), self.topology, self.node)
+        set_data_topics(self._home.admin(), self.topology, self.node)
+        self._questions = Questions(self.errands)
+        self._admission = Admission(
+            self._home,
+            self._names,
+            self.node,
+            self._questions,
+            self.clock.now_ms(),
+            self._hand_back,
+        )
+        self._direct = self._home.writer("direct")
+        lanes = range(self.topology.nodes[self.node].lanes)
+        progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
+        self._lane_recall = Recall(self._home, progress, self.clock.now_ms)
+        self._unread = Unread(learned, self._recall, self._questions)
+        self._leadership = Leadership(
+            self.topology,
+            self.node,
+            self._home,
+            self._home.admin().cluster_id(),
+            self._recall,
+            self.errands,
+            self._questions,
+            self.new_uuid,
+            self._read_positions,
+            self._unread,
+            self.commits,
+        )
+        self._listen()
+        self._host_trees()
+
+    def _listen(self) -> None:
+        """Follow what neighbours, operators and clients write."""
+        self._listener = Listener(
+            self.topology,
+            self.node,
+            self._admins,
+            self.readers,
+            self.intake,
+            self._questions,
+            self.clock.now_ms(),
+        )
+        self._recalling = Recalling(self.node, self._recall, self._questions, self._listener)
+        self._changing.parts += [self._listener, self._leadership, self._unread]
+
+    def _host_trees(self) -> None:
+        """Be ready to host the node's tree layer, if this worker is to."""
+        if self.trees is None:
+            return
+        self.tree_service = TreeService(
+            self.topology,
+            self.node,
+            self._home,
+            self._admins,
+            self.readers,
+            self.intake,
+            self._questions,
+            self.trees,
+        )
+        self._changing.parts.append(self.tree_service)
+
+    @property
+    def membership(self) -> Membership | None:
+        """This worker's membership of its group, or None before it has joined."""
+        return self._admission.membership
+
+    @property
+    def topology(self) -> Topology:
+        """What it works by."""
+        return self._changing.topology
+
+    @property
+    def machine(self) -> NodeMachine | None:
+        """What decides for its node, or None before it knows that."""
+        return None if self._serving is None else self._serving.machine
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """Its lanes, likewise."""
+        return None if self._serving is None else self._serving.lanes
+
+    @property
+    def background(self) -> BackgroundWork | None:
+        """What it does beside them, likewise."""
+        return None if self._serving is None else self._serving.background
+
+    @property
+    def refused(self) -> int:
+        """How many records of control topics and of its lanes' progress it could not read."""
+        return self._listener.refused + (0 if self.lanes is None else self.lanes.strays)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the node serves here: everything proven, and the lanes owned are taken."""
+        serving, membership = self._serving, self.membership
+        if serving is None or membership is None or not serving.machine.is_ready:
+            return False
+        return serving.lanes.owned.keys() >= membership.lanes()
+
+    # -- one turn -------------------------------------------------------------------------
+
+    def turn(self, timeout_s: float) -> bool:
+        """Do what there is to do, waiting at most `timeout_s` for records.
+
+        Returns:
+            Whether anything was read.
+        """
+        assigned = self._assigned()
+        self._follow_membership(assigned)
+        records = self.intake.read(self.patience(timeout_s))
+        now = self.clock.now_ms()
+        data = self._sort(records)
+        if self._serving is not None:
+            self._serving.turn(assigned, data, now, is_idle=not records)
+        return bool(records)
+
+    def patience(self, timeout_s: float) -> float:
+        """Return how long to wait for records: not past what is to be done or looked at."""
+        serving = self._serving
+        is_waiting = serving is not None and serving.background.is_waiting
+        if self._leadership.is_under_way or self._questions.are_open or is_waiting:
+            timeout_s = min(timeout_s, LOOK_S)
+        return timeout_s if serving is None else serving.lanes.patience(timeout_s)
+
+    def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
+        """Feed control records to the machine; return the others by partition, in order."""
+        found: dict[TopicPartition, Sequence[Record]] = {}
+        trees = self.tree_service
+        for at, group in by_partition(records).items():
+            if self._listener.has(at.topic, at.partition):
+                self._hear(group)
+            elif trees is not None and trees.has(at.topic):
+                trees.take(group, self.clock.now_ms())
+            else:
+                found[at] = group
+        return found
+
+    def _hear(self, records: Sequence[Record]) -> None:
+        for record in records:
+            for input_ in self._listener.take(record):
+                if self._serving is not None:
+                    self._serving.step(input_)
+
+    # -- membership -----------------------------------------------------------------------
+
+    def _assigned(self) -> frozenset[int]:
+        """Return the lanes that the group gave to this worker, which may not have joined yet."""
+        has_routed = self.machine is not None and self.machine.has_routed
+        is_prepared = has_routed and self._listener.knows_orders
+        return self._admission.lanes(self.clock.now_ms(), is_prepared=is_prepared)
+
+    def _follow_membership(self, assigned: frozenset[int]) -> None:
+        now = self.clock.now_ms()
+        for input_ in self._leadership.follow(is_due=0 in assigned, now_ms=now):
+            self._know_node()
+            if self._serving is not None:
+                self._serving.step(input_)
+            self._listener.tell_again()
+            self._listener.leads(self._leadership.topic_ids)
+        self._know_node()
+        if self._serving is not None:
+            self._serving.lanes.keep(assigned)
+
+    def _hand_back(self, going: frozenset[int]) -> None:
+        """Commit lanes exactly before the group may give them to others."""
+        if self._serving is not None:
+            lanes = self._serving.lanes
+            lanes.hand_back(sorted(lanes.owned.keys() & going))
+
+    def _know_node(self) -> None:
+        if self._serving is None and self._leadership.uuid is not None:
+            self._serving = self._begin_to_serve(self._leadership.uuid)
+
+    def _begin_to_serve(self, uuid: str) -> Serving:
+        machine = self._changing.new_machine(uuid, self._leadership.cluster_id)
+        sources = Sources(
+            self.topology,
+            self.node,
+            machine.learner,
+            self._admins,
+            self.readers,
+            self.intake,
+            self._questions,
+        )
+        lanes = Lanes(
+            self.topology,
+            self._home,
+            self._lane_recall,
+            machine,
+            sources,
+            DirectCopies(self._direct, self.clock),
+            self.clock,
+            self.errands,
+            self.commits,
+            traces=self.traces,
+        )
+        home, of = self.topology.nodes[self.node].kafka, (self.topology, self.node, self._home)
+        return Serving(
+            self.clock,
+            self.readers,
+            self._listener,
+            self._leadership,
+            self._changing,
+            self._recalling,
+            self._unread,
+            machine,
+            lanes,
+            Targets(*of, lanes, self._questions, self.clock.now_ms()),
+            Upkeep(*of, lanes, self._questions),
+            BackgroundWork(
+                Repairs(self.kafka, home, lanes, self._listener.asked),
+                Holds(self.kafka, home, lanes),
+                Backlogs(*of, lanes),
+                Movers(*of, lanes),
+            ),
+            self.tree_service,
+            self._new_standing_by(),
+            self._cut,
+        )
+
+    def _new_standing_by(self) -> StandingBy | None:
+        if not self.name:
+            return None
+        topic = self._names.learned(self.node)
+        return StandingBy(self.name, topic, self._direct, self._recall, self._questions)
+
+    def _read_positions(self, neighbour: str) -> Sequence[OutboxPosition]:
+        if self._serving is None:
+            return []
+        mates = self._listener.read_by_mates(neighbour)
+        return [*{**mates, **self._serving.lanes.read_positions(neighbour)}.values()]
+
+    def cut(self, neighbours: Sequence[str]) -> None:
+        """Read nothing of exactly these neighbours from now on, as if the network were cut.
+
+        For drills: what the neighbours write stays, and is read when the link heals.
+        """
+        self._listener.cut(neighbours)
+        self._cut = tuple(neighbours)
+        if self._serving is not None:
+            self._serving.cut = self._cut
+            self._serving.stand_still()
+
+    def close(self) -> None:
+        """Commit what is open and leave the group at once; who leads next says all anew."""
+        if self._serving is not None:
+            self._serving.hand_back()
+        if self.tree_service is not None:
+            self.tree_service.close(self.clock.now_ms())
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Leave the group and release everything; what is not committed never happened."""
+        self.errands.close()  # one that goes on after the leaving would fence a successor
+        if self.tree_service is not None:
+            self.tree_service.abandon()
+        self._admission.close()
+        if self._serving is not None:
+            self._serving.abandon()
+        self.commits.close()
+        self._leadership.close()
+        self._direct.flush(LEAVE_S)
+        self._direct.close()
+        for recall in (self._recall, self._lane_recall):
+            recall.close()
+        self.intake.close()

@@ -1,0 +1,183 @@
+"""What others should never write: refused with one reason each, and nothing behind it suffers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mesh.model.control import Mark, Ownership, Scope, Stop
+from mesh.model.effects import WriteStop
+from mesh.model.frames import FrameHeader
+from mesh.wire.control import encode_mark
+from mesh.wire.frames import decode_header, encode_header
+from mesh.wire.keys import links_key, mark_key
+from mesh.wire.links import encode_node_links
+from mesh.wire.state import decode_dead_letter, decode_ledger
+from tests.component.worker.conftest import SmallMesh, subject
+
+OUTBOX = "mesh.a.to.b.g"
+CONTROL = "mesh.c.control"
+
+
+def sent_frame(mesh: SmallMesh) -> tuple[FrameHeader, bytes]:
+    """Publish one message at a; return the frame that a wrote."""
+    mesh.publish(b"1", [subject("acme/x")])
+    mesh.run()
+    [record] = mesh.read(OUTBOX)
+    return decode_header(record.key()), record.value()
+
+
+def dropped(mesh: SmallMesh, node: str) -> dict[str, int]:
+    return {
+        drop.reason: drop.messages
+        for record in mesh.read(f"mesh.{node}.ledger")
+        for drop in decode_ledger(record.value()).dropped
+    }
+
+
+def test_a_frame_of_somebody_else_is_a_dead_letter_and_no_part_of_the_chain(
+    mesh: SmallMesh,
+) -> None:
+    """Spec: DESIGN 4.1, R12: the outbox is its node's alone."""
+    header, value = sent_frame(mesh)
+    chain = replace(header.hop.chain, previous=0, first=9, last=9)
+    forged = replace(header, hop=replace(header.hop, path=("a", "c"), chain=chain))
+    mesh.write(OUTBOX, value, key=encode_header(forged))
+    mesh.run()
+    mesh.publish(b"2", [subject("acme/x")])
+    mesh.run()
+    [letter] = mesh.dead_letters("b")
+    assert decode_dead_letter(letter.headers()[-1][1]).reason == "SENDER"
+    assert dropped(mesh, "b") == {"sender": 1}
+    assert [record.value() for record in mesh.delivered()] == [b"1", b"2"]
+
+
+def offered(mesh: SmallMesh, node: str) -> dict[bytes, bytes | None]:
+    """Return the newest record of every advert and mark on a node's control topic."""
+    newest: dict[bytes, bytes | None] = {}
+    for record in mesh.read(mesh.names.control(node)):
+        if record.key().startswith((b"advert ", b"mark ")):
+            newest[record.key()] = record.value()
+    return newest
+
+
+def adverts(offers: dict[bytes, bytes | None]) -> dict[bytes, bytes | None]:
+    return {key: value for key, value in offers.items() if key.startswith(b"advert ") and value}
+
+
+def test_old_control_records_that_come_again_are_written_anew(mesh: SmallMesh) -> None:
+    """What a neighbour wanted once attracts nothing for long. Spec: K16, K23, DMR-8."""
+    mesh.subscribe("c", "t", "once/>")
+    mesh.run()
+    played = [
+        (record.key(), record.value())
+        for record in mesh.read(CONTROL)
+        if record.key().startswith((b"advert ", b"mark "))
+    ]
+    mesh.subscribe("c", "t", "once/>", None)
+    mesh.run()
+    before = adverts(offered(mesh, "c"))
+    for key, value in played:
+        mesh.write(CONTROL, value, key=key)
+    mesh.run(ms=500)
+    assert adverts(offered(mesh, "c")) != before
+    mesh.run()
+    assert adverts(offered(mesh, "c")) == before
+    b = mesh.world.workers["b"]
+    assert b.machine is not None
+    assert "once/>" not in b.machine.router.table.entries
+
+
+@pytest.mark.parametrize("kind", [b"advert ", b"mark "])
+def test_garbage_in_the_place_of_a_control_record_is_written_over(
+    mesh: SmallMesh, kind: bytes
+) -> None:
+    """A late reader finds what is offered and can prove it. Spec: K16, K23."""
+    before = offered(mesh, "c")
+    for key in before:
+        if key.startswith(kind):
+            mesh.write(CONTROL, b"\xff\xfe", key=key)
+    mesh.run()
+    assert adverts(offered(mesh, "c")) == adverts(before)
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    mesh.run()
+    mesh.publish(b"1", [subject("acme/x")])
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"1"]
+
+
+def test_a_mark_that_proves_nothing_keeps_a_late_reader_from_serving(mesh: SmallMesh) -> None:
+    """Until its writer has set it right. Spec: K23, DMR-7."""
+    mesh.world.kill("c")
+    scope = Scope("Z", "b", Ownership.OWN)
+    wrong = Mark(epoch=9, number=1, count=1, digest=123)
+    mesh.write(CONTROL, encode_mark(wrong), key=mark_key(scope))
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    mesh.run()
+    assert not mesh.world.workers["b"].is_ready
+    mesh.world.start("c")
+    mesh.run()
+    assert mesh.world.workers["b"].is_ready
+
+
+def test_control_records_that_nobody_can_read_are_counted_and_harm_no_other(
+    mesh: SmallMesh,
+) -> None:
+    """Spec: R12."""
+    for topic in (CONTROL, "mesh.c.to.b.c", "mesh.config", "mesh.b.clients"):
+        mesh.write(topic, b"\xff", key=b"pause b c *")
+        mesh.write(topic, b"\xff", key=b"no such kind")
+        mesh.write(topic, b"\xff", key=None)
+    mesh.subscribe("b", "here", ">")
+    mesh.run()
+    mesh.publish(b"1", [subject("acme/x")])
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"1"]
+    assert [record.value() for record in mesh.read("mesh.b.ep.here")] == [b"1"]
+    assert mesh.world.workers["b"]._listener.refused > 4
+
+
+def test_a_frame_of_another_version_stops_its_link_and_no_other(mesh: SmallMesh) -> None:
+    """Spec: K10, R6."""
+    header, value = sent_frame(mesh)
+    mesh.write(
+        OUTBOX, value, key=encode_header(header)[:2] + bytes([4]) + encode_header(header)[3:]
+    )
+    mesh.run()
+    mesh.publish(b"2", [subject("acme/x")], partition=0)
+    mesh.publish(b"3", [subject("acme/x")], partition=1)
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"1", b"3"]
+
+
+def test_who_leads_no_more_leaves_nothing_to_its_next_turn_as_leader(mesh: SmallMesh) -> None:
+    """What was asked for after the leadership went would be old when it is back. Spec: K16."""
+    leadership = mesh.world.workers["c"]._leadership
+    list(leadership.stop())
+    leadership.ask(WriteStop("mesh.b.to.c.g", 0, Stop("mesh.b.to.c.g", 0, b"", "retention", 1, 2)))
+    mesh.run()
+    assert not any((record.key() or b"").startswith(b"stop ") for record in mesh.read(CONTROL))
+
+
+def test_a_number_without_a_next_one_ends_no_worker(mesh: SmallMesh) -> None:
+    """Whoever hands a node's own record on may know more than it does: it counts on from there."""
+    worker = mesh.world.workers["b"]
+    end = (1 << 63) - 1
+    records = worker.machine.probing.records
+    own = next(one for one in records.values() if one.node == "b")
+    forged = replace(own, sequence=end, number=end)
+    mesh.write(CONTROL, encode_node_links(forged), key=links_key(own.uuid))
+    mesh.run()
+    assert worker.machine.probing._least == (end, end)
+    mesh.publish(b"1", [subject("acme/x")])
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"1"]
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    mesh.run()
+    mesh.publish(b"2", [subject("acme/x")])
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"1", b"2"]

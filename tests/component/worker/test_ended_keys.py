@@ -1,0 +1,37 @@
+"""What a lane kept of targets that are gone: nothing is forgotten by guess. Spec: K12."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from mesh.errors import TransportDeniedError
+from mesh.lane.positions import Positions
+from mesh.model.facts import ENDED, Fact, Held
+from mesh.model.frames import SourcePartition, TopicPartition
+from mesh.transport.memory import MemoryAdmin
+from mesh.transport.port import TopicInfo
+from mesh.worker.lanes.ended import gone_keys
+from tests.component.worker.conftest import SmallMesh
+
+
+def gone(mesh: SmallMesh) -> Sequence[bytes]:
+    """Return what is gone of what a lane of a keeps of a target that it has let go of."""
+    at, of = TopicPartition("mesh.a.ep.old", 0), SourcePartition(bytes(16), 0)
+    kept: dict[bytes, Fact] = {b"key": Held(at, of, 1, ENDED)}
+    return gone_keys(kept, mesh.world.topology, "a", mesh.kafka, Positions())
+
+
+def test_what_is_deleted_ends(mesh: SmallMesh) -> None:
+    assert gone(mesh) == [b"key"]
+
+
+def test_who_may_not_look_keeps_all(mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that must not be seen is none that is gone, and no reason to take no lane."""
+
+    def denied(_admin: MemoryAdmin, names: Sequence[str]) -> Mapping[str, TopicInfo]:
+        raise TransportDeniedError(f"describe topic {names[0]}: not authorized")
+
+    monkeypatch.setattr(MemoryAdmin, "describe", denied)
+    assert gone(mesh) == ()

@@ -1,0 +1,142 @@
+"""The topics of endpoints: there before anything is delivered, made with few requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import structlog
+
+from mesh.errors import TransportDeniedError
+from mesh.model.frames import MessageClass
+from mesh.transport.memory import MemoryAdmin
+from mesh.transport.port import TopicSpec
+from mesh.worker.topics.targets import AT_ONCE
+from tests.component.worker.conftest import SmallMesh, subject
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """Return what Kafka is asked to make from now on, request by request."""
+    requests: list[Sequence[str]] = []
+    create = MemoryAdmin.create
+
+    def record(admin: MemoryAdmin, topics: Sequence[TopicSpec]) -> None:
+        requests.append([topic.name for topic in topics])
+        create(admin, topics)
+
+    monkeypatch.setattr(MemoryAdmin, "create", record)
+    return requests
+
+
+def test_kafka_is_asked_once_for_many_filters(mesh: SmallMesh, asked: list[Sequence[str]]) -> None:
+    """A request per filter would keep a node with many from starting. Spec: K13."""
+    for number in range(500):
+        mesh.subscribe("c", "many", f"x/{number}")
+    mesh.run(1_000)
+    assert asked == [[mesh.names.endpoint("c", "many")]]
+    mesh.publish(b"1", [subject("x/499")])
+    mesh.run()
+    assert len(mesh.read(mesh.names.endpoint("c", "many"))) == 1
+
+
+def test_a_request_asks_for_so_many_endpoints_at_most(
+    mesh: SmallMesh, asked: list[Sequence[str]]
+) -> None:
+    """Spec: K13."""
+    names = [f"e{number}" for number in range(2 * AT_ONCE + 1)]
+    for name in names:
+        mesh.subscribe("c", name, "x")
+    mesh.run(1_000)
+    assert [len(request) for request in asked] == [AT_ONCE, AT_ONCE, 1]
+    assert all(mesh.names.endpoint("c", name) in mesh.kafka.topics for name in names)
+
+
+def test_what_was_deleted_is_made_again_for_who_subscribes_again(mesh: SmallMesh) -> None:
+    """Spec: K13."""
+    topic = mesh.names.endpoint("c", "s")
+    mesh.kafka.delete_topic(topic)
+    mesh.subscribe("c", "s", ">")
+    mesh.run(1_000)
+    assert topic in mesh.kafka.topics
+
+
+def test_what_was_made_for_direct_messages_deletes_no_guaranteed_ones(mesh: SmallMesh) -> None:
+    """Kafka would delete unread ones beyond the limit, and nobody would notice. Spec: K5, K13."""
+    topic = mesh.names.endpoint("c", "e")
+    mesh.subscribe("c", "e", ">", b'{"class": "direct"}')
+    mesh.run(1_000)
+    assert mesh.kafka.topics[topic].settings["retention.bytes"] == str(256 << 20)
+    mesh.subscribe("c", "e", ">", None)
+    mesh.run(1_000)
+    mesh.subscribe("c", "e", ">", b'{"class": "guaranteed"}')
+    mesh.run(1_000)
+    assert mesh.kafka.topics[topic].settings["retention.bytes"] == "-1"
+    mesh.subscribe("c", "e", ">", None)
+    mesh.run(1_000)
+    mesh.subscribe("c", "e", ">", b'{"class": "direct"}')
+    mesh.run(1_000)
+    assert mesh.kafka.topics[topic].settings["retention.bytes"] == "-1"  # unread ones wait there
+
+
+def test_a_topic_that_a_client_made_by_reading_it_keeps_what_it_must(mesh: SmallMesh) -> None:
+    """As brokers make it where `auto.create.topics.enable` is on. Spec: K5."""
+    topic = mesh.names.endpoint("c", "early")
+    settings = {"retention.ms": "604800000", "cleanup.policy": "compact"}
+    mesh.kafka.admin().create([TopicSpec(name=topic, partitions=4, settings=settings)])
+    mesh.subscribe("c", "early", ">")
+    mesh.run(1_000)
+    found = mesh.kafka.topics[topic].settings
+    assert (found["retention.ms"], found["cleanup.policy"]) == ("-1", "delete")
+    assert int(found["max.message.bytes"]) == 110_000
+
+
+def test_settings_that_may_not_be_set_are_told_and_stop_nobody(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryAdmin, "change", _deny)
+    topic = mesh.names.endpoint("c", "early")
+    mesh.kafka.admin().create([TopicSpec(name=topic, partitions=4)])
+    with structlog.testing.capture_logs() as logs:
+        mesh.subscribe("c", "early", ">")
+        mesh.run(1_000)
+    assert [one["topic"] for one in logs if one["event"] == "endpoint.unsafe"] == [topic]
+    mesh.publish(b"1", [subject("x")])
+    mesh.run()
+    assert len(mesh.read(topic)) == 1
+
+
+def test_ingresses_and_outboxes_that_somebody_else_made_keep_and_take_all_they_must(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a node begins, so when its links come up; where it may not, it says so. Spec: K5, K6."""
+    names = [
+        mesh.names.outbox("b", "c", MessageClass.GUARANTEED),
+        mesh.names.ingress("b", MessageClass.GUARANTEED),
+    ]
+    admin = mesh.kafka.admin()
+    less = {"max.message.bytes": "20000", "retention.bytes": "1000", "retention.ms": "1000"}
+    for name in names:
+        admin.change(name, less)
+    mesh.world.kill("b")
+    with monkeypatch.context() as denied, structlog.testing.capture_logs() as logs:
+        denied.setattr(MemoryAdmin, "change", _deny)
+        mesh.world.start("b")
+        mesh.run()
+    assert [one["topic"] for one in logs if one["event"] == "topic.unsafe"] == sorted(
+        names, key=lambda name: ".in." not in name
+    )
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    mesh.run()
+    for name in names:
+        found = admin.settings([name])[name]
+        kept = [found[key] for key in ("retention.bytes", "retention.ms")]
+        assert (kept, found["max.message.bytes"]) == (["-1", "-1"], "110000")
+    mesh.write(names[1], bytes(9_000), headers=[subject("x")])
+    mesh.run()
+    assert [len(one.value() or b"") for one in mesh.delivered()] == [9_000]
+
+
+def _deny(*_: object) -> None:
+    raise TransportDeniedError("not you")

@@ -1,0 +1,126 @@
+"""Full links let go again: what a neighbour has read is told apart from what may be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.lab.world import World
+from mesh.lane.lane import Lane
+from mesh.model.frames import MessageClass
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.inputs import Input
+from mesh.model.topics import TopicNames
+from mesh.transport.port import BEGINNING, TopicPartition
+from mesh.wire.keys import subscription_key
+from mesh.worker.background.backlogs import Backlogs
+
+NAMES = TopicNames()
+
+
+class Limited:
+    """Nodes a, b and c on one Kafka cluster whose links or endpoints have limits."""
+
+    def __init__(self, zone: dict, limits: list[dict]) -> None:
+        nodes = {"a": {}, "b": {}, "c": {}}
+        spec = {"kafka": {"k": {}}, "nodes": nodes, "limits": limits, "zones": {"Z": zone}}
+        self.world = World(topology_from_mapping(spec), seed=1)
+        for node in "abc":
+            self.world.start(node)
+
+    def run(self, ms: int) -> None:
+        end = self.world.clock.ms + ms
+        self.world.run_until(lambda: self.world.clock.ms >= end, 2 * ms)
+
+    def write(
+        self, topic: str, value: bytes, key: bytes | None, partition: int, headers=()
+    ) -> None:
+        writer = self.world.kafka["k"].writer("client")
+        writer.produce(topic, value, key, partition, headers=headers)
+        assert writer.flush() == 0
+
+    def subscribe(self, node: str, endpoint: str) -> None:
+        self.write(NAMES.clients(node), b"{}", subscription_key(endpoint, ">"), 0)
+
+    def publish(self, node: str, number: int, size: int) -> None:
+        headers = [(SUBJECT_HEADER, b"t")]
+        topic = NAMES.ingress(node, MessageClass.GUARANTEED)
+        self.write(topic, b"%d" % number + b"." * size, None, number % 4, headers)
+
+    def delivered(self, node: str, endpoint: str) -> int:
+        topic, reader = NAMES.endpoint(node, endpoint), self.world.kafka["k"].reader("test")
+        reader.assign({TopicPartition(topic, number): BEGINNING for number in range(4)})
+        return len(reader.read(0, 10_000))
+
+
+def test_links_in_a_ring_that_were_full_all_round_flow_again() -> None:
+    """Each holds for the next, and none needs another to be relieved first. Spec: K5, K20, R14."""
+    limits = [
+        {"link": ends, "outboxBytes": 3000, "whenFull": "stop"}
+        for ends in (["a", "b"], ["b", "c"], ["a", "c"])
+    ]
+    mesh = Limited({"kind": "one-hop", "nodes": ["a", "b", "c"]}, limits)
+    for node in "abc":
+        mesh.subscribe(node, "e")
+    mesh.run(4_000)
+    for node in "abc":
+        mesh.world.workers[node].cut([other for other in "abc" if other != node])
+    for number in range(30):
+        for node in "abc":
+            mesh.publish(node, number, 400)
+        mesh.run(100)
+    lanes = mesh.world.workers["a"].lanes
+    assert len(lanes.owned[0].left_out) == 2
+    for node in "abc":
+        mesh.world.workers[node].cut([])
+    mesh.run(60_000)
+    assert [mesh.delivered(node, "e") for node in "abc"] == [90, 90, 90]
+
+
+def test_a_slow_endpoint_behind_a_limited_link_waits_alone() -> None:
+    """What the reader keeps for it alone does not count as waiting on the link. Spec: K20, R14."""
+    limits = [
+        {"link": ["a", "b"], "outboxBytes": 5000, "whenFull": "stop"},
+        {"endpoint": "slow", "node": "b", "bytes": 3000},
+    ]
+    mesh = Limited({"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}, limits)
+    for node, endpoint in (("b", "slow"), ("b", "fast"), ("c", "far")):
+        mesh.subscribe(node, endpoint)
+    mesh.run(5_000)
+    for number in range(120):
+        mesh.publish("a", number, 200)
+        mesh.run(100)
+    mesh.run(20_000)
+    assert (mesh.delivered("b", "fast"), mesh.delivered("c", "far")) == (120, 120)
+    assert mesh.delivered("b", "slow") < 60
+
+
+def test_a_lane_that_is_lost_as_its_full_link_is_to_be_held_ends_no_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody answers its commit just then: it is taken again, and the link goes on. Spec: K20."""
+    limits = [{"link": ["a", "b"], "outboxBytes": 3000, "whenFull": "stop"}]
+    mesh = Limited({"kind": "one-hop", "nodes": ["a", "b", "c"]}, limits)
+    mesh.subscribe("b", "e")
+    mesh.run(4_000)
+    mesh.world.workers["b"].cut(["a"])
+    judge = Backlogs._judge
+    lost: list[int] = []
+
+    def judging(self: Backlogs, lane: Lane, *rest: Any) -> Iterator[Input]:
+        yield from judge(self, lane, *rest)
+        if not lost and (lane.number, "b") in self.full:
+            lost.append(lane.number)
+            self.lanes.drop(lane.number)
+
+    monkeypatch.setattr(Backlogs, "_judge", judging)
+    for number in range(30):
+        mesh.publish("a", number, 400)
+        mesh.run(200)
+    assert len(lost) == 1
+    mesh.world.workers["b"].cut([])
+    mesh.run(60_000)
+    assert mesh.delivered("b", "e") == 30

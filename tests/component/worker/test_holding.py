@@ -1,0 +1,225 @@
+"""A target that cannot be written is left out, and written alone when it can be again."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.model.facts import Held
+from mesh.model.frames import MessageClass
+from mesh.model.headers import MESH_HEADER
+from mesh.wire.deliveries import decode_delivery
+from mesh.wire.state import decode_fact, decode_ledger
+from mesh.worker.background.catching_up import CatchUp
+from mesh.worker.lanes.taking import Taken, take_lane
+from tests.component.worker.conftest import SmallMesh, subject
+from tests.component.worker.gates import Gate
+
+STUCK = "mesh.c.ep.s"
+OUTBOX = "mesh.b.to.c.g"
+
+
+def publish(mesh: SmallMesh, *numbers: int) -> None:
+    for number in numbers:
+        mesh.publish(b"%d" % number, [subject("x")], partition=number % 4)
+
+
+def numbers(mesh: SmallMesh, topic: str) -> list[int]:
+    records = mesh.read(topic)
+    assert all(record.headers()[-1][0] == MESH_HEADER for record in records)
+    newest: dict[tuple[bytes, int], int] = {}
+    for record in records:
+        delivery = decode_delivery(record.headers()[-1][1])
+        source = (delivery.source.topic_id, delivery.source.partition)
+        assert newest.get(source, -1) < delivery.offset
+        newest[source] = delivery.offset
+    return sorted(int(record.value()) for record in records)
+
+
+def refuse(mesh: SmallMesh, topic: str, *, is_refusing: bool) -> None:
+    mesh.kafka.topics[topic].message_bytes_max = 1 if is_refusing else 1_000_000
+
+
+def is_held(mesh: SmallMesh, node: str, topic: str) -> bool:
+    held: dict[bytes, int] = {}
+    for record in mesh.read(mesh.names.progress(node)):
+        fact = decode_fact(record.value())
+        if isinstance(fact, Held) and fact.at.topic == topic:
+            held[record.key(), record.partition()] = fact.next
+    return any(offset >= 0 for offset in held.values())
+
+
+def take_from(mesh: SmallMesh, node: str) -> Taken:
+    """Take a lane of a worker that does not hear of it."""
+    lanes = mesh.world.workers[node].lanes
+    steps = take_lane(lanes.topology, node, 0, mesh.kafka, lanes.recall, mesh.world.clock)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+@pytest.fixture
+def stuck(mesh: SmallMesh) -> SmallMesh:
+    """The endpoint `c/s` takes no more records; `c/t` does."""
+    mesh.subscribe("c", "t", ">")
+    mesh.run()
+    publish(mesh, 0, 1)
+    mesh.run()
+    refuse(mesh, STUCK, is_refusing=True)
+    publish(mesh, 2, 3, 4)
+    mesh.run(10_000)
+    return mesh
+
+
+def test_the_others_go_on(stuck: SmallMesh) -> None:
+    """Spec: K20, R14."""
+    publish(stuck, 5, 6)
+    stuck.run(2_000)
+    assert numbers(stuck, "mesh.c.ep.t") == [0, 1, 2, 3, 4, 5, 6]
+    assert numbers(stuck, STUCK) == [0, 1]
+    assert is_held(stuck, "c", STUCK)
+
+
+def test_who_has_lost_its_lane_catches_nothing_up(stuck: SmallMesh) -> None:
+    """It may not know: it would end the hold where it stands, which its successor has passed. K16."""
+    taken = take_from(stuck, "c")
+    refuse(stuck, STUCK, is_refusing=False)
+    stuck.run(20_000)
+    beside = [one for one in stuck.read(stuck.names.ledger("c")) if one.partition() == 1]
+    epochs = {decode_ledger(one.value()).lane_epoch for one in beside}
+    assert min(epochs) > taken.positions.epoch
+    assert numbers(stuck, STUCK) == [0, 1, 2, 3, 4]
+
+
+def test_a_lane_that_is_lost_while_records_are_written_one_by_one_ends_that(
+    stuck: SmallMesh,
+) -> None:
+    """Several of them in one turn: the first one may find out."""
+    holds = stuck.world.workers["c"].background.holds
+    refuse(stuck, STUCK, is_refusing=False)
+    stuck.world.run_until(lambda: holds._active is not None and holds._is_alone, 20_000)
+    publish(stuck, *range(5, 30))
+    stuck.run(30)
+    take_from(stuck, "c")
+    stuck.run(20_000)
+    assert numbers(stuck, STUCK) == numbers(stuck, "mesh.c.ep.t") == list(range(30))
+
+
+def test_what_was_held_is_written_once_and_in_order(stuck: SmallMesh) -> None:
+    """Spec: K20, DESIGN 6."""
+    publish(stuck, 5, 6)
+    refuse(stuck, STUCK, is_refusing=False)
+    for number in range(7, 30):
+        publish(stuck, number)
+        stuck.run(400)
+    stuck.run(10_000)
+    assert numbers(stuck, STUCK) == numbers(stuck, "mesh.c.ep.t") == list(range(30))
+    publish(stuck, 30)
+    stuck.run()
+    assert numbers(stuck, STUCK)[-1] == 30
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_hold_outlives_its_worker(stuck: SmallMesh, seed: int) -> None:
+    """Killed while it holds, while it catches up, and after. Spec: K16, K20, K12."""
+    publish(stuck, 5)
+    for number in range(6, 14):
+        if number == 6 + seed:
+            refuse(stuck, STUCK, is_refusing=False)
+        publish(stuck, number)
+        stuck.run(100 + 700 * (seed % 3))
+        stuck.world.kill("c")
+        stuck.world.start("c")
+        stuck.run(1_500)
+    stuck.run(20_000)
+    assert numbers(stuck, STUCK) == numbers(stuck, "mesh.c.ep.t") == list(range(14))
+    assert not is_held(stuck, "c", STUCK)
+
+
+def test_a_link_can_be_held_too(mesh: SmallMesh) -> None:
+    """The chain goes on where it was. Spec: K11, K20."""
+    mesh.subscribe("b", "t", ">")
+    mesh.run()
+    publish(mesh, 0, 1)
+    mesh.run()
+    refuse(mesh, OUTBOX, is_refusing=True)
+    publish(mesh, 2, 3, 4, 5)
+    mesh.run(10_000)
+    assert numbers(mesh, "mesh.b.ep.t") == [0, 1, 2, 3, 4, 5]
+    assert numbers(mesh, STUCK) == [0, 1]
+    refuse(mesh, OUTBOX, is_refusing=False)
+    publish(mesh, 6, 7)
+    mesh.run(20_000)
+    publish(mesh, 8, 9)
+    mesh.run()
+    assert numbers(mesh, STUCK) == list(range(10))
+    requests = [r for r in mesh.read("mesh.c.to.b.c") if r.key().startswith(b"repair ")]
+    assert requests == []
+
+
+def test_a_source_that_comes_while_a_target_is_caught_up_is_written_too() -> None:
+    """The lane leaves it out as well, and the catch-up knew nothing of it. Spec: K20."""
+    gate = Gate("_opening")
+    mesh = SmallMesh(errands=lambda: gate)
+    mesh.world.kill("b")
+    outboxes = [mesh.names.outbox("b", "c", one) for one in MessageClass]
+    mesh.kafka.admin().delete(outboxes)  # as if b had never been linked to c
+    mesh.world.kill("c")
+    mesh.world.start("c")
+    mesh.run(20_000)
+    own = mesh.names.ingress("c", MessageClass.GUARANTEED)
+    refuse(mesh, STUCK, is_refusing=True)
+    mesh.write(own, b"0", headers=[subject("x")])
+    mesh.run(10_000)
+    holds = mesh.world.workers["c"].background.holds
+    refuse(mesh, STUCK, is_refusing=False)
+    gate.is_shut = True
+    mesh.run(10_000)
+    assert holds._opening is not None
+    assert holds._opening._begins is not None
+    mesh.world.start("b")
+    mesh.run(10_000)
+    publish(mesh, 1, 2, 3)
+    mesh.run(10_000)
+    assert numbers(mesh, STUCK) == []
+    gate.is_shut = False
+    mesh.run(20_000)
+    assert not is_held(mesh, "c", STUCK)
+    assert numbers(mesh, STUCK) == [0, 1, 2, 3]
+
+
+def test_an_endpoint_that_is_subscribed_again_during_its_catch_up_lacks_nothing(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catch-up began when nobody was owed anything, and the lane leaves the rest to it."""
+    fetch, is_slow = CatchUp._fetch, [False]
+    monkeypatch.setattr(
+        CatchUp, "_fetch", lambda one, room: None if is_slow[0] else fetch(one, room)
+    )
+    mesh.subscribe("c", "t", ">")
+    mesh.run()
+    publish(mesh, 0, 1)
+    mesh.run()
+    refuse(mesh, STUCK, is_refusing=True)
+    publish(mesh, 2, 3, 4)
+    mesh.run(10_000)
+    assert is_held(mesh, "c", STUCK)
+    holds, began_ms = mesh.world.workers["c"].background.holds, mesh.world.clock.ms
+    while holds._tried_ms.get((0, STUCK), 0) < began_ms:
+        mesh.run(100)
+    mesh.subscribe("c", "s", ">", None)
+    mesh.run(500)
+    is_slow[0] = True  # a new reader needs a while for its first record
+    mesh.world.run_until(lambda: getattr(holds._active, "endpoint", "s") == "", 12_000)
+    mesh.subscribe("c", "s", ">")
+    mesh.run(3_000)
+    refuse(mesh, STUCK, is_refusing=False)
+    publish(mesh, 5, 6, 7)
+    mesh.run(2_000)
+    is_slow[0] = False
+    mesh.run(20_000)
+    publish(mesh, 8, 9)
+    mesh.run(5_000)
+    assert numbers(mesh, "mesh.c.ep.t") == list(range(10))
+    assert numbers(mesh, STUCK)[-5:] == [5, 6, 7, 8, 9]

@@ -1,0 +1,124 @@
+"""What was fetched for a former assignment is forgotten, and nothing else. Spec: R7, K18."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from mesh.transport.memory_log import MemoryRecord
+from mesh.transport.port import Record, TopicPartition
+from mesh.worker.process.intake import ThreadedIntake
+
+PLACE = TopicPartition("t", 0)
+LONG_S = 10.0
+
+
+def record(offset: int) -> Record:
+    return MemoryRecord("t", 0, offset, None, b"", None, (1, 0))
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A reader whose reads wait until the test says what they find."""
+
+    noted: int = 0
+    heeded: int = 0
+    finds: queue.Queue[Sequence[Record]] = field(default_factory=queue.Queue)
+    reads: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        del positions
+        self.noted += 1
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        del partitions
+        self.noted += 1
+
+    def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
+        del timeout_s, limit
+        self.reads.release()
+        return self.finds.get(timeout=LONG_S)
+
+    def position(self, place: TopicPartition) -> int:
+        raise NotImplementedError
+
+    def lost(self) -> Sequence[TopicPartition]:
+        return ()
+
+    def reachable(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+    def await_read(self) -> None:
+        assert self.reads.acquire(timeout=LONG_S)
+
+    def find(self, *offsets: int, heeded: int) -> None:
+        """End the present read, with records that know of so many changes."""
+        self.heeded = heeded
+        self.finds.put([record(offset) for offset in offsets])
+        self.await_read()  # what it found is in the queue
+
+
+@pytest.fixture
+def reader() -> Waiting:
+    return Waiting()
+
+
+@pytest.fixture
+def intake(reader: Waiting) -> Iterator[ThreadedIntake]:
+    found = ThreadedIntake({"k": reader})
+    reader.await_read()
+    yield found
+    reader.finds.put(())
+    found.close()
+
+
+def taken(intake: ThreadedIntake) -> Sequence[int]:
+    return [one.offset() for one in intake.read(LONG_S)]
+
+
+def test_what_was_fetched_before_is_forgotten(reader: Waiting, intake: ThreadedIntake) -> None:
+    reader.assign({PLACE: 0})
+    reader.find(0, 1, heeded=1)
+    reader.unassign([PLACE])
+    intake.forget([PLACE])
+    reader.assign({PLACE: 0})
+    reader.find(0, heeded=3)
+    assert taken(intake) == []
+    assert taken(intake) == [0]
+
+
+def test_a_waiting_read_may_heed_what_comes_after_the_forgetting(
+    reader: Waiting, intake: ThreadedIntake
+) -> None:
+    """A lane that is taken again at once: its records come by the read that waited all along."""
+    reader.assign({PLACE: 0})
+    reader.unassign([PLACE])
+    intake.forget([PLACE])
+    reader.assign({PLACE: 0})
+    reader.find(0, 1, heeded=3)
+    assert taken(intake) == [0, 1]
+
+
+def test_a_read_that_has_not_heeded_the_end_yet_is_too_old(
+    reader: Waiting, intake: ThreadedIntake
+) -> None:
+    reader.assign({PLACE: 0})
+    reader.unassign([PLACE])
+    intake.forget([PLACE])
+    reader.find(0, heeded=1)
+    assert taken(intake) == []
+
+
+def test_other_partitions_lose_nothing(reader: Waiting, intake: ThreadedIntake) -> None:
+    reader.assign({PLACE: 0})
+    other = TopicPartition("u", 0)
+    reader.unassign([other])
+    intake.forget([other])
+    reader.find(0, heeded=1)
+    assert taken(intake) == [0]
