@@ -266,7 +266,7 @@ def test_a_job_that_is_told_to_end_lets_sources_go_on(kube: Kube) -> None:
         upgrade = beside.submit(kube.try_helm, "upgrade", RELEASE, values(MOVED))
         job = until("a job has begun", lambda: running(kube, "apply"))
         with kube.following("logs", "--follow", job) as lines:
-            assert any(line.startswith("stage hold") for line in lines)
+            read_to(lines, "stage hold")
             kube.mesh(pod("ny1"), "publish", "acme/hello", held, "-n", "ny1")
             kube.kubectl("delete", "pod", job, "--wait=false")
             assert "it is taken back, and nobody pauses" in "".join(lines)
@@ -278,6 +278,16 @@ def test_a_job_that_is_told_to_end_lets_sources_go_on(kube: Kube) -> None:
     assert waits in orders(kube, 3)
     route = json.loads(kube.mesh(pod("tk1"), "route", "tk1", "ny1", "-o", "json"))
     assert "pa1" in json.dumps(route)
+
+
+def read_to(lines: Iterable[str], begin: str) -> None:
+    """Read a log up to the first line that begins so."""
+    said: list[str] = []
+    for line in lines:
+        said.append(line)
+        if line.startswith(begin):
+            return
+    pytest.fail(f"no line begins with {begin!r}:\n{''.join(said)}")
 
 
 def running(kube: Kube, job: str) -> str | None:
