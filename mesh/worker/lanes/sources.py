@@ -60,6 +60,7 @@ class Sources:
     vanished: dict[str, None] = field(default_factory=dict)
     last_read: LastRead = field(default_factory=LastRead)
     _first: FirstRecords = field(init=False)
+    _known: dict[TopicPartition, Record] = field(default_factory=dict)
     _topics: dict[str, SourceTopic] = field(default_factory=dict)
     still: Stillness = field(default_factory=Stillness)
     _unread: dict[TopicPartition, NotRead] = field(default_factory=dict)
@@ -393,9 +394,28 @@ class Sources:
                 self._first.expect(at)  # it stands still for another reason: they come again
             else:
                 del self._unread[at]
-                self.readers[self._kafka_of(at)].assign({at: records[-1].offset() + 1})
+                self._known[at] = records[-1]
                 known[at] = records
         return known
+
+    def read_on(self, lanes: Mapping[int, Lane]) -> None:
+        """Read on behind the records that were identified and are routed by now.
+
+        The last of them is read once more: while brokers were asked the log may have lost its end,
+        and have grown again to where it is read. Spec: R6.
+        """
+        count = self.topology.nodes[self.node].lanes
+        for at, last in self._known.items():
+            lane = lanes.get(at.partition % count)
+            source = lane.sources.get(at) if lane is not None else None
+            if lane is None or source is None or at in self._unread:
+                continue
+            is_behind = lane.position(at) == last.offset() + 1
+            epoch = last.leader_epoch()
+            if source.message_class is MessageClass.GUARANTEED and is_behind and epoch is not None:
+                self.last_read.expected_epochs[at] = epoch
+            self._read(self._kafka_of(at), {at: begin_of(lane, at)})
+        self._known.clear()
 
     def _kafka_of(self, at: TopicPartition) -> str:
         return self._topics[at.topic].kafka

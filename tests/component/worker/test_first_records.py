@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.model.control import StopReason
 from mesh.model.frames import MessageClass
 from mesh.transport.headers import headers_of
 from mesh.transport.port import TopicPartition
@@ -89,3 +90,22 @@ def test_between_the_look_and_the_first_fetch_of_a_lane_that_is_taken(count: int
     assert lanes is not None
     [stop] = [stop for one in lanes.owned.values() for stop in one.positions.stopped.values()]
     assert (stop.topic_id, stop.first) == (former, 2)
+
+
+@pytest.mark.parametrize("come", [1, 2])
+def test_a_log_that_is_cut_off_meanwhile_is_found(come: int) -> None:
+    """What was read first is delivered, and what came in its place is not passed over."""
+    gate = Gate("_asking")
+    mesh = SmallMesh(errands=lambda: gate)
+    gate.is_shut = True
+    publish(mesh, b"0", b"1")
+    mesh.run(1_000)
+    mesh.kafka.truncate(INGRESS, 1)
+    publish(mesh, *(b"new %d" % number for number in range(come)))
+    gate.is_shut = False
+    mesh.run(10_000)
+    lanes = mesh.world.workers["a"].lanes
+    assert lanes is not None
+    [stop] = [stop for one in lanes.owned.values() for stop in one.positions.stopped.values()]
+    assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, 1, 2)
+    assert [value for value, _ in delivered(mesh)] == [b"0", b"1"]
