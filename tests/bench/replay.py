@@ -40,7 +40,10 @@ SLICE, SLICE_MS = 200, 40
 SUBJECTS = 100
 PAYLOAD = 100
 PARTITIONS = 4
-START_MS, DRAIN_MS = 3_000, 1_000
+START_MS, PERIOD_MS, TIMES = 3_000, 5_000, 3
+"""Messages, and turns without any, are counted over the time between two looks of a worker at its
+topics, so many times; the least counts: what is done each half minute falls into one of them."""
+
 ROOT = str(Path(mesh.__file__).parent)
 BELOW = tuple(f"{ROOT}/{part}" for part in ("transport/memory", "lab/"))
 """The simulator itself: in-memory Kafka, and who runs the workers."""
@@ -167,12 +170,20 @@ def _counted(messages: int, *, counts_allocations: bool) -> Mapping[str, float]:
         world, found = backend.world, {}
         for row, (node, level) in ROWS.items():
             _replay(backend, names, level, messages)  # what is remembered of subjects
-            world.count_of(node)
-            backend.rest(messages // SLICE * SLICE_MS + DRAIN_MS)
-            idle = world.count_of(node)
-            _replay(backend, names, level, messages)
-            found[row] = (world.count_of("") - idle) / messages
+            idle, busy = [], []
+            for _ in range(TIMES):
+                world.count_of(node)
+                backend.rest(_length_ms(messages))
+                idle.append(world.count_of(node))
+                _replay(backend, names, level, messages)
+                busy.append(world.count_of(""))
+            found[row] = (min(busy) - min(idle)) / messages
     return found
+
+
+def _length_ms(messages: int) -> int:
+    """Return how long a replay takes: whole periods, the last of which begins with nothing new."""
+    return (messages // SLICE * SLICE_MS // PERIOD_MS + 1) * PERIOD_MS
 
 
 def _replay(backend: CountedBackend, names: TopicNames, level: str, messages: int) -> None:
@@ -188,7 +199,7 @@ def _replay(backend: CountedBackend, names: TopicNames, level: str, messages: in
         writer.produce(topic, bytes(PAYLOAD), key, number % PARTITIONS, headers=headers)
     writer.flush()
     writer.close()
-    backend.rest(DRAIN_MS)
+    backend.rest(_length_ms(messages) - len(range(0, messages, SLICE)) * SLICE_MS)
     if (arrived := _delivered(backend, names) - before) != messages:
         raise StartError(f"{level}: {arrived} of {messages} messages arrived")
 

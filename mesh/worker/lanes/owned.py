@@ -337,7 +337,8 @@ class Lanes:
                 records = records[taken:]
                 if owner.batch is not None and owner.batch.records >= BATCH_RECORDS:
                     yield from self.commit(owner)
-        self.sources.read_on(self.owned)
+        if self.sources.has_identified:
+            self.sources.read_on(self.owned)
 
     def _take_records(self, lane: Lane, source: Source, records: Sequence[Record], now: int) -> int:
         """Route some records; return how many, 0 if the lane reads no further here."""

@@ -398,6 +398,11 @@ class Sources:
                 known[at] = records
         return known
 
+    @property
+    def has_identified(self) -> bool:
+        """Whether records were identified in this turn."""
+        return bool(self._known)
+
     def read_on(self, lanes: Mapping[int, Lane]) -> None:
         """Read on behind the records that were identified and are routed by now.
 
