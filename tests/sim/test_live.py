@@ -60,7 +60,7 @@ def test_what_all_meshes_meanwhile_owe_comes_once_and_nothing_else(seed: int) ->
     [
         (Mutation("queues-hold", "sources send by the old policy", nobody_holds_for_queues), 2),
         (Mutation("queues-known", "sources go on before all know", queues_await_nobody), 82),
-        (Mutation("movers-hold", "queues move while sources hold", movers_go_on), 20055),
+        (Mutation("movers-hold", "queues move while sources hold", movers_go_on), 30125),
     ],
     ids=lambda one: one.name if isinstance(one, Mutation) else "",
 )
