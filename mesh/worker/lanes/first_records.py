@@ -48,10 +48,6 @@ class FirstRecords:
         """Say whether nothing was read of a source yet."""
         return at in self._awaited
 
-    def is_kept(self, at: TopicPartition) -> bool:
-        """Say whether records of a source wait."""
-        return at in self._kept
-
     def expect(self, at: TopicPartition) -> None:
         """Take note that a source is read from now on."""
         self._awaited[at] = None
@@ -64,9 +60,12 @@ class FirstRecords:
     def forget(self, at: TopicPartition) -> Sequence[Record]:
         """Return what waits of a source, and know nothing of it any more."""
         self._awaited.pop(at, None)
-        for asked in self._asked.values():
+        for kafka, asked in list(self._asked.items()):
             if at in asked:
                 asked.remove(at)  # the answer says nothing of what may be kept next
+            if not asked:
+                del self._asked[kafka]
+                self.questions.forget("identity", kafka)  # nobody would take the answer
         return self._kept.pop(at, ())
 
     def looked_at(
