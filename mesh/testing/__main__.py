@@ -56,7 +56,10 @@ def build(
     ] = None,
     bill: Annotated[
         Path | None,
-        typer.Option(help="Folder for a bill of materials of each image (CycloneDX, JSON)."),
+        typer.Option(
+            file_okay=False,
+            help="Folder for a bill of materials of each image (CycloneDX, JSON).",
+        ),
     ] = None,
 ) -> None:
     """Make trellis-kafka, trellis-node, trellis-audit and trellis-mesh of what is installed here.
@@ -75,8 +78,8 @@ def build(
                     text = json.dumps(bill_of(name), indent=1)
                     (bill / f"trellis-{image}.cdx.json").write_text(text, encoding="utf-8")
                 print(name)  # noqa: T201 - what was asked for
-    except MeshError as error:
-        _say(f"error: {error}")
+    except (MeshError, OSError) as error:  # a full disk ends what is copied and written here
+        _say(f"error: {' '.join(str(error).split())[:500]}")
         raise typer.Exit(1) from error
 
 

@@ -193,6 +193,8 @@ def _cache() -> Path:
 
 
 def _succeeds(command: Sequence[str]) -> bool:
+    if shutil.which(command[0]) is None:
+        return False
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -204,8 +206,10 @@ def _run(command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
     """Run a step; what it has to say is on standard error.
 
     Raises:
-        StartError: It failed.
+        StartError: It failed, or there is no such program.
     """
+    if shutil.which(command[0]) is None:
+        raise StartError(f"{command[0]} not found: install it")
     done = subprocess.run(
         command, stdout=sys.stderr, env={**os.environ, **(env or {})}, check=False
     )

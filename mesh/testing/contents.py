@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from mesh.errors import StartError
 
+NO_DOCKER = "docker not found: install docker.io, or Docker"
 DPKG_STATUS = "var/lib/dpkg/status"
 JAR = re.compile(r"(.+?)-(\d[^/]*)\.jar")
 
@@ -48,11 +49,15 @@ def docker(*arguments: str) -> str:
     """Return what a command of Docker says.
 
     Raises:
-        StartError: It failed.
+        StartError: It failed, or there is no such command.
     """
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise StartError(NO_DOCKER) from None
     if done.returncode != 0:
-        raise StartError(f"docker {arguments[0]} failed: {done.stderr.strip()[-200:]}")
+        why = " ".join(done.stderr.split())[-200:]
+        raise StartError(f"docker {arguments[0]} failed: {why}")
     return done.stdout.strip()
 
 

@@ -17,12 +17,22 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from mesh.errors import StartError
 from mesh.local.jars import Progress
-from mesh.testing.contents import DPKG_STATUS, debian_packages, docker, fields, files_of, text_of
+from mesh.testing.contents import (
+    DPKG_STATUS,
+    NO_DOCKER,
+    debian_packages,
+    docker,
+    fields,
+    files_of,
+    text_of,
+)
 
 LISTS = "var/lib/dpkg/info/"
 MADE_BY_SCRIPTS = ("etc/ld.so.cache",)
@@ -65,7 +75,7 @@ def machine_here() -> Machine:
         StartError: No engine answers, or it is on a kind that there are no images for.
     """
     if shutil.which("docker") is None:
-        raise StartError("docker not found: install docker.io, or Docker")
+        raise StartError(NO_DOCKER)
     asked = ["docker", "version", "--format", "{{.Server.Arch}}"]
     engine = subprocess.run(asked, capture_output=True, text=True, check=False)
     if engine.returncode != 0:
@@ -185,7 +195,7 @@ class _Layer:
         """Unpack packages, and note them where dpkg and scanners look; returns their names."""
         status, names = dict(debian_packages(self.files)), set[str]()
         for package in packages:
-            about = subprocess.check_output(["dpkg-deb", "-f", package], text=True).strip()
+            about = _dpkg_deb("--field", package).decode().strip()
             told = fields(about)
             name = told["Package"]
             names.add(name)
@@ -213,18 +223,17 @@ class _Layer:
                 self._add(one, self.files)
 
     def _unpack(self, package: Path) -> Iterator[str]:
-        command = ["dpkg-deb", "--fsys-tarfile", str(package)]
-        with (
-            subprocess.Popen(command, stdout=subprocess.PIPE) as unpacking,
-            tarfile.open(fileobj=unpacking.stdout, mode="r|") as files,
-        ):
-            for one in files:
-                one.name = self._place(one.name)
-                one.linkname = self._place(one.linkname) if one.islnk() else one.linkname
-                if one.name and not LEFT_OUT.match(one.name):
-                    yield one.name
-                    if one.name not in self._written:
-                        self._add(one, files)
+        with tempfile.TemporaryFile() as tree:
+            _dpkg_deb("--fsys-tarfile", package, tree)
+            tree.seek(0)
+            with tarfile.open(fileobj=tree) as files:
+                for one in files:
+                    one.name = self._place(one.name)
+                    one.linkname = self._place(one.linkname) if one.islnk() else one.linkname
+                    if one.name and not LEFT_OUT.match(one.name):
+                        yield one.name
+                        if one.name not in self._written:
+                            self._add(one, files)
 
     def _place(self, path: str) -> str:
         """Return where a path of a package is: `/bin` and its like are links to others."""
@@ -252,6 +261,20 @@ class _Layer:
         self.out.addfile(member, io.BytesIO(data) if member.isreg() else None)
 
 
+def _dpkg_deb(option: str, package: Path, out: int | IO[bytes] = subprocess.PIPE) -> bytes:
+    """Return what is in a package, unless it goes elsewhere.
+
+    Raises:
+        StartError: The package is damaged, or there is no room for what is in it.
+    """
+    command = ["dpkg-deb", option, str(package)]
+    done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise StartError(f"{package.name} cannot be unpacked: {why}")
+    return done.stdout or b""
+
+
 def _load(layer: Path, image: str, name: str, there: Machine) -> None:
     """Give the Docker engine an image of one layer that runs as another one does."""
     about = json.loads(docker("image", "inspect", image))[0]
@@ -267,7 +290,8 @@ def _load(layer: Path, image: str, name: str, there: Machine) -> None:
     }
     manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": [layer.name]}]
     load = ["docker", "load", "--quiet"]
-    with subprocess.Popen(load, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as loading:
+    loading = subprocess.Popen(load, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    with suppress(BrokenPipeError), loading:  # what ended amid it says why
         assert loading.stdin is not None
         with tarfile.open(fileobj=loading.stdin, mode="w|") as archive:
             for file, value in (("config.json", config), ("manifest.json", manifest)):

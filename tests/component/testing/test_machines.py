@@ -120,3 +120,12 @@ def test_a_program_for_this_machine_is_refused(tmp_path: Path, package: Path) ->
     stray = {"opt/mesh/stray.so": elf(HERE.elf)}
     with pytest.raises(StartError, match=r"/opt/mesh/stray\.so does not run on arm64"):
         assembled(tmp_path, package, **stray)
+
+
+@pytest.mark.parametrize("left", [0.0, 0.5, 0.9])
+def test_a_damaged_package_is_told_in_a_line(tmp_path: Path, package: Path, left: float) -> None:
+    """As a download that was cut off: of it nothing, its fields or some of its files are there."""
+    whole = package.read_bytes()
+    package.write_bytes(whole[: int(len(whole) * left)])
+    with pytest.raises(StartError, match=r"^tool\.deb cannot be unpacked: dpkg-deb[^\n]+$"):
+        assembled(tmp_path, package)
