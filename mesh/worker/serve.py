@@ -108,30 +108,35 @@ class Serving:
         renewal = self._renewal(clock)
         while not self._stopping:
             worker = self._start(clusters, clock)
-            if worker is None:
-                return
-            try:
-                renewed = self._serve(worker, renewal)
-                worker.close()
-                if renewed is not None:
-                    log.info("credentials.taken")
-                    for former in clusters.values():
-                        former.close()
-                    clusters = renewed
-            except TransportDeniedError:
-                worker.abandon()
-                raise
-            except TransportError as error:
-                # Kafka's troubles end the worker, not the process: another one starts from what
-                # is committed, as after a crash.
-                log.warning("worker.starts_anew", fault=str(error))
-                worker.abandon()
-                clock.wait(RETRY_S)
-            finally:
-                self._tell_ready(is_ready=False)
-                if self.port is not None:
-                    self.port.forget()
+            # It may not be let in because of the very secret that is being changed.
+            renewed = renewal.poll() if worker is None else self._live(worker, renewal)
+            if renewed is not None:
+                log.info("credentials.taken")
+                for former in clusters.values():
+                    former.close()
+                clusters = renewed
         log.info("node.stopped")
+
+    def _live(self, worker: Worker, renewal: Renewal) -> Clients | None:
+        """Serve with a worker and end it; return clients with new credentials if there are any."""
+        renewed: Clients | None = None
+        try:
+            renewed = self._serve(worker, renewal)
+            worker.close()
+        except TransportDeniedError:
+            worker.abandon()
+            raise
+        except TransportError as error:
+            # Kafka's troubles end the worker, not the process: another one starts from what
+            # is committed, as after a crash.
+            log.warning("worker.starts_anew", fault=str(error))
+            worker.abandon()
+            worker.clock.wait(RETRY_S)
+        finally:
+            self._tell_ready(is_ready=False)
+            if self.port is not None:
+                self.port.forget()
+        return renewed
 
     def _renewal(self, clock: Clock) -> Renewal:
         by_kafka = {
@@ -214,17 +219,16 @@ class Serving:
         return options
 
     def _start(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker | None:
-        """Return the worker once the own Kafka cluster answers, or None if told to stop."""
-        while not self._stopping:
-            if self.port is not None:
-                self.port.forget()
-            try:
-                return self._make(clusters, clock)
-            except TransportDeniedError:
-                raise
-            except TransportError as error:
-                log.warning("kafka.unreachable", fault=str(error))
-                clock.wait(RETRY_S)
+        """Return a worker, or None after a while if the own Kafka cluster does not answer."""
+        if self.port is not None:
+            self.port.forget()
+        try:
+            return self._make(clusters, clock)
+        except TransportDeniedError:
+            raise
+        except TransportError as error:
+            log.warning("kafka.unreachable", fault=str(error))
+            clock.wait(RETRY_S)
         return None
 
     def _make(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker:

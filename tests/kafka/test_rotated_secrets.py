@@ -200,6 +200,25 @@ def test_workers_take_a_rotated_password_and_certificate_in(bench: Bench) -> Non
         fleet.stop()
 
 
+def test_workers_that_start_with_a_wrong_secret_take_the_right_one_in(bench: Bench) -> None:
+    """They are not let in, and go on in their processes once the secret is put right."""
+    good = bench.secret("one", "first", "first-password")
+    bench.secrets.write(good)
+    file = bench.write_topology()
+    fleet = Fleet.start(load_legal_topology(file), file, bench.folder)
+    try:
+        bench.secrets.write({**good, "password": "wrong-password"})
+        for node in (A, B):
+            fleet.start_node(node)
+        until("both are not let in", lambda: counted(fleet, "kafka.unreachable") >= 1)
+        bench.secrets.write(good)
+        until("both serve", lambda: all(fleet.ready_file(one).exists() for one in (A, B)))
+        assert counted(fleet, "credentials.taken") == 1
+        assert fleet.fallen() == []
+    finally:
+        fleet.stop()
+
+
 def text(fleet: Fleet, node: str) -> str:
     return fleet.workers[node][0].log.read_text(encoding="utf-8")
 
