@@ -11,7 +11,6 @@ import os
 import shlex
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,16 +85,17 @@ class KafkaContainer(DockerContainer):  # type: ignore[misc]
         """Wait until a client gets an answer and return the Kafka cluster's identity.
 
         Raises:
-            StartError: It ended or does not answer in time; with the end of its log.
+            StartError: It ended or does not answer in time; with what the client saw and the end
+                of the broker's log.
         """
 
-        def is_ready() -> str | None:
+        def identity() -> str:
             try:
                 return cluster_id(self.bootstrap_servers, 2)
-            except MeshError:
-                return None
+            except MeshError as error:
+                raise _NotYetError(str(error)) from error
 
-        return _wait(self, is_ready, timeout_s, "the broker")
+        return _wait(self, identity, timeout_s, "the broker")
 
 
 class MeshContainers(MeshUnderTest):
@@ -159,15 +159,14 @@ class MeshContainers(MeshUnderTest):
     def _wait_serving(self, node: str) -> None:
         container = self.nodes[node]
 
-        def is_ready() -> bool | None:
+        def ask() -> None:
             address = f"{container.get_container_host_ip()}:{container.get_exposed_port(PORT)}"
             try:
-                with urllib.request.urlopen(f"http://{address}/readyz", timeout=2):
-                    return True
-            except (OSError, urllib.error.URLError):
-                return None
+                urllib.request.urlopen(f"http://{address}/readyz", timeout=2).close()
+            except OSError as error:
+                raise _NotYetError(f"{address}/readyz: {error}") from error
 
-        _wait(container, is_ready, self._timeout_s, f"node {node}")
+        _wait(container, ask, self._timeout_s, f"node {node}")
 
     def _address(self, kafka: str) -> str:
         return self.kafka[kafka].bootstrap_servers
@@ -177,12 +176,20 @@ class MeshContainers(MeshUnderTest):
         return connect(with_addresses(without_options(self.topology), addresses), node)
 
     def _cut(self, node: str, neighbours: Sequence[str]) -> None:
+        if node not in self._killed:  # else nothing can be run in it until it is started again
+            self._tell(node, neighbours)
+
+    def _tell(self, node: str, neighbours: Sequence[str]) -> None:
         container, words = self.nodes[node], Drill(cuts=tuple(neighbours)).written()
         script = f"printf %s {shlex.quote(words)} > {DRILL}.new && mv {DRILL}.new {DRILL}"
-        container.exec(["sh", "-c", script])
+        code, output = container.exec(["sh", "-c", script])
+        if code != 0:
+            raise StartError(f"node {node} was not told what to cut: {output.decode().strip()}")
 
-        def follows() -> bool | None:
-            return container.exec(["cat", SEEN])[1].decode() == words or None
+        def follows() -> None:
+            seen = container.exec(["cat", SEEN])[1].decode()
+            if seen != words:
+                raise _NotYetError(f"{SEEN} says {seen!r}")
 
         _wait(container, follows, self._timeout_s, f"node {node}, told to cut {list(neighbours)},")
 
@@ -193,6 +200,7 @@ class MeshContainers(MeshUnderTest):
     def _restart(self, node: str) -> None:
         """Start a container that was killed; returns when its node serves."""
         self.nodes[node].get_wrapped_container().start()
+        self._tell(node, list(self._cuts[node]))  # it may have been cut or healed meanwhile
         self._wait_serving(node)
 
     @property
@@ -242,15 +250,22 @@ def _in_network(topology: Topology) -> Topology:
     return with_addresses(without_options(topology), addresses)
 
 
-def _wait(container: DockerContainer, ask: Callable[[], T | None], timeout_s: float, who: str) -> T:
+class _NotYetError(Exception):
+    """What is waited for does not hold; says what was seen instead, in one line."""
+
+
+def _wait(container: DockerContainer, ask: Callable[[], T], timeout_s: float, who: str) -> T:
     end_s = time.monotonic() + timeout_s
-    while (answer := ask()) is None:
-        state = container.get_wrapped_container()
-        state.reload()
-        if state.status != "running" or time.monotonic() > end_s:
-            raise StartError(f"{who} is {state.status} and not ready:\n{_tail(container)}")
+    while True:
+        try:
+            return ask()
+        except _NotYetError as seen:
+            state = container.get_wrapped_container()
+            state.reload()
+            if state.status != "running" or time.monotonic() > end_s:
+                text = f"{who} is {state.status} and not ready: {seen}\n{_tail(container)}"
+                raise StartError(text) from seen
         time.sleep(POLL_S)
-    return answer
 
 
 def _tail(container: DockerContainer) -> str:

@@ -437,18 +437,29 @@ def cluster_id(
         options: Further librdkafka options, for example security settings.
 
     Raises:
-        TransportUnavailableError: No broker answered in time.
+        TransportUnavailableError: No broker answered in time; says what the client saw last.
 
     Spec: K4
     """
     quick = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "200", "log_level": "0"}
-    admin = AdminClient({**quick, **(options or {}), "bootstrap.servers": bootstrap_servers})
+    seen: list[KafkaError] = []
+    admin = AdminClient(
+        {
+            **quick,
+            **(options or {}),
+            "bootstrap.servers": bootstrap_servers,
+            "error_cb": seen.append,  # type: ignore[dict-item] # it takes functions too
+        }
+    )
     try:
         found = admin.list_topics(ASKED_TOPIC, timeout_s)
-    except KafkaException as error:
+    except KafkaException as exc:
+        admin.poll(0)  # callbacks run here
+        telling = [one for one in seen if one.code() != KafkaError._ALL_BROKERS_DOWN]
+        why = (telling or [error_of(exc)])[-1].str()
         raise TransportUnavailableError(
-            f"no Kafka broker answers at {bootstrap_servers}"
-        ) from error
+            f"no Kafka broker answers at {bootstrap_servers}: {why}"
+        ) from exc
     if not found.brokers:
         raise TransportUnavailableError(f"no broker is up at {bootstrap_servers}")
     return str(found.cluster_id)
