@@ -41,8 +41,12 @@ SUBJECTS = 100
 PAYLOAD = 100
 PARTITIONS = 4
 START_MS, PERIOD_MS, TIMES = 3_000, 5_000, 3
-"""Messages, and turns without any, are counted over the time between two looks of a worker at its
-topics, so many times; the least counts: what is done each half minute falls into one of them."""
+"""A replay begins whenever a worker has looked at its topics once more, and so does each time that
+is counted without messages: so many of each, of which the least counts. What is done each half
+minute falls into one of them."""
+AFTER_MS = 1_000
+"""So long after the last message turns are counted: then all is delivered, committed and told, and
+to count allocations in a turn takes twenty times as long as the turn."""
 
 ROOT = str(Path(mesh.__file__).parent)
 BELOW = tuple(f"{ROOT}/{part}" for part in ("transport/memory", "lab/"))
@@ -170,20 +174,29 @@ def _counted(messages: int, *, counts_allocations: bool) -> Mapping[str, float]:
         world, found = backend.world, {}
         for row, (node, level) in ROWS.items():
             _replay(backend, names, level, messages)  # what is remembered of subjects
+            backend.rest(_uncounted_ms(messages))
             idle, busy = [], []
             for _ in range(TIMES):
                 world.count_of(node)
-                backend.rest(_length_ms(messages))
-                idle.append(world.count_of(node))
+                backend.rest(_counted_ms(messages))
+                idle.append(world.count_of(""))
+                backend.rest(_uncounted_ms(messages))
+                world.count_of(node)
                 _replay(backend, names, level, messages)
                 busy.append(world.count_of(""))
+                backend.rest(_uncounted_ms(messages))
             found[row] = (min(busy) - min(idle)) / messages
     return found
 
 
-def _length_ms(messages: int) -> int:
-    """Return how long a replay takes: whole periods, the last of which begins with nothing new."""
-    return (messages // SLICE * SLICE_MS // PERIOD_MS + 1) * PERIOD_MS
+def _counted_ms(messages: int) -> int:
+    """Return how long turns are counted for."""
+    return len(range(0, messages, SLICE)) * SLICE_MS + AFTER_MS
+
+
+def _uncounted_ms(messages: int) -> int:
+    """Return how long it then takes until a period ends."""
+    return -_counted_ms(messages) % PERIOD_MS
 
 
 def _replay(backend: CountedBackend, names: TopicNames, level: str, messages: int) -> None:
@@ -199,7 +212,7 @@ def _replay(backend: CountedBackend, names: TopicNames, level: str, messages: in
         writer.produce(topic, bytes(PAYLOAD), key, number % PARTITIONS, headers=headers)
     writer.flush()
     writer.close()
-    backend.rest(_length_ms(messages) - len(range(0, messages, SLICE)) * SLICE_MS)
+    backend.rest(AFTER_MS)
     if (arrived := _delivered(backend, names) - before) != messages:
         raise StartError(f"{level}: {arrived} of {messages} messages arrived")
 
