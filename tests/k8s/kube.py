@@ -84,6 +84,27 @@ class Kube:
         found = json.loads(self.kubectl("get", kind, "-l", selector, "-o", "json"))
         return list(found["items"])
 
+    def pods_of(self, job: str, **labels: str) -> list[Mapping[str, Any]]:
+        """Return the pods of a release's job, without those of a former one that are going."""
+        found = self.objects("pods", component=job, **labels)
+        return [one for one in found if "deletionTimestamp" not in one["metadata"]]
+
+    def said_by(self, job: str, **labels: str) -> str:
+        """Return the log of the one pod that a job had: it was not tried again."""
+        [told] = self.pods_of(job, **labels)
+        return self.kubectl("logs", told["metadata"]["name"])
+
+    def drop_jobs(self) -> set[str]:
+        """Remove the jobs that are still there and return their names.
+
+        Those that failed keep their logs for a day, and no longer.
+        """
+        jobs = json.loads(self.kubectl("get", "jobs", "-o", "json"))["items"]
+        for job in jobs:
+            assert job["spec"]["ttlSecondsAfterFinished"] == 86400, job
+        self.kubectl("delete", "jobs", "--all", "--cascade=foreground")
+        return {job["metadata"]["name"] for job in jobs}
+
     def workers(self) -> dict[str, Mapping[str, Any]]:
         """Return the pods of workers by name."""
         return {one["metadata"]["name"]: one for one in self.objects("pods", component="worker")}
@@ -142,7 +163,7 @@ class Kube:
         events = self.try_kubectl("get", "events", "--sort-by=.lastTimestamp").stdout
         jobs = "".join(
             self.try_kubectl("logs", one["metadata"]["name"], "--tail=20").stdout
-            for kind in ("apply", "rollout", "validate", "doctor")
+            for kind in ("apply", "compare", "rollout", "validate", "doctor")
             for one in self.objects("pods", component=kind)
         )
         return f"\n{pods}\n{chr(10).join(events.splitlines()[-25:])}\n{jobs}"

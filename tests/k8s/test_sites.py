@@ -36,10 +36,12 @@ def topology(links: list[list[str]], nodes: tuple[str, ...], **how: Any) -> Mapp
 
 
 def east(
-    links: list[list[str]] = LINKED, nodes: tuple[str, ...] = ("tk1", "ny1", "ny2")
+    links: list[list[str]] = LINKED,
+    nodes: tuple[str, ...] = ("tk1", "ny1", "ny2"),
+    wait_s: int = 60,
 ) -> Mapping[str, Any]:
     """Return the values of the site that has the brokers and puts topologies in force."""
-    how = {"apply": {"enabled": True, "waitSeconds": 20}}
+    how = {"apply": {"enabled": True, "waitSeconds": wait_s}}
     served = {node: None for node in EAST if node in nodes}
     return {"topology": topology(links, nodes, **how), "nodes": served, **QUICK}
 
@@ -66,14 +68,8 @@ def sites(kube: Kube) -> Iterator[Kube]:
     yield kube
     for release in ("west", "east"):
         kube.helm("uninstall", release, None, "--wait")
-    # Jobs that failed stay a day, for their logs.
-    kube.kubectl("delete", "jobs", "--all")
+    kube.drop_jobs()
     until("nothing is left", lambda: not kube.objects("pods") or None, patience_s(60))
-
-
-def said_by(kube: Kube, release: str, job: str) -> str:
-    [told] = kube.objects("pods", component=job, instance=release)
-    return kube.kubectl("logs", told["metadata"]["name"])
 
 
 def test_two_releases_in_one_namespace_are_one_mesh(sites: Kube) -> None:
@@ -92,10 +88,10 @@ def test_two_releases_in_one_namespace_are_one_mesh(sites: Kube) -> None:
 
 def test_a_node_does_not_go_with_its_links(sites: Kube) -> None:
     """Its last messages would be left behind: the upgrade fails and says what to do first."""
-    done = sites.try_helm("upgrade", "east", east(ALONE, ("tk1", "ny1")))
+    done = sites.try_helm("upgrade", "east", east(ALONE, ("tk1", "ny1"), 20))
     assert done.returncode == 1
     assert "post-upgrade" in done.stderr
-    said = said_by(sites, "east", "apply")
+    said = sites.said_by("apply", instance="east")
     assert "node ny2 leaves and does not beat" in said, said
     assert "take its links away first" in said, said
     sites.helm("rollback", "east", None, "1")
@@ -117,4 +113,4 @@ def test_who_has_another_topology_than_is_in_force_is_told(sites: Kube) -> None:
     done = sites.try_helm("upgrade", "west", late)
     assert done.returncode == 1
     assert "post-upgrade" in done.stderr
-    assert "ny2" in said_by(sites, "west", "compare")
+    assert "ny2" in sites.said_by("compare", instance="west")
