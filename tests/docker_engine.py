@@ -114,11 +114,12 @@ def node_image(docker_engine: None) -> str:
 
 
 @pytest.fixture(scope="session")
-def audit_image(docker_engine: None) -> str:
+def audit_image(request: pytest.FixtureRequest) -> str:
     """An image of the auditor made of this very work tree; MESH_AUDIT_IMAGE names another."""
     named = os.environ.get("MESH_AUDIT_IMAGE")
     if named:
         return named
+    request.getfixturevalue("docker_engine")
     build("audit", "test")
     return "trellis-audit:test"
 

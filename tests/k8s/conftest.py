@@ -67,13 +67,15 @@ def kube(
 
 def _given(kubeconfig: str, unavailable: Unavailable) -> Kube:
     """Return a cluster of somebody else, which can get the images that are named."""
-    node, kafka = os.environ.get("MESH_NODE_IMAGE"), os.environ.get("MESH_KAFKA_IMAGE")
+    node, kafka, audit = (
+        os.environ.get(f"MESH_{image}_IMAGE") for image in ("NODE", "KAFKA", "AUDIT")
+    )
     lacking = [name for name in ("kubectl", "helm") if shutil.which(name) is None]
-    if lacking or not (node and kafka):
+    if lacking or not (node and kafka and audit):
         unavailable(
             "k8s",
             "MESH_TEST_KUBECONFIG wants kubectl and helm on the path, and images that the cluster "
-            "can get in MESH_NODE_IMAGE and MESH_KAFKA_IMAGE",
+            "can get in MESH_NODE_IMAGE, MESH_KAFKA_IMAGE and MESH_AUDIT_IMAGE",
         )
     way = f"--kubeconfig={Path(kubeconfig).absolute()}"
     images = _images(node, kafka, policy="IfNotPresent")

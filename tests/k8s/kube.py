@@ -28,6 +28,24 @@ def until(what: str, ask: Callable[[], T | None], timeout_s: float = 60.0) -> T:
     return answer
 
 
+def restricted_pod(name: str, container: Mapping[str, Any], **spec: Any) -> Mapping[str, Any]:
+    """Return a pod of one container that a namespace of restricted pods admits."""
+    quiet = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    user = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 0,
+            "securityContext": {**user, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{"name": name, "securityContext": quiet, **container}],
+            **spec,
+        },
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Kube:
     """One namespace of a cluster.

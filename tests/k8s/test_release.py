@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.k8s.kube import Kube, is_ready, until
+from tests.k8s.kube import Kube, is_ready, restricted_pod, until
 
 # Of a test alone: the first set-up builds images and Kubernetes, which takes what it takes.
 pytestmark = [pytest.mark.k8s, pytest.mark.docker, pytest.mark.timeout(600, func_only=True)]
@@ -105,7 +105,6 @@ def revision(kube: Kube) -> str:
 def client(kube: Kube) -> Iterator[str]:
     """A pod of somebody who uses the mesh, with our command line."""
     image = f"{kube.images['image']['repository']}:{kube.images['image']['tag']}"
-    quiet = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     name = f"{RELEASE}-trellis-mesh"
     mounts = [
         {"name": "topology", "mountPath": "/etc/mesh/mesh.yaml", "subPath": "mesh.yaml"},
@@ -113,31 +112,18 @@ def client(kube: Kube) -> Iterator[str]:
         {"name": "secret", "mountPath": str(Path(RACK).parent)},
     ]
     container = {
-        "name": "client",
         "image": image,
         "imagePullPolicy": kube.images["image"]["pullPolicy"],
         "command": ["sleep", "infinity"],
         "env": [{"name": "XDG_CONFIG_HOME", "value": "/etc/mesh/config"}],
-        "securityContext": quiet,
         "resources": {"requests": {"cpu": "250m"}},
         "volumeMounts": mounts,
     }
-    spec = {
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": 0,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 1000,
-            "fsGroup": 1000,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [container],
-        "volumes": [
-            *({"name": n, "configMap": {"name": f"{name}-{n}"}} for n in ("topology", "context")),
-            {"name": "secret", "secret": {"secretName": SECRET, "defaultMode": 0o440}},
-        ],
-    }
-    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"}, "spec": spec}
+    volumes = [
+        *({"name": n, "configMap": {"name": f"{name}-{n}"}} for n in ("topology", "context")),
+        {"name": "secret", "secret": {"secretName": SECRET, "defaultMode": 0o440}},
+    ]
+    made = restricted_pod("client", container, volumes=volumes)
     kube.kubectl("apply", "-f", "-", give=json.dumps(made))
     kube.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=120s")
     yield "client"
