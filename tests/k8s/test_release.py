@@ -341,7 +341,7 @@ def test_an_image_that_is_not_there_stops_nobody(kube: Kube) -> None:
 def test_a_worker_that_cannot_start_stops_the_upgrade(kube: Kube, client: str) -> None:
     """One worker is away and named with its reason; its mate serves, and a rollback mends it."""
     before, good = ages(kube.workers()), revision(kube)
-    huge, within_s = {"resources": {"requests": {"cpu": "64"}}}, int(patience_s(10))
+    huge, within_s = {"resources": {"requests": {"cpu": "64"}}}, int(min(patience_s(10), 60))
     broken = {"nodes": {"tk1": huge, "ny1": None, "pa1": None}, "rollout": {"podSeconds": within_s}}
     with load(kube, client):
         done = kube.try_helm("upgrade", RELEASE, values(**broken))
@@ -359,7 +359,7 @@ def test_a_secret_that_is_not_there_stops_the_upgrade(kube: Kube) -> None:
     """One worker waits for it, the job says where to look, and a rollback mends it."""
     before, good = ages(kube.workers()), revision(kube)
     lacking = {"tk1": {"credentials": {"tokyo": {"existingSecret": "nobody-made-it"}}}}
-    within_s = int(patience_s(10))
+    within_s = int(min(patience_s(10), 60))
     wrong = values(nodes={**lacking, "ny1": None, "pa1": None}, rollout={"podSeconds": within_s})
     assert kube.try_helm("upgrade", RELEASE, wrong).returncode == 1
     after = ages(kube.workers())
