@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -14,6 +15,11 @@ FIRST = 1
 """Of a container the first process: the kernel keeps from it what it does not handle."""
 
 
+NEW_MAX = 50_000
+"""So many new objects are searched for garbage at once. Imports make more than a hundred thousand
+and leave none: by Python's own number they are searched 200 times until a worker begins."""
+
+
 def main() -> NoReturn:
     """Run the command line.
 
@@ -22,6 +28,7 @@ def main() -> NoReturn:
     the first one does. None of them shows a traceback. In a container SIGTERM does the same: else
     Kubernetes would wait for half a minute and then kill what could have ended well.
     """
+    gc.set_threshold(NEW_MAX, 20, 20)
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         _run()  # who ignores it, as what `nohup` has started, goes on so
     is_first = os.getpid() == FIRST
