@@ -147,7 +147,7 @@ def test_broker_logs(pair: KafkaClusters) -> None:
 def test_stop_leaves_no_process_and_start_finds_the_data(
     tmp_path: Path, kafka_software: KafkaSoftware
 ) -> None:
-    """A folder is a Kafka cluster: started again it has the same identity and topics."""
+    """A folder is a Kafka cluster: on another port, a given one, it has its identity and topics."""
     with start_brokers(["one"], tmp_path, software=kafka_software) as first:
         identity = first["one"].kafka_cluster_id
         topic = create(first["one"].bootstrap_servers)
@@ -155,26 +155,22 @@ def test_stop_leaves_no_process_and_start_finds_the_data(
         pids = first["one"].pids
     assert pids
     assert not any(psutil.pid_exists(pid) for pid in pids)
-    again = EmbeddedKafka.start("one", tmp_path / "one", software=kafka_software)
+    port = ports.free_port()
+    again = EmbeddedKafka.start("one", tmp_path / "one", port=port, software=kafka_software)
     try:
+        assert again.bootstrap_servers == f"127.0.0.1:{port}"
         assert again.kafka_cluster_id == identity
         assert consume(again.bootstrap_servers, topic, RECORDS) == values()
     finally:
         again.stop()
 
 
-def test_requested_port_is_used_or_refused(tmp_path: Path, kafka_software: KafkaSoftware) -> None:
-    """A port that somebody listens on gives one line that names it, before anything starts."""
+def test_a_port_that_is_taken_is_refused(tmp_path: Path, kafka_software: KafkaSoftware) -> None:
+    """One line names the port that somebody listens on, before anything starts."""
     with socket.create_server((ports.LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(StartError, match=rf"Kafka cluster one: port {port} on 127.0.0.1 is in"):
             EmbeddedKafka.start("one", tmp_path / "one", port=port, software=kafka_software)
-    free = ports.free_port()
-    kafka = EmbeddedKafka.start("one", tmp_path / "one", port=free, software=kafka_software)
-    try:
-        assert kafka.bootstrap_servers == f"127.0.0.1:{free}"
-    finally:
-        kafka.stop()
 
 
 def test_start_tries_again_when_a_port_was_lost(
