@@ -26,7 +26,7 @@ from streaming.audits.times import Times
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
 from streaming.tables.filters import ALL
 from streaming.tables.rows import DeliveryRow, FrameRow, IngressRow, TopicPartition
-from streaming.tables.topics import GUARANTEED, INGRESS, is_place, place_of
+from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, is_place, place_of
 
 PARKED_MAX = 10_000
 """Rows of such deliveries that are kept at most."""
@@ -74,12 +74,14 @@ class Receipt:
         records: Partition of the endpoint topic -> lowest and highest offset there.
         generations: Of the source, that the deliveries say.
         unmoved: How many did not come from another member of a queue.
+        is_cut: Whether some of it was in a topic that was made again since.
     """
 
     digest: Digest = NOTHING
     records: dict[int, tuple[int, int]] = field(default_factory=dict)
     generations: dict[int, None] = field(default_factory=dict)
     unmoved: int = 0
+    is_cut: bool = False
 
     def take(self, row: DeliveryRow) -> None:
         """Add the deliveries of a batch."""
@@ -366,18 +368,23 @@ class Blocks:
         return taken
 
     def forged(self, now_s: float) -> Iterator[Finding]:
-        """Yield what was delivered of sources that no Kafka cluster has, and drop it."""
+        """Yield what was delivered of sources that no Kafka cluster has, and drop it.
+
+        Args:
+            now_s: All that was written before this moment has been read.
+        """
         is_full = sum(len(one.rows) for one in self.parked.values()) > PARKED_MAX
         for key, stranger in list(self.parked.items()):
-            stranger.since_s = min(stranger.since_s, now_s)
             if is_full or now_s - stranger.since_s >= UNNAMED_S:
                 yield forged_finding(self.prefix, key, self.parked.pop(key).rows)
 
     def ripe(self, now_s: float) -> Mapping[LateKey, Late]:
-        """Return what came too late for its block, once who asks for it must have been read."""
+        """Return what came too late for its block, once who asks for it must have been read.
+
+        Args:
+            now_s: All that was written before this moment has been read.
+        """
         is_full = len(self.late) > LATE_MAX
-        for one in self.late.values():
-            one.since_s = min(one.since_s, now_s)
         return {
             key: one for key, one in self.late.items() if is_full or now_s - one.since_s >= RETAIN_S
         }
@@ -413,6 +420,8 @@ class Blocks:
         """Begin the rest of every block anew: the clock is that of another process."""
         for _, _, block in self.walk():
             block.changed_s = block.judged_s = now_s
+        for one in (*self.parked.values(), *self.late.values()):
+            one.since_s = min(one.since_s, now_s)
 
     def begin_of(self, place: TopicPartition, target: TopicPartition, first: int) -> int:
         """Return from where on an endpoint partition holds what came of a source from an offset on.
@@ -457,12 +466,18 @@ class Blocks:
         self.late = {key: one for key, one in self.late.items() if key.place != place}
         if unread and place_of(self.prefix, place.topic).kind == INGRESS:
             self.skip(place, unread - 1)
+        topic = place_of(self.prefix, place.topic)
         for _, _, block in self.walk():
             block.tickets = [
                 ticket
                 for ticket in block.tickets
                 if not any(one.reader.place == place for one in (*ticket.steps, *ticket.ahead))
             ]
+            receipt = block.receipts.get(EndpointKey(topic.node, topic.other))
+            is_endpoint = topic.kind == ENDPOINT
+            if is_endpoint and receipt is not None and receipt.records.pop(place.partition, None):
+                receipt.is_cut = True
+                block.stamp += 1
 
     def walk(self) -> Iterator[tuple[TopicPartition, int, Block]]:
         """Yield all blocks in order."""

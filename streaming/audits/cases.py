@@ -69,6 +69,7 @@ class Case:
         before: What was found equal before `first`.
         musts: What is claimed up to `last`.
         is_unequal: Whether digests alone tell that it differs.
+        is_cut: Whether some of what came was in a topic that was made again since.
     """
 
     place: TopicPartition
@@ -91,6 +92,7 @@ class Case:
     before: Proven | None = None
     musts: tuple[str, ...] = ()
     is_unequal: bool = False
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Guaranteed outboxes only: a direct frame that never came is no fault.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mesh.model.frames import generation_and_offset
@@ -31,7 +31,7 @@ class ChainHead:
 
     Attributes:
         last: Position in the source of what was sent last.
-        offset: Offset of the last frame in the outbox.
+        offset: Offset of the last frame in the outbox; -1: that one was made again since.
     """
 
     last: int
@@ -68,8 +68,13 @@ class Chains:
             yield from self._follow(key, group, names)
 
     def begin_anew(self, place: TopicPartition) -> None:
-        """Forget an outbox that was made again: in the new one chains may begin anywhere."""
-        self.heads = {key: head for key, head in self.heads.items() if key.outbox != place}
+        """Forget an outbox that was made again: in the new one chains may begin anywhere.
+
+        How far they went stays known: who has accepted less lacks something, and what the reader
+        has sent on is on its way.
+        """
+        for key in [key for key in self.heads if key.outbox == place]:
+            self.heads[key] = replace(self.heads[key], offset=NO_OFFSET)
         if place in self.begins:
             self.begins[place] = 1
 
@@ -88,7 +93,7 @@ class Chains:
 
     def _expected(self, key: ChainKey, head: FramePlace) -> int:
         known = self.heads.get(key)
-        if known is not None:
+        if known is not None and known.offset != NO_OFFSET:
             return known.last
         return NO_OFFSET if self.begins[key.outbox] == 0 else head.previous
 

@@ -43,7 +43,8 @@ class Claim:
         between: What stands on the way.
         is_untaken: Whether it is owed from the moment on at which the origin's lane knows of it,
             and the lane does not.
-        is_refusable: Whether it would be owed if no selector stood on the way, which may refuse it.
+        is_refusable: Whether it would be owed if no selector stood on the way, which may refuse it,
+            or if it were known that it did not come: it may have been deleted unread.
         undecided: What is owed or not, by where the subscription ended: that is not known yet.
         until: Last offset that may come, where the subscription has ended and that is known.
         newest: Number of the newest of its filters: of bundles that were made before that is known,

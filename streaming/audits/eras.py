@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf
 
 from mesh.config.published import published_text, published_topology
 from mesh.errors import ConfigError
@@ -19,7 +20,7 @@ from streaming.audits.behind import Behind
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.paths import LinkPlan
 from streaming.audits.ways import NOTHING, Between, Ways
-from streaming.tables.rows import FrameRow, TopicPartition
+from streaming.tables.rows import DeliveryRow, FrameRow, TopicPartition
 from streaming.tables.topics import place_of
 
 OF_THE_FILE = -1
@@ -38,6 +39,10 @@ IN_FORCE = (Stage.SWITCH, Stage.RUN)
 SETTLE_S = 10.0
 """How long after the end of a change walks of the former topology may still come to light."""
 
+
+TOPOLOGIES_KEPT = 1_024
+"""Topologies that are kept as they were taken apart: all that there ever were are looked through
+with every batch."""
 
 REMEMBERED_S = 60.0
 """How long deliveries may be read after the frames of the same messages."""
@@ -180,9 +185,43 @@ class Eras:
         return [_behind(self.texts[number]) for number in dict.fromkeys(numbers)]
 
     def plans_of(self, era: int | None) -> Sequence[LinkPlan]:
-        """Return the links that a frame may go over that says by which topology it goes."""
-        text = None if era is None else self.texts.get(era)
-        return self.plans if text is None else [_known(text).plan]
+        """Return the links that a frame may go over that says by which topology it goes.
+
+        Those of the next one count, too: nodes take it one by one, and a link carries what was
+        taken by the topology before it was made. Spec: K10.
+        """
+        if era is None or era not in self.texts:
+            return self.plans
+        return [_known(self.texts[number]).plan for number in self._with_next([era])]
+
+    def routed_by(self, place: TopicPartition | None, row: DeliveryRow) -> tuple[int, ...]:
+        """Return the topologies whose walks deliveries may have come by, newest first.
+
+        Those whose walks count just now, those by which their messages were routed, as the ledger
+        of their origin tells, and the ones after these: a node that was down takes what has waited
+        for it long after a change.
+        """
+        if len(self.texts) == 1:
+            return tuple(self.texts)
+        numbers = dict.fromkeys(self._walked())
+        if place is not None and self.sources.get(place) == row.source.topic_id:
+            eras = list(self._eras(place))
+            routed = [
+                number
+                for (first, number), (end, _) in zip(eras, [*eras[1:], (inf, 0)], strict=True)
+                if first <= row.last and row.first < end
+            ]
+            numbers |= dict.fromkeys(self._with_next(routed))
+        return tuple(sorted((one for one in numbers if one in self.texts), reverse=True))
+
+    def plans_by(self, numbers: Iterable[int]) -> Sequence[LinkPlan]:
+        """Return the links of topologies."""
+        return [_known(self.texts[number]).plan for number in numbers]
+
+    def _with_next(self, numbers: Sequence[int]) -> Sequence[int]:
+        known = sorted(self.texts)
+        following = [next((one for one in known if one > number), number) for number in numbers]
+        return list(dict.fromkeys([*following, *numbers]))
 
     def era_of(self, place: TopicPartition | None, frame: FrameRow) -> int | None:
         """Return the number of the topology that frames go by: what they say, if that can be.
@@ -232,6 +271,10 @@ class Eras:
         texts = [self.texts[number] for number in self._walked()]
         topologies = [*self.linked(), *(_known(text).topology for text in texts)]
         return {node.kafka: None for one in topologies for node in one.nodes.values()}
+
+    def known(self) -> Sequence[Topology]:
+        """Return all topologies that are known."""
+        return [_known(text).topology for text in self.texts.values()]
 
     def homes(self) -> Mapping[str, str]:
         """Return node -> Kafka cluster, of all nodes that there ever were."""
@@ -326,13 +369,13 @@ class _Known:
     ways: Ways
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=TOPOLOGIES_KEPT)
 def _known(text: str) -> _Known:
     topology = published_topology(text)
     return _Known(topology, LinkPlan.of(topology), Ways(topology))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=TOPOLOGIES_KEPT)
 def _behind(text: str) -> Behind:
     known = _known(text)
     return Behind.of(known.topology, known.plan)

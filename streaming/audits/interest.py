@@ -8,8 +8,9 @@ they put its end in force. Before and after it *may*.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import NamedTuple
 
 from mesh.model.control import Subscription
@@ -21,6 +22,9 @@ from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
 from streaming.tables.filters import Filters
 from streaming.tables.rows import SourceKey, TopicPartition
+
+Claimed = Callable[["EndpointKey", Collection[str]], Collection[str]]
+"""Endpoint and filters that it has left -> those that matter to what is not certified for good."""
 
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
 """Node and source -> outbox partitions over which the node got messages of the source."""
@@ -34,7 +38,11 @@ PRUNE_EVERY = 1000
 """Changes after which needless things are forgotten."""
 
 ENDED_MAX = 32
-"""Ended subscriptions of one endpoint that are kept: late messages of theirs may still come."""
+"""Ended subscriptions that are kept of an endpoint that has others."""
+
+RECENT = 300
+"""Those that ended within the last so many changes are kept, too: what is on its way to them may
+be read later."""
 
 
 class EndpointKey(NamedTuple):
@@ -103,6 +111,8 @@ class Interest:
         queues: What the topology says of queues.
         past: Subscriptions that have ended and are not told yet.
         filters: All filters that claims name.
+        renamed: Uuid that a node had -> the one that it has: what was told of the former counts, as
+            long as its `clients` topic is the same, whose offsets versions are.
     """
 
     subscriptions: dict[EndpointKey, list[JudgedSubscription]] = field(default_factory=dict)
@@ -113,6 +123,7 @@ class Interest:
     queues: QueueRules = field(default_factory=QueueRules)
     past: list[Ended] = field(default_factory=list)
     filters: Filters = field(default_factory=Filters)
+    renamed: dict[str, str] = field(default_factory=dict)
 
     def subscribe(
         self,
@@ -122,13 +133,22 @@ class Interest:
         offset: int,
         at_ms: int = 0,
     ) -> None:
-        """Take a subscription record; one that repeats what is in force changes nothing."""
+        """Take a subscription record; one that repeats what is in force changes nothing.
+
+        Nor does one of another kind or class than its endpoint has: nodes refuse it. What it
+        selects may come, for it may have been the first once, before `clients` was compacted.
+        Spec: K13.
+        """
         subscription = judged_subscription(
             self.queues, (endpoint.node, endpoint.name), filter_, asked, offset
         )
         subscription.since_ms = at_ms
         self.filters.know([filter_])
         known = self._open(endpoint, filter_)
+        if self._is_refused(endpoint, subscription):
+            if known is not None:
+                return
+            subscription.is_certified, subscription.policy = False, ""
         if known is not None and known == replace(subscription, added=known.added):
             return
         if known is not None:
@@ -167,16 +187,22 @@ class Interest:
             self._take_off(endpoint, known, offset, at_ms)
         elif not any(one.filter == filter_ for one in self.subscriptions.get(endpoint, ())):
             gone = JudgedSubscription(filter_, is_certified=False, added=offset, removed=offset)
+            gone.ended = self.version
             self.filters.know([filter_])
             self.subscriptions.setdefault(endpoint, []).append(gone)
         else:
             return
         self.version += 1
 
+    def _is_refused(self, endpoint: EndpointKey, asked: JudgedSubscription) -> bool:
+        forms = (one.form for one in self.subscriptions.get(endpoint, ()) if one.removed is None)
+        first = next(forms, asked.form)
+        return first != asked.form
+
     def _take_off(
         self, endpoint: EndpointKey, subscription: JudgedSubscription, offset: int, at_ms: int
     ) -> None:
-        subscription.removed = offset
+        subscription.removed, subscription.ended = offset, self.version
         self.past.append(
             Ended(endpoint, subscription.filter, subscription.asked, subscription.since_ms, at_ms)
         )
@@ -197,7 +223,8 @@ class Interest:
             is_again: Whether offsets of its source have come again: then a lane may go back, and
                 what it knew further on it knows of those that come since. Spec: K9.
         """
-        key = CutKey(TopicPartition(cut.topic, cut.partition), cut.uuid)
+        uuid = self.renamed.get(cut.uuid, cut.uuid)
+        key = CutKey(TopicPartition(cut.topic, cut.partition), uuid)
         known = self.cuts.setdefault(key, [])
         topic_id = cut.topic_id.hex()
         if known and known[-1].topic_id != topic_id:
@@ -210,6 +237,25 @@ class Interest:
         if not known or (cut.clients_offset >= least and cut.position >= known[-1].position):
             known.append(KnownCut(cut.position, cut.clients_offset, era, topic_id))
             self.version += 1
+
+    def rename(self, former: str, uuid: str) -> None:
+        """Take that a node calls itself otherwise: what lanes know of it they know still."""
+        self.renamed = {one: uuid for one, now in self.renamed.items() if now == former} | {
+            one: now for one, now in self.renamed.items() if now != former
+        }
+        self.renamed.pop(uuid, None)
+        self.renamed[former] = uuid
+        for key in [key for key in self.cuts if key.uuid == former]:
+            before, now = self.cuts.pop(key), key._replace(uuid=uuid)
+            later = [one for one in self.cuts.get(now, ()) if one.offset >= before[-1].offset]
+            self.cuts[now] = [*before, *later]
+        self.version += 1
+
+    def begin_clients_anew(self, uuid: str) -> None:
+        """Forget what lanes knew of a node whose `clients` topic was made again."""
+        self.renamed = {one: now for one, now in self.renamed.items() if now != uuid}
+        self.cuts = {key: cuts for key, cuts in self.cuts.items() if key.uuid != uuid}
+        self.version += 1
 
     def position(
         self, place: TopicPartition, uuid: str, version: int, era: int = OF_THE_FILE
@@ -272,6 +318,13 @@ class Interest:
             if not any(one.is_unsure and one.removed is None for one in self._of_queue(together))
         }
 
+    def sharing(self, endpoint: EndpointKey) -> Iterator[EndpointKey]:
+        """Yield the members of an endpoint's queue, if one of them gets each message."""
+        asked = self.subscriptions.get(endpoint, ())
+        if any(one.policy in SHARED for one in asked):
+            name = endpoint.name.casefold()
+            yield from (one for one in self.subscriptions if one.name.casefold() == name)
+
     def _of_queue(self, together: EndpointKey) -> Iterator[JudgedSubscription]:
         for endpoint, subscriptions in self.subscriptions.items():
             if endpoint.name.casefold() == together.name:
@@ -296,6 +349,7 @@ class Interest:
         stretches: Sequence[Stretch] = (Stretch(),),
         origin: str = "",
         is_linked: Callable[[TopicPartition], bool] = lambda _: True,
+        below: float = 0,
     ) -> Sequence[Claim]:
         """Return what an endpoint claims of one ingress partition.
 
@@ -309,6 +363,7 @@ class Interest:
             stretches: Where in the ingress messages can come to the endpoint at all.
             origin: Whose ingress it is: a queue with a home is for its neighbours alone.
             is_linked: Whether an outbox partition is still read: of others no cut comes any more.
+            below: What came of offsets below this one may have been deleted unread.
         """
         claims = []
         for subscription in self.subscriptions.get(endpoint, ()):
@@ -350,6 +405,8 @@ class Interest:
                         until,
                     )
                 )
+                if span is not None and span.first < below:
+                    claims[-1:] = _unproven(claims[-1], span, below)
         return claims
 
     def _span(
@@ -492,25 +549,36 @@ class Interest:
         self.ends = {key: last for key, last in self.ends.items() if key in found}
         return sorted(key for key in found if key not in self.ends)
 
-    def prune(self, uuids: Mapping[str, str], eras_of: ErasOf = lambda _: (OF_THE_FILE,)) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether enough has changed that needless things are to be forgotten."""
+        return self.version - self.pruned >= PRUNE_EVERY
+
+    def prune(
+        self,
+        uuids: Mapping[str, str],
+        eras_of: ErasOf = lambda _: (OF_THE_FILE,),
+        claimed: Claimed = lambda *_: (),
+    ) -> None:
         """Forget what no judgement will ask for any more, once enough has gathered.
 
-        Of the subscriptions that have ended each endpoint keeps the newest, of the cuts those that
-        answer for a subscription, and the newest.
+        Of the subscriptions that have ended those are kept that select something that is not
+        certified for good, those that have just ended, and of an endpoint that has others the
+        newest; of the cuts those that answer for a subscription, and the newest.
 
         Args:
             uuids: Node -> uuid.
             eras_of: By which topologies each source partition was routed.
+            claimed: Which filters matter to what is not certified for good.
         """
-        if self.version - self.pruned < PRUNE_EVERY:
+        if not self.is_full:
             return
         self.pruned = self.version
         versions: dict[str, dict[int, None]] = {}
-        for endpoint, subscriptions in self.subscriptions.items():
-            ended = [one for one in subscriptions if one.removed is not None][:-ENDED_MAX]
-            self.subscriptions[endpoint] = [one for one in subscriptions if one not in ended]
+        for endpoint in list(self.subscriptions):
+            self._forget_ended(endpoint, claimed)
             asked = versions.setdefault(uuids.get(endpoint.node, ""), {})
-            for subscription in self.subscriptions[endpoint]:
+            for subscription in self.subscriptions.get(endpoint, ()):
                 asked[subscription.added] = None
                 if subscription.removed is not None:
                     asked[subscription.removed] = None
@@ -523,6 +591,27 @@ class Interest:
             kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
             self.cuts[key] = [cuts[number] for number in sorted(kept)]
 
+    def _forget_ended(self, endpoint: EndpointKey, claimed: Claimed) -> None:
+        subscriptions = self.subscriptions[endpoint]
+        ended = [one for one in subscriptions if one.removed is not None]
+        spared = ENDED_MAX if len(ended) < len(subscriptions) else 0
+        old = [
+            one
+            for one in ended[: max(0, len(ended) - spared)]
+            if self.version - one.ended >= RECENT
+        ]
+        kept = claimed(endpoint, {one.filter for one in old}) if old else ()
+        gone = {id(one) for one in old if one.filter not in kept}
+        self.subscriptions[endpoint] = [one for one in subscriptions if id(one) not in gone]
+        if not self.subscriptions[endpoint]:
+            del self.subscriptions[endpoint]
+
+    def named(self) -> Iterator[str]:
+        """Yield the filters of all subscriptions."""
+        for subscriptions in self.subscriptions.values():
+            for one in subscriptions:
+                yield one.filter
+
     def begin_anew(self, outbox: TopicPartition) -> None:
         """Forget what an outbox held that was made again."""
         self.ends = {key: last for key, last in self.ends.items() if key.outbox != outbox}
@@ -531,6 +620,19 @@ class Interest:
         """Take what was read of an outbox: last origin offset per source below the position."""
         self.ends[key] = last
         self.version += 1
+
+
+def _unproven(claim: Claim, span: Span, below: float) -> Sequence[Claim]:
+    """Return what is claimed where some of it may have come and was deleted before it was read."""
+    if below == inf:
+        return [replace(claim, span=None, is_refusable=True)]
+    first = int(below)
+    is_over = span.last is not None and span.last < first
+    until = first - 1 if claim.until is None else min(first - 1, claim.until)
+    return [
+        replace(claim, span=None if is_over else Span(first, span.last)),
+        replace(claim, span=None, undecided=None, is_refusable=True, until=until),
+    ]
 
 
 def _first(cuts: Sequence[KnownCut], version: int, era: int) -> int:

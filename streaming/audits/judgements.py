@@ -5,22 +5,23 @@ Spec: K29, K31.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Block, Moments
+from streaming.audits.blocks import Block, Blocks, Moments
 from streaming.audits.cases import Case, RecordRanges
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.claims import Claim
+from streaming.audits.consumed import Consumed
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register, records
 from streaming.audits.interest import Carriers, EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.offers import Offer
 from streaming.audits.passing import Ends, Passing, Sight, Ticket
-from streaming.audits.verdicts import is_proof, musts_of, wants_of
+from streaming.audits.verdicts import Verdict, compare, is_proof, musts_of, wants_of
 from streaming.tables.digest import BLOCK_OFFSETS, Digest
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
@@ -46,6 +47,7 @@ class World:
     register: Register
     ends: Ends
     read_s: float = inf
+    consumed: Consumed = field(default_factory=lambda: Consumed(""))
 
     def sight(self) -> Sight:
         """Return what tickets are followed by."""
@@ -180,7 +182,48 @@ def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Seq
         stretches=world.eras.stretches(place, origin, endpoint.node),
         origin=origin,
         is_linked=world.eras.is_linked,
+        below=_below(place, endpoint, world),
     )
+
+
+def _below(place: TopicPartition, endpoint: EndpointKey, world: World) -> float:
+    """Return below which offset something may have been deleted unread, at any queue member."""
+    if not world.consumed.bounds:
+        return 0
+    members = [endpoint, *world.interest.sharing(endpoint)]
+    return max(world.consumed.below(one, place) for one in members)
+
+
+def claimed_of(
+    blocks: Blocks, world: World, endpoint: EndpointKey, filters: Collection[str]
+) -> Collection[str]:
+    """Return the filters that matter to open blocks, of some that an endpoint has left.
+
+    Where an endpoint got just what it asks for otherwise, they do not: of bundles that were made
+    before a filter was known nothing is known of it, and a block may stay open for ever.
+
+    Args:
+        blocks: All that are open.
+        world: The other audits.
+        endpoint: The endpoint.
+        filters: What it has left.
+    """
+    known = world.interest.filters
+    members = [*world.interest.sharing(endpoint)] or [endpoint]
+    found: dict[str, None] = {}
+    for place, of_place in blocks.open.items():
+        others = [one for one in claims_of(place, endpoint, world) if one.filter not in filters]
+        for block in of_place.values():
+            if not any(one in block.receipts for one in members):
+                continue
+            offer = Offer.of(block)
+            verdict, _ = compare(offer, block.delivered([endpoint]), others)
+            if members == [endpoint] and verdict in (Verdict.EQUAL, Verdict.NOTHING):
+                continue
+            for one in filters:
+                if offer.is_claimed(Claim(one, None, newest=known.newest([one]))):
+                    found[one] = None
+    return found
 
 
 def case_of(
@@ -229,6 +272,7 @@ def case_of(
         before=before,
         musts=musts_of(claims, last, turns),
         is_unequal=is_unequal,
+        is_cut=any(block.receipts[one].is_cut for one in ranges),
     )
 
 

@@ -106,14 +106,21 @@ class Marks:
     def judge(
         self, interest: Interest, turns: Turns, names: Names, now_s: float
     ) -> Iterator[Finding]:
-        """Yield what was repaired unasked, moved where there is no queue, or came again unsaid."""
+        """Yield what was repaired unasked, moved where there is no queue, or came again unsaid.
+
+        Args:
+            interest: Who has queues.
+            turns: What was told of generations.
+            names: Of topics.
+            now_s: All that was written before this moment has been read.
+        """
         for again, (since_s, finding) in list(self.again.items()):
-            if not 0 <= now_s - since_s < PATIENCE_S:
+            if now_s - since_s >= PATIENCE_S:
                 del self.again[again]
                 if again.generation > turns.of(again.source)[-1].generation:
                     yield finding
         for member, (since_s, finding) in list(self.moved.items()):
-            if not 0 <= now_s - since_s < PATIENCE_S:
+            if now_s - since_s >= PATIENCE_S:
                 del self.moved[member]
                 self.known[member] = None
                 if not interest.may_move(member):
@@ -121,9 +128,15 @@ class Marks:
         for key, (since_s, row) in list(self.unasked.items()):
             if key in self.asked:
                 del self.unasked[key]
-            elif not 0 <= now_s - since_s < PATIENCE_S:
+            elif now_s - since_s >= PATIENCE_S:
                 del self.unasked[key]
                 yield self._finding(row, names)
+
+    def rest(self, now_s: float) -> None:
+        """Go on by the clock of another process."""
+        self.unasked = {key: (min(at, now_s), one) for key, (at, one) in self.unasked.items()}
+        self.moved = {key: (min(at, now_s), one) for key, (at, one) in self.moved.items()}
+        self.again = {key: (min(at, now_s), one) for key, (at, one) in self.again.items()}
 
     def _again(self, row: FrameRow | DeliveryRow, names: Names) -> Finding:
         place, source = place_of(self.prefix, row.place.topic), names.text(row.source)

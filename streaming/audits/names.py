@@ -21,6 +21,7 @@ class Names:
         uuids: Node -> uuid.
         by_brokers: Topic name -> id, as a broker says.
         former: Ids of topics that were made again under their names.
+        told: Nodes whose uuid is that of their present `clients` topic.
     """
 
     topics: dict[str, str] = field(default_factory=dict)
@@ -28,14 +29,23 @@ class Names:
     uuids: dict[str, str] = field(default_factory=dict)
     by_brokers: dict[str, str] = field(default_factory=dict)
     former: dict[str, None] = field(default_factory=dict)
+    told: dict[str, None] = field(default_factory=dict)
 
-    def learn(self, identity: Identity) -> None:
-        """Take what a node says about itself."""
-        self.uuids[identity.node] = identity.uuid
+    def learn(self, identity: Identity) -> str | None:
+        """Take what a node says about itself; return its uuid before, if it counts versions on.
+
+        One that another node has is nobody's to take.
+        """
+        node = identity.node
+        before = self.uuids.get(node) if node in self.told else None
+        others = [uuid for one, uuid in self.uuids.items() if one != node]
+        is_own = before not in others and identity.uuid not in others
+        self.uuids[node], self.told[node] = identity.uuid, None
         for topic in identity.topics:
             if topic.name not in self.by_brokers:
                 self.topics[topic.topic_id.hex()] = topic.name
                 self.ids[topic.name] = topic.topic_id.hex()
+        return before if is_own and before != identity.uuid else None
 
     def tell(self, topic: str, topic_id: str) -> None:
         """Take what a broker says; what nodes had said of the same topic ends."""

@@ -84,12 +84,17 @@ class Needless:
     def judge(
         self, interest: Interest, eras: Eras, names: Names, now_s: float
     ) -> Iterator[Finding]:
-        """Yield what nobody asked for. All that was written a moment ago must have been read."""
+        """Yield what nobody asked for.
+
+        Args:
+            interest: Who asks.
+            eras: Who is behind which link.
+            names: Of topics.
+            now_s: All that was written before this moment has been read.
+        """
         self.is_open = True
         due = [
-            (key, row)
-            for key, (since_s, row) in self.held.items()
-            if not 0 <= now_s - since_s < PATIENCE_S
+            (key, row) for key, (since_s, row) in self.held.items() if now_s - since_s >= PATIENCE_S
         ]
         if not due:
             return
@@ -105,6 +110,10 @@ class Needless:
                 self._was_asked(node, row, interest, names) for node in nodes
             ):
                 yield self._finding(row, names)
+
+    def rest(self, now_s: float) -> None:
+        """Go on by the clock of another process."""
+        self.held = {key: (min(at, now_s), row) for key, (at, row) in self.held.items()}
 
     def _was_asked(self, node: str, row: NeedlessRow, interest: Interest, names: Names) -> bool:
         """Say whether a node may have asked when the newest of the messages was routed."""

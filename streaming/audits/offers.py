@@ -10,6 +10,7 @@ from streaming.audits.blocks import BUNDLE, Block, Tally
 from streaming.audits.claims import Claim, Level
 from streaming.audits.matching import is_subject
 from streaming.tables.bundles import BETWEEN
+from streaming.tables.filters import LITERAL, Shape
 
 Bundled = tuple[Mapping[str, None], Tally]
 """The filters that select a bundle, and what it holds."""
@@ -20,12 +21,12 @@ class Offer:
     """What was published to a block, or to some of one partition.
 
     Attributes:
-        alone: Subjects, each with its messages.
+        alone: Subject -> its messages, a part from each block.
         bundles: Filter -> the bundles that it selects.
         vague: Bundles by how many filters were known when they were made, the fewest first.
     """
 
-    alone: list[tuple[str, Tally]] = field(default_factory=list)
+    alone: dict[str, list[Tally]] = field(default_factory=dict)
     bundles: dict[str, list[Bundled]] = field(default_factory=dict)
     vague: list[Tally] = field(default_factory=list)
 
@@ -46,19 +47,26 @@ class Offer:
             for one in selected:
                 self.bundles.setdefault(one, []).append((selected, tally))
         elif is_subject(key):
-            self.alone.append((key, tally))
+            self.alone.setdefault(key, []).append(tally)
 
     def claimed(self, claim: Claim) -> Iterator[Tally]:
         """Yield what a claim is about, as far as that is known."""
-        for subject, tally in self.alone:
-            if claim.concerns(subject):
-                yield tally
+        if self.alone:
+            is_literal = Shape.of(claim.filter) == LITERAL
+            for subject in [claim.filter] if is_literal else self.alone:
+                if subject in self.alone and claim.concerns(subject):
+                    yield from self.alone[subject]
         for selected, tally in self.bundles.get(claim.filter, ()):
             between = claim.between
             if all(one in selected for one in between.joins) and not any(
                 one in selected for one in between.kept
             ):
                 yield tally
+
+    def is_claimed(self, claim: Claim) -> bool:
+        """Say whether a claim is about something, or may be."""
+        found = (*self.vague_for(claim), next(self.claimed(claim), None))
+        return any(one is not None for one in found)
 
     def levels(self, claims: Sequence[Claim]) -> Iterator[tuple[Level, Tally]]:
         """Yield what claims are about, and how much of it must come."""

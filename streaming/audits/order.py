@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mesh.model.frames import MessageClass
 from streaming.tables.rows import DeliveryRow, SourceKey, TopicPartition
 
 
@@ -43,10 +42,14 @@ class DeliverySuspicion:
 
 
 class RunKey(NamedTuple):
-    """Messages of one source at one endpoint."""
+    """Messages of one source at one endpoint that came the same way.
+
+    Where a walk moves, the partition may be another one: each node has as many as it was given.
+    """
 
     topic: str
     source: SourceKey
+    path: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -55,8 +58,7 @@ class Order:
 
     Attributes:
         reached: Highest source offset in each of its partitions.
-        partitions: Of direct messages, the partition that they are in; certificates tell where
-            else guaranteed ones are.
+        partitions: The partition that messages are in.
     """
 
     reached: dict[OrderKey, int] = field(default_factory=dict)
@@ -83,14 +85,15 @@ class Order:
             self.reached[key] = max(reached, *(row.last for row in group))
 
     def astray(self, rows: Sequence[DeliveryRow]) -> Iterator[tuple[DeliveryRow, int]]:
-        """Yield direct deliveries that are in another partition than those of their source before.
+        """Yield deliveries that are in another partition than those of their source before.
 
-        There nothing tells their order, nor whether one has come before. Spec: K3.
+        There nothing tells their order, and of direct ones not whether one has come before: of
+        guaranteed ones certificates do. Spec: K3.
         """
         for row in rows:
-            if row.is_moved or row.message_class != MessageClass.DIRECT:
+            if row.is_moved:
                 continue
-            key = RunKey(row.place.topic, row.source)
+            key = RunKey(row.place.topic, row.source, row.path)
             partition = self.partitions.setdefault(key, row.place.partition)
             if partition != row.place.partition:
                 yield row, partition

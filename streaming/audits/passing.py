@@ -276,10 +276,11 @@ class Passing:
         return None
 
     def _next_steps(self, step: Step, sight: Sight) -> Iterator[Step]:
-        source = sight.names.key(step.reader.place)
+        place = step.reader.place
         for chain, head in sight.heads.items():
             outbox = place_of(self.prefix, chain.outbox.topic)
-            if chain.source == source and outbox.node == step.reader.node:
+            # Of a topic that was made again there may still be something on its way.
+            if sight.names.place(chain.source) == place and outbox.node == step.reader.node:
                 yield Step(
                     PositionKey(outbox.other, chain.outbox),
                     head.offset + 1,

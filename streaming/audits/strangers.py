@@ -124,17 +124,26 @@ class StrangeFrames:
         return None
 
     def judge(self, names: Names, now_s: float) -> Iterator[Finding]:
-        """Yield what has crossed links of sources that no Kafka cluster has, and drop it."""
+        """Yield what has crossed links of sources that no Kafka cluster has, and drop it.
+
+        Args:
+            names: Of topics.
+            now_s: All that was written before this moment has been read.
+        """
         is_full = len(self.unnamed) > UNNAMED_MAX
         for key, (since_s, row) in list(self.unnamed.items()):
             if names.place(key.source) is not None:
                 del self.unnamed[key]
                 yield from self.absorb([row], names, now_s)
-            elif is_full or not 0 <= now_s - since_s < UNNAMED_S:
+            elif is_full or now_s - since_s >= UNNAMED_S:
                 del self.unnamed[key]
                 source = str(TopicPartition(*key.source))
                 text = f"carries messages of a topic that no Kafka cluster has: id {source}"
                 yield self._finding(FindingKind.FORGED_ORIGIN, text, source, row)
+
+    def rest(self, now_s: float) -> None:
+        """Go on by the clock of another process."""
+        self.unnamed = {key: (min(at, now_s), row) for key, (at, row) in self.unnamed.items()}
 
     def _finding(self, kind: FindingKind, text: str, source: str, row: FrameRow) -> Finding:
         outbox = place_of(self.prefix, row.place.topic)

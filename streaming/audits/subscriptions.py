@@ -23,6 +23,7 @@ class JudgedSubscription:
         policy: Of a queue; empty for a channel.
         is_unsure: Another topology gave its queue another policy or home: nothing tells from where
             on who gets what, so it may get anything that it selects until it is subscribed anew.
+        ended: Version of all interest with which it ended.
         asked: What its record says.
         since_ms: When that came, by the broker's clock.
         lacked: Source partition -> offset up to which every hop had passed while it was in force,
@@ -36,9 +37,15 @@ class JudgedSubscription:
     noexport: bool = False
     policy: str = ""
     is_unsure: bool = False
+    ended: int = field(default=0, compare=False)
     asked: Subscription = field(default=Subscription(), compare=False)
     since_ms: int = field(default=0, compare=False)
     lacked: dict[TopicPartition, int] = field(default_factory=dict, compare=False)
+
+    @property
+    def form(self) -> tuple[EndpointKind, MessageClass]:
+        """What an endpoint has one of: all its subscriptions agree, or are refused. Spec: K13."""
+        return self.asked.kind, self.asked.message_class
 
     @property
     def may_move(self) -> bool:

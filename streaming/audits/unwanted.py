@@ -50,24 +50,45 @@ class Unwanted:
             since_s, known = self.held.get(key, (now_s, None))
             self.held[key] = (since_s, row if known is None else _together(known, row))
 
+    def excuse(self, interest: Interest) -> None:
+        """Drop what somebody has asked for by now: of what has ended not all is known for long."""
+        for key, (_, row) in list(self.held.items()):
+            if row.subjects and not self._strange(row, interest):
+                del self.held[key]
+
     def judge(self, interest: Interest, names: Names, now_s: float) -> Iterator[Finding]:
-        """Yield what nobody has asked for to this moment."""
+        """Yield what nobody has asked for.
+
+        Args:
+            interest: Who asks.
+            names: Of topics.
+            now_s: All that was written before this moment has been read.
+        """
         is_full = len(self.held) > HELD_MAX
         for key, (since_s, row) in list(self.held.items()):
-            if not is_full and 0 <= now_s - since_s < PATIENCE_S:
+            if not is_full and now_s - since_s < PATIENCE_S:
                 continue
             del self.held[key]
-            topic = place_of(self.prefix, row.place.topic)
-            endpoint = EndpointKey(topic.node, topic.other)
-            asked = interest.subscriptions.get(endpoint, ())
-            filters = [one.filter for one in asked]
-            strange = [
-                one
-                for one in row.subjects
-                if not (is_subject(one) and any(selects(wanted, one) for wanted in filters))
-            ]
+            strange = self._strange(row, interest)
             if strange or not row.subjects:
-                yield _finding(endpoint, row, strange, names)
+                yield _finding(self._endpoint(row), row, strange, names)
+
+    def rest(self, now_s: float) -> None:
+        """Go on by the clock of another process."""
+        self.held = {key: (min(at, now_s), row) for key, (at, row) in self.held.items()}
+
+    def _endpoint(self, row: UnwantedRow) -> EndpointKey:
+        topic = place_of(self.prefix, row.place.topic)
+        return EndpointKey(topic.node, topic.other)
+
+    def _strange(self, row: UnwantedRow, interest: Interest) -> Sequence[str]:
+        asked = interest.subscriptions.get(self._endpoint(row), ())
+        filters = [one.filter for one in asked]
+        return [
+            one
+            for one in row.subjects
+            if not (is_subject(one) and any(selects(wanted, one) for wanted in filters))
+        ]
 
 
 def wanted(prefix: str, interest: Interest) -> Mapping[str, str]:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 from secrets import token_hex
 
 from pyspark.sql import DataFrame
@@ -23,7 +25,7 @@ from streaming.audits.cases import Case, Outcome, case_findings
 from streaming.audits.certificates import ended_of
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.findings import FindingKind
-from streaming.audits.judgements import World
+from streaming.audits.judgements import World, claimed_of
 from streaming.audits.late import copy_cases, late_cases, unreadable
 from streaming.audits.needless import asked_over
 from streaming.audits.passing import Stop
@@ -47,6 +49,7 @@ from streaming.job.unproven import deleted, made_again, spoiled, unpromised
 from streaming.tables.aggregates import DATA_KINDS
 from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import (
+    ENDPOINT,
     GUARANTEED,
     INGRESS,
     LEDGER,
@@ -85,6 +88,7 @@ class Auditor:
         only: What of the small rows counts.
         batch_at_s: When the last batch was taken.
         lagging: Kafka clusters whose last batch was full.
+        strange: Kafka cluster -> how far topics of nodes that nobody knows were read there.
         taken_s: Kafka cluster -> when its last batch was taken.
         wanted: Endpoint topic -> what was ever asked for there, as a regular expression.
         asked: Outbox topic without its class -> what is asked for behind its link, likewise.
@@ -108,6 +112,7 @@ class Auditor:
     state: State = field(init=False)
     batch_at_s: float = field(init=False)
     lagging: dict[str, None] = field(default_factory=dict)
+    strange: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     asked_s: dict[str, float] = field(default_factory=dict)
     wanted: Mapping[str, str] = field(default_factory=dict)
     asked: Mapping[str, str] = field(default_factory=dict)
@@ -141,7 +146,7 @@ class Auditor:
             self.state.eras.texts = fresh.eras.texts
         self.state.splits.follow(self.state.eras.linked())
         self.state.register.run = self.run
-        self.state.certifier.blocks.rest(self.clock())
+        self.state.rest(self.clock())
         self.bundling.adopt(self.state.interest)
         self._follow_topology()
         self.wanted_version = -1
@@ -300,12 +305,19 @@ class Auditor:
             if self.sources.is_at_home(kafka, place.topic)
         }
         before = {place: state.read[place] for place in positions if place in state.read}
-        # A topic of a node that nobody knows may be in several Kafka clusters: each is another one.
-        news = sum(
-            end - before.get(place, 0)
+        # A topic of a node that nobody knows may be in several Kafka clusters: each is another one,
+        # and takes its share of what a batch may read.
+        strange = {
+            place: end
             for place, end in positions.items()
-            if self.sources.home_of(place.topic) == kafka
+            if self.sources.home_of(place.topic) != kafka
+        }
+        known = self.strange.get(kafka, {})
+        news = sum(
+            end - (known if place in strange else before).get(place, 0)
+            for place, end in positions.items()
         )
+        self.strange[kafka] = strange
         if news > self.offsets_max * 0.9:
             self.lagging[kafka] = None
         else:
@@ -345,6 +357,7 @@ class Auditor:
         state.register.now_ms = wall_ms()
         Doubts(self.rereader, state).settle()
         self._find_ends()
+        self._bound_consumed()
         state.eras.settle(now_s, is_lagging=self.is_behind)
         self.sources.needed = state.eras.kafkas()
         world = state.world(self.sources.ends(), self.sources.read_s)
@@ -357,10 +370,11 @@ class Auditor:
         state.certifier.finish(round_, world, now_s)
         if not self.is_past:
             self._look_at_parts(now_s)
-        if not self.is_behind:
-            self._look_at_rest(world, now_s)
+        seen_s = now_s if self.is_past else min(now_s, self.sources.read_s)
+        if seen_s > -inf and not self.is_behind:
+            self._look_at_rest(world, seen_s)
             if not self.is_past:
-                self._look_at_stalls(world, now_s)
+                self._look_at_stalls(world, now_s, seen_s)
 
     def _look_at_parts(self, now_s: float) -> None:
         """Tell who hangs together just now, and whether the mesh has found the same."""
@@ -373,7 +387,15 @@ class Auditor:
                 state.register.add(finding)
 
     def _look_at_rest(self, world: World, now_s: float) -> None:
-        """Tell of what only all that was written shows, where that has been read."""
+        """Tell of what only all that was written shows, where that has been read.
+
+        What excuses it may be in another Kafka cluster, which is read later: so what counts is not
+        the time, but up to which moment all has been read everywhere.
+
+        Args:
+            world: The other audits.
+            now_s: That moment.
+        """
         state = self.state
         for finding in state.certifier.blocks.forged(now_s):
             state.register.add(finding)
@@ -389,8 +411,14 @@ class Auditor:
         for finding in state.needless.judge(state.interest, state.eras, state.names, now_s):
             state.register.add(finding)
 
-    def _look_at_stalls(self, world: World, now_s: float) -> None:
-        """Tell of what has stood still for long, where all that was written has been read."""
+    def _look_at_stalls(self, world: World, now_s: float, seen_s: float) -> None:
+        """Tell of what has stood still for long, where all that was written has been read.
+
+        Args:
+            world: The other audits.
+            now_s: The auditor's clock, in seconds.
+            seen_s: All that was written before this moment has been read.
+        """
         state = self.state
         blocks = state.certifier.blocks
         tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets]
@@ -399,13 +427,13 @@ class Auditor:
         }
         for endpoint in state.certifier.undecided:
             stops[str(endpoint)] = Stop(endpoint.node, ended_of(endpoint))
-        state.stalls.judge_hops(stops, now_s, state.register)
+        state.stalls.judge_hops(stops, seen_s, state.register)
         if not 0 <= now_s - self.looked_s < UNTAKEN_EVERY_S:
             self.looked_s = now_s
             news = untaken(blocks, world, state.splits, now_s)
-            state.stalls.judge_interest(news, now_s, state.register)
+            state.stalls.judge_interest(news, seen_s, state.register)
             silences = silent(state.splits, state.passing, state.chains, state.accounts, now_s)
-            state.stalls.judge_links(silences, now_s, state.register)
+            state.stalls.judge_links(silences, seen_s, state.register)
 
     def _look_at_late(self, world: World, now_s: float) -> None:
         """Read again what came of blocks that were certified for good: it may be nobody's."""
@@ -486,7 +514,10 @@ class Auditor:
             place
             for place in here
             if (is_due or kafka in self.lagging or place not in before)
-            and (described[place].letter == GUARANTEED or described[place].kind in (OUTBOX, LEDGER))
+            and (
+                described[place].letter == GUARANTEED
+                or described[place].kind in (OUTBOX, LEDGER, ENDPOINT)
+            )
         ]
         for place, beginning in self.sources.beginnings(places).items() if places else ():
             first = before.get(place, 0)
@@ -496,6 +527,9 @@ class Auditor:
                 state.minutes.lose(kafka)
             if described[place].kind == LEDGER:
                 state.accounts.forget(described[place].node)
+            elif described[place].kind == ENDPOINT:
+                state.consumed.lose(place, first, beginning - 1)
+                state.interest.version += 1
             elif described[place].letter == GUARANTEED:
                 state.register.add(deleted(prefix, place, first, beginning - 1))
                 if described[place].kind == INGRESS:
@@ -504,7 +538,8 @@ class Auditor:
     def _find_ends(self) -> None:
         """Read where unsubscribes took effect, if some did."""
         interest = self.state.interest
-        interest.prune(self.state.names.uuids, self.state.eras.numbers_of)
+        if interest.is_full:
+            self._prune()
         unknown = interest.unknown_ends(self.state.names.uuids, self._reader_of)
         read = self.state.read
         # A cut tells a position; one that nobody has read up to yet may be beyond any log.
@@ -518,6 +553,39 @@ class Auditor:
             return  # they are asked for again
         for key, last in zip(keys, answers, strict=True):
             interest.ended(key, dict(last))
+
+    def _bound_consumed(self) -> None:
+        """Learn what had been published when records of endpoints turned out to be deleted."""
+        state, sources, prefix = self.state, self.sources, self.topology.prefix
+        if not state.consumed.unbounded:
+            return
+
+        def is_ingress(topic: str) -> bool:
+            place = place_of(prefix, topic)
+            return place.kind == INGRESS and place.letter == GUARANTEED
+
+        ends: dict[TopicPartition, int] = {}
+        for kafka in filter(sources.is_needed, list(sources.brokers)):
+            if not sources.answers(kafka):
+                return  # it is asked later: until then nothing of these endpoints is proven
+            try:
+                ends.update(sources.brokers[kafka].ends(sources.places(kafka, is_ingress)))
+            except TransportUnavailableError:
+                sources.silent[kafka] = sources.clock()
+                return
+        promised = {*state.interest.certified()}
+        promised |= {one for members in state.interest.shared().values() for one in members}
+        for finding in state.consumed.bound(ends):
+            if finding.endpoint in map(str, promised):
+                state.register.add(finding)
+        state.interest.version += 1
+
+    def _prune(self) -> None:
+        """Forget subscriptions that have ended, and filters that nobody names any more."""
+        state, interest = self.state, self.state.interest
+        claimed = partial(claimed_of, state.certifier.blocks, state.world(lambda _: None))
+        interest.prune(state.names.uuids, state.eras.numbers_of, claimed)
+        self.bundling.forget(interest, state.eras.known())
 
     def _reader_of(self, topic: str) -> str:
         place = place_of(self.topology.prefix, topic)

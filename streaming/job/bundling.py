@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
@@ -25,8 +25,7 @@ class Bundling:
         rereader: Reads what clients ask for further on.
         sources: What the brokers say.
         prefix: Start of every topic name.
-        filters: All that claims have named; what was read by them is kept by their numbers, so
-            they are never taken back.
+        filters: All that claims have named; what was read by them is kept by their numbers.
         bundles: How subjects are taken together by them; None: each alone.
         looked: Up to where topics of clients were looked through for filters.
         heard: Kafka clusters of which it is known what clients ask for there.
@@ -45,14 +44,22 @@ class Bundling:
 
     def adopt(self, interest: Interest) -> None:
         """Have a state that was saved, or kept aside, know the same filters by the same numbers."""
-        self.filters.know(interest.filters.numbers)
+        known = interest.filters
+        if known.known > self.filters.known:
+            self.filters.numbers, self.filters.known = dict(known.numbers), known.known
+        self.filters.know(known.numbers)
         interest.filters = self.filters
+
+    def forget(self, interest: Interest, topologies: Sequence[Topology]) -> None:
+        """Forget the filters that neither subscriptions nor topologies name."""
+        standing = [one for topology in topologies for one in _standing(topology)]
+        self.filters.keep((*interest.named(), *standing))
+        self._tell_apart()
 
     def follow(self, topologies: Sequence[Topology]) -> None:
         """Know what joins and nodes of topologies name, and go by all that is known."""
         for topology in topologies:
-            self.filters.know(join.filter for join in topology.joins.values())
-            self.filters.know(one.filter for one in topology.interest)
+            self.filters.know(_standing(topology))
         self._tell_apart()
 
     def of(self, news: Collection[str], *, is_small: bool) -> Bundles | None:
@@ -106,6 +113,15 @@ class Bundling:
         return place_of(self.prefix, topic).kind == CLIENTS
 
     def _tell_apart(self) -> None:
-        if self.bundles is None or self.bundles.known != len(self.filters.numbers):
-            shapes = self.filters.by_shape()
-            self.bundles = Bundles(shapes) if shapes else None
+        known = self.filters.known  # those that come meanwhile are told apart and not known
+        shapes = self.filters.by_shape()
+        count = sum(map(len, shapes.values()))
+        before = self.bundles
+        if before is None or (before.known, before.count) != (known, count):
+            self.bundles = Bundles(shapes, known) if shapes else None
+
+
+def _standing(topology: Topology) -> Iterator[str]:
+    """Yield the filters that a topology names."""
+    yield from (join.filter for join in topology.joins.values())
+    yield from (one.filter for one in topology.interest)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
+from mesh.model.frames import MessageClass
 from mesh.model.names import name_fault
 from mesh.wire.control import (
     decode_change,
@@ -26,6 +27,9 @@ from streaming.audits.matching import is_filter
 from streaming.job.state import State
 from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow, TopicPartition
 from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, is_place, place_of
+
+KNOWN_MS = 60_000
+"""So much later than what goes by it a topology is read at most, in milliseconds."""
 
 SHOWN_MAX = 100
 """Characters of a stranger's text that a finding shows."""
@@ -60,7 +64,10 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         _take_ledger(state, place_of(prefix, row.place.topic).node, row)
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
+    state.interest.version += state.consumed.deliver(batch.deliveries, state.names)
     state.unwanted.absorb(batch.unwanted, now_s)
+    if batch.small:
+        state.unwanted.excuse(state.interest)
     state.needless.absorb(batch.needless, now_s)
     state.eras.see([_era_of(state, frame) for frame in batch.frames], now_s)
     _take_paths(state, batch.deliveries, batch.frames)
@@ -104,7 +111,9 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
                 is_own = identity.node == place.node
                 topics = [one.name for one in identity.topics]
                 if is_own and _names_places(state, row, topics, place.node):
-                    state.names.learn(identity)
+                    former = state.names.learn(identity)
+                    if former is not None:
+                        state.interest.rename(former, identity.uuid)
             case "control", "heartbeat", value:
                 heartbeat = decode_heartbeat(value)
                 state.splits.beat(place.node, heartbeat, now_s)
@@ -204,15 +213,18 @@ def _take_paths(
     sound: dict[tuple[object, ...], None] = {}
     for row in deliveries:
         # Of many endpoints the messages came the same way, and of many blocks.
+        numbers = eras.routed_by(state.names.place(row.source), row)
         way = (
             row.path,
             row.source.topic_id,
             row.is_moved,
             place_of(eras.prefix, row.place.topic).node,
+            numbers,
         )
         if way in sound:
             continue
-        if not _report(state, [plan.delivery_fault(row, state.names) for plan in eras.plans]):
+        plans = eras.plans_by(numbers)
+        if not _report(state, [plan.delivery_fault(row, state.names) for plan in plans]):
             sound[way] = None
 
 
@@ -249,11 +261,14 @@ def _take_config(state: State, row: SmallRow, value: bytes | None, now_s: float)
         return
     state.interest.version += 1
     state.splits.follow(state.eras.linked())
-    # What came before its topology was known is judged again.
-    for finding in list(state.register.findings.values()):
+    # What came before its topology was known is judged again: that is read soon. A fault of old
+    # stays one, though there is such a link now.
+    register = state.register
+    for finding in list(register.findings.values()):
         is_way = finding.kind is FindingKind.UNPLANNED_PATH
-        if is_way and any(plan.is_planned(finding) for plan in state.eras.plans):
-            state.register.withdraw(finding.id)
+        is_new = register.now_ms - register.seen[finding.id].last_ms < KNOWN_MS
+        if is_way and is_new and any(plan.is_planned(finding) for plan in state.eras.plans):
+            register.withdraw(finding.id)
 
 
 def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
@@ -277,10 +292,11 @@ def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
 
 def _astray_finding(state: State, row: DeliveryRow, partition: int) -> Finding:
     place, source = place_of(state.eras.prefix, row.place.topic), state.names.text(row.source)
+    more = ", nor whether one has come twice" if row.message_class == MessageClass.DIRECT else ""
     return Finding(
         kind=FindingKind.DISORDER,
         text=f"{place.endpoint} got messages of {source} in partition {row.place.partition}, and in"
-        f" {partition} before: nothing tells their order, nor whether one has come twice",
+        f" {partition} before: nothing tells their order{more}",
         ids=(message_range(source, row.generation, row.first, row.last),),
         endpoint=place.endpoint,
         source=source,

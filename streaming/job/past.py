@@ -195,8 +195,13 @@ class Past:
         for kafka, brokers in auditor.sources.brokers.items():
             kinds = {p: self._kind(p) for p in self._places(kafka) if not self._is_said(p.topic)}
             ingress = brokers.ends(place for place, kind in kinds.items() if kind == INGRESS)
+            endpoints = [place for place, kind in kinds.items() if kind == ENDPOINT]
+            came = brokers.since(endpoints, earliest_ms)
+            for place, begin in brokers.beginnings(endpoints).items():
+                if 0 < begin and came.get(place, begin) <= begin:  # some of it may be consumed
+                    auditor.state.consumed.lose(place, 0, begin - 1)
             begins = {
-                **brokers.since([p for p, kind in kinds.items() if kind == ENDPOINT], earliest_ms),
+                **came,
                 **brokers.since(
                     [p for p, kind in kinds.items() if kind not in (ENDPOINT, INGRESS)], began_ms
                 ),

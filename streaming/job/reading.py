@@ -192,6 +192,7 @@ class Readings:
                 self.auditor.absorb(rows, kafka, batch)
         except BaseException:
             self.auditor.restore()  # half a batch was taken
+            self.auditor.sources.read.pop(kafka, None)  # and so not all that was written before it
             raise
 
     def _failed(self, kafka: str, reading: Reading, reason: str) -> None:

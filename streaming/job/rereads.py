@@ -152,7 +152,7 @@ class Rereader:
             for place, (first, last) in endpoints[number].items():
                 _widen(ranges, place, first, last + 1)
         if not ranges:
-            return [Outcome(0, 0) for _ in cases]
+            return [Outcome(0, 0, is_cut=case.is_cut) for case in cases]
         answers = exact.case_outcomes(
             self._parsed(ranges),
             self._requests(rows, exact.CASES),
@@ -164,7 +164,8 @@ class Rereader:
             replace(
                 outcomes[number],
                 begin=begins.get(case.place, 0),
-                is_cut=any(begins.get(at, 0) > first for at, (first, _) in endpoint.items()),
+                is_cut=case.is_cut
+                or any(begins.get(at, 0) > first for at, (first, _) in endpoint.items()),
             )
             for number, (case, endpoint) in enumerate(zip(cases, endpoints, strict=True))
         ]

@@ -11,6 +11,7 @@ from streaming.audits.blocks import Blocks
 from streaming.audits.certificates import Certifier
 from streaming.audits.chains import Chains
 from streaming.audits.colours import Colours
+from streaming.audits.consumed import Consumed
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
 from streaming.audits.interest import Interest
@@ -29,6 +30,7 @@ from streaming.audits.stalls import Stalls
 from streaming.audits.strangers import StrangeFrames
 from streaming.audits.unwanted import Unwanted
 from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import CLIENTS, place_of
 
 
 @dataclass(slots=True)
@@ -61,6 +63,7 @@ class State:
     minutes: Minutes
     needless: Needless
     strangers: StrangeFrames
+    consumed: Consumed
     stalls: Stalls = field(default_factory=Stalls)
     colours: Colours = field(default_factory=Colours)
     batch: int = -1
@@ -92,6 +95,7 @@ class State:
             minutes=Minutes(prefix),
             needless=Needless(prefix),
             strangers=StrangeFrames(prefix),
+            consumed=Consumed(prefix),
         )
 
     def begin_anew(self, place: TopicPartition, topic_id: str, unread: int) -> None:
@@ -109,9 +113,21 @@ class State:
         self.passing.begin_anew(place, topic_id)
         self.interest.begin_anew(place)
         self.order.begin_anew(place)
+        topic = place_of(self.eras.prefix, place.topic)
+        if topic.kind == CLIENTS:
+            self.names.told.pop(topic.node, None)
+            self.interest.begin_clients_anew(self.names.uuids.get(topic.node, ""))
         doubts = self.delivery_doubts
         self.delivery_doubts = [one for one in doubts if one.key.endpoint != place]
         self.frame_doubts = [one for one in self.frame_doubts if place not in one.outboxes]
+
+    def rest(self, now_s: float) -> None:
+        """Go on by the clock of another process."""
+        self.certifier.blocks.rest(now_s)
+        self.marks.rest(now_s)
+        self.unwanted.rest(now_s)
+        self.needless.rest(now_s)
+        self.strangers.rest(now_s)
 
     def world(self, ends: Ends, read_s: float = inf) -> World:
         """Return what certificates look at.
@@ -131,4 +147,5 @@ class State:
             register=self.register,
             ends=ends,
             read_s=read_s,
+            consumed=self.consumed,
         )

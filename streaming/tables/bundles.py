@@ -25,12 +25,14 @@ class Bundles:
 
     Attributes:
         filters: That tell them apart, by shape.
+        known: Of a filter with this number or a higher one nothing is known.
     """
 
     filters: Mapping[Shape, Sequence[str]]
+    known: int
 
     @property
-    def known(self) -> int:
+    def count(self) -> int:
         """Return how many filters there are."""
         return sum(map(len, self.filters.values()))
 

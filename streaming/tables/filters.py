@@ -62,15 +62,25 @@ class Filters:
 
     Attributes:
         numbers: Filter -> its number, from 0 on.
+        known: How many there ever were: the next number.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
+    known: int = 0
 
     def know(self, filters: Iterable[str]) -> None:
         """Take filters, from several threads at once; those that are known keep their numbers."""
         with _LOCK:
             for one in filters:
-                self.numbers.setdefault(one, len(self.numbers))
+                if one not in self.numbers:
+                    self.numbers[one] = self.known
+                    self.known += 1
+
+    def keep(self, filters: Iterable[str]) -> None:
+        """Forget all others. One that comes again is a new one: what was read before is vague."""
+        with _LOCK:
+            kept = frozenset(filters)
+            self.numbers = {one: number for one, number in self.numbers.items() if one in kept}
 
     def newest(self, filters: Iterable[str]) -> int:
         """Return the highest number of some filters; of one that nobody knows none is higher."""

@@ -28,7 +28,7 @@ def test_a_bundle_is_what_the_same_filters_select(spark) -> None:
     filters.know((">", "*", "*/*", "a/*/>", *ODD, *(f"{one}/>" for one in ODD[:4])))
     subjects = [*(random_subject(rng) for _ in range(200)), *ODD, *(f"{one}/y" for one in ODD[:4])]
     rows = [(one,) for one in dict.fromkeys((*subjects, *NONE))]
-    bundles = Bundles(filters.by_shape())
+    bundles = Bundles(filters.by_shape(), filters.known)
     (claimed,) = rng.sample([*filters.numbers], 1)
     pattern = claim_pattern([claimed, "a/>"], ["*/>"], ["a/b"])
     told = (

@@ -63,6 +63,35 @@ def test_nothing_is_proven_before_it_is_known_where_a_subscription_ended(bench, 
     assert not [one for one in bench.certificates.values() if one.equal]
 
 
+def test_a_loss_stays_one_when_its_node_calls_itself_otherwise(bench, plant):
+    """Lanes have told what they know of it under the uuid that it had."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[3])
+    missing = [("missing", "c/s1", 3, 3)]
+    assert found(bench) == missing
+    other = Identity(node="c", uuid="x", epoch=2, cluster_id="x", lanes=1, topics=[])
+    plant.put("c.control", 0, b"identity", encode_identity(other))
+    assert found(bench) == missing
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.delivered, certificate.equal) == (5, 4, False)
+
+
+def test_who_asks_under_subjects_of_its_own_for_ever_is_certified(bench, plant):
+    """Each answer has a subscription that ends with it; of long ago they used to be unexpected."""
+    for number in range(60):
+        key = f"reply/{number}"
+        plant.cuts_everywhere("b", plant.subscribe("b", "s1", key))
+        plant.carry(1, ["b/s1"], subject=key)
+        plant.cuts_everywhere("b", plant.subscribe("b", "s1", key, None))
+    for number in range(600):
+        plant.subscribe("b", "s2", f"other/{number}")
+        plant.subscribe("b", "s2", f"other/{number}", None)
+    assert found(bench) == []
+    assert bench.auditor.state.interest.pruned > 0
+    (certificate,) = [one for one in bench.certificates.values() if one.endpoint == "b/s1"]
+    assert (certificate.delivered, certificate.equal) == (60, True)
+
+
 # -- behind a log that was deleted ----------------------------------------------------------
 
 
@@ -97,6 +126,45 @@ def test_what_was_consumed_and_deleted_is_not_missing(bench, plant):
     assert [one for one in found(bench) if one[0] == "missing"] == []
 
 
+def test_what_was_consumed_before_it_was_read_is_not_missing_and_not_proven(bench, plant):
+    """A fresh auditor, or one that was away: from the first message on that it finds all is owed."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(9, ["c/s1"])
+    delete(bench, "mesh.c.ep.s1", 6)
+    plant.carry(9, ["c/s1"], lost=[2])
+    bench.taken["mesh.c.ep.s1", 0] = 6
+    assert found(bench) == [("missing", "c/s1", 11, 11), ("unproven", "c/s1", 0, 5)]
+    (certificate,) = bench.certificates.values()
+    assert (certificate.delivered, certificate.equal, certificate.sure) == (11, False, False)
+
+
+def test_where_all_that_was_read_came_what_was_consumed_is_no_proof(bench, plant):
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(9, ["c/s1"])
+    delete(bench, "mesh.c.ep.s1", 6)
+    bench.taken["mesh.c.ep.s1", 0] = 6
+    assert found(bench) == [("unproven", "c/s1", 0, 5)]
+    (certificate,) = bench.certificates.values()
+    assert (certificate.delivered, certificate.equal, certificate.sure) == (3, True, False)
+
+
+def test_a_copy_in_an_endpoint_that_was_made_again_is_one(bench, plant):
+    """The first one is gone with the former topic; what it had is not missing either."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"])
+    bench.settle()
+    bench.ids["mesh.c.ep.s1"] = "ab" * 16
+    plant.logs["mesh.c.ep.s1", 0].clear()
+    plant.progress("c", "b.to.c.g", 0, 1)
+    bench.take()
+    bench.wait(15)
+    assert [one for one in told(bench) if one[0] != "unproven"] == []
+    plant.deliver("c/s1", [2], ABC)
+    bench.settle()
+    assert [one for one in told(bench) if one[0] == "missing"] == []
+    assert not [one for one in bench.certificates.values() if one.equal]
+
+
 # -- behind marks ---------------------------------------------------------------------------
 
 
@@ -106,6 +174,15 @@ def test_a_direct_copy_in_another_partition_is_found(bench, plant):
     plant.deliver("b/s1", range(5), ["a", "b"], origin="a.in.d")
     plant.deliver("b/s1", [2], ["a", "b"], origin="a.in.d", at=1)
     assert found(bench) != []
+
+
+def test_guaranteed_messages_of_one_source_in_two_partitions_are_out_of_order(bench, plant):
+    """Each partition has them in order, and nobody who reads both does."""
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
+    plant.carry(6, [])
+    plant.deliver("b/s1", [0, 2, 4], ["a", "b"])
+    plant.deliver("b/s1", [1, 3, 5], ["a", "b"], at=1)
+    assert [one[:2] for one in found(bench)] == [("disorder", "b/s1")]
 
 
 def test_a_direct_copy_of_a_generation_that_nobody_told_of_is_found(bench, plant):

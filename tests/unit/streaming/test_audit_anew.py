@@ -14,8 +14,11 @@ from mesh.model.state import Cut, Ledger
 from mesh.model.topology import KafkaCluster, Node, Topology
 from mesh.wire.control import encode_identity, encode_subscription
 from mesh.wire.state import encode_fact, encode_ledger
-from streaming.audits.cases import Outcome
+from streaming.audits.cases import Case, Outcome
+from streaming.audits.claims import Span
 from streaming.audits.findings import FindingKind
+from streaming.audits.interest import EndpointKey
+from streaming.audits.judgements import claims_of
 from streaming.job.auditor import Auditor
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
@@ -27,6 +30,7 @@ from streaming.tables.rows import (
     SmallRow,
     SourceKey,
     TopicPartition,
+    UnwantedRow,
 )
 
 INGRESS = TopicPartition("mesh.a.in.g", 0)
@@ -63,11 +67,13 @@ class Reader:
 
     def __init__(self, topology: Topology, sources: Sources) -> None:
         self.topology, self.sources = topology, sources
+        self.asked: list[Case] = []
 
     def can_read(self, _: object) -> bool:
         return True
 
     def cases(self, cases) -> list[Outcome]:
+        self.asked += cases
         return [
             Outcome(1, 0, missing=1, missing_offsets=(case.last,))
             if case.is_passed
@@ -229,3 +235,62 @@ def test_a_log_that_only_became_shorter_is_the_same_topic(bench: Bench) -> None:
     bench.take(Batch())
     assert bench.found(FindingKind.UNPROVEN) == []
     assert bench.auditor.state.certifier.blocks.dropped == {INGRESS: 0}
+
+
+def test_what_an_endpoint_had_got_before_it_was_made_again_is_not_missing(bench: Bench) -> None:
+    """Whoever reads the block again finds a part of it alone, and knows that."""
+    blocks = bench.auditor.state.certifier.blocks
+    bench.brokers.ids[TARGET.topic] = id_of(3)
+    bench.read[TARGET] = 0
+    bench.take(Batch())
+    receipt = blocks.open[INGRESS][1].receipts[EndpointKey("a", "s")]
+    assert (receipt.is_cut, receipt.records, receipt.digest.count) == (True, {}, 904)
+    bench.read |= {INGRESS: 5003, TARGET: 3}
+    rows, came = [published(5000, 5002)], [delivered(5000, 5001, id_of(1))]
+    bench.take(Batch(ingress=rows, deliveries=came, small=bench.control(id_of(1), 5003).small[-1:]))
+    bench.wait(30)
+    assert bench.auditor.rereader.asked[-1].is_cut
+    assert not blocks.open[INGRESS][1].is_faultless
+
+
+def test_what_a_node_lost_before_it_got_another_uuid_stays_lost(bench: Bench) -> None:
+    """Nothing would be owed to it that lanes knew under the former one."""
+    bench.read[INGRESS] = 5003
+    told = bench.control(id_of(1), 5003)
+    bench.take(Batch(ingress=[published(5000, 5002)], small=told.small[-1:]))
+    bench.wait(30)
+    assert bench.found(FindingKind.MISSING) == [(f"{INGRESS}/0/5002",)]
+    other = Identity(node="a", uuid="other", epoch=2, cluster_id="x", lanes=1, topics=())
+    bench.take(Batch(small=[SmallRow(SMALL["control"], 1, "identity", encode_identity(other), 0)]))
+    world = bench.auditor.state.world(lambda _: {})
+    (claim,) = claims_of(INGRESS, EndpointKey("a", "s"), world)
+    assert claim.span == Span(0)
+    bench.wait(30)
+    assert bench.found(FindingKind.MISSING) == [(f"{INGRESS}/0/5002",)]
+
+
+def test_who_reads_little_beside_much_of_nobody_lags(bench: Bench) -> None:
+    """A topic of a node that nobody knows takes its share of what a batch may read."""
+    bench.auditor.offsets_max = 1000
+    stranger = TopicPartition("mesh.zz.in.g", 0)
+    bench.read |= {stranger: 990, INGRESS: 5010}
+    bench.take(Batch())
+    assert bench.auditor.lagging == {"k1": None}
+    bench.read |= {stranger: 1000, INGRESS: 5020}
+    bench.take(Batch())
+    assert bench.auditor.lagging == {}
+
+
+def test_of_a_suspicion_nothing_is_told_before_all_is_read_that_may_excuse_it(
+    bench: Bench,
+) -> None:
+    """Another Kafka cluster may be late by minutes, though nothing is wrong with it."""
+    auditor = bench.auditor
+    row = UnwantedRow(TARGET, SourceKey(id_of(1).hex(), 0), 1, 3, 3, 3, 3, ("other/x",))
+    bench.take(Batch(unwanted=[row]))
+    auditor.sources.read["k1"] = bench.now_s - 1
+    bench.wait(90)
+    assert bench.found(FindingKind.UNEXPECTED) == []
+    auditor.sources.read["k1"] = bench.now_s - 1
+    bench.wait(1)
+    assert len(bench.found(FindingKind.UNEXPECTED)) == 1

@@ -18,7 +18,7 @@ from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register
 from streaming.audits.hours import HOUR_MS
 from streaming.audits.interest import EndpointKey, Interest
-from streaming.audits.judgements import World
+from streaming.audits.judgements import World, claimed_of
 from streaming.audits.late import copy_cases, late_cases, unreadable
 from streaming.audits.names import Names
 from streaming.audits.passing import Passing
@@ -683,3 +683,35 @@ def test_what_came_late_is_looked_for_in_the_other_partitions_of_its_endpoint(ta
     (case,) = copy_cases(ripe, cases, table.world).values()
     assert case.records == {ENDPOINT: {0: (0, 11), 1: (0, 2)}}
     assert (case.first, case.last, case.wants) == (2, 4, ())
+
+
+def test_filters_that_were_left_are_known_while_a_block_needs_them() -> None:
+    """What came by them would be unexpected; a block may stay open for ever."""
+    table = Table()
+    interest = table.world.interest
+    table.cut(0)
+    for number in range(40):
+        interest.subscribe(ENDPOINT, f"reply/{number}", Subscription(), 2 * number + 1)
+        table.publish(number, subject=f"reply/{number}")
+        table.deliver(number)
+        interest.unsubscribe(ENDPOINT, f"reply/{number}", 2 * number + 2)
+    table.publish(40)
+    table.deliver(40)
+    replies = {f"reply/{number}" for number in range(40)}
+    needed = claimed_of(table.certifier.blocks, table.world, ENDPOINT, {*replies, "reply/99"})
+    assert set(needed) == replies
+    assert claimed_of(table.certifier.blocks, table.world, EndpointKey("a", "x"), replies) == {}
+
+
+def test_of_a_bundle_in_which_nothing_came_by_it_a_filter_is_forgotten() -> None:
+    """Nothing is known of it there, for it came later: it would be kept for ever."""
+    table = Table()
+    table.cut(0)
+    row = IngressRow(PLACE, 0, "acme/x", digest(0, 1), 0, 1, "acme/>", 1)
+    table.certifier.blocks.publish([row], table.at_s)
+    table.deliver(0, 1)
+    table.world.interest.filters.know(["acme/>", "late/1"])
+    blocks, world = table.certifier.blocks, table.world
+    assert claimed_of(blocks, world, ENDPOINT, ["late/1"]) == {}
+    table.deliver(2)
+    assert set(claimed_of(blocks, world, ENDPOINT, ["late/1"])) == {"late/1"}

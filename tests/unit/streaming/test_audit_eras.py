@@ -17,7 +17,7 @@ from streaming.audits.claims import Span
 from streaming.audits.eras import CHANGED, SETTLE_S, Eras, Stretch
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
-from streaming.job.intake import take_batch, take_configs
+from streaming.job.intake import KNOWN_MS, take_batch, take_configs
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
@@ -238,6 +238,43 @@ def test_a_frame_is_judged_by_the_topology_that_it_names(state: State) -> None:
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
     take(state, Batch(deliveries=[delivery("a", "b", "c", "d")]), 400.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH] * 2
+
+
+def test_a_link_carries_what_was_taken_by_the_topology_before_it_was_made(state: State) -> None:
+    """Nodes take a change one by one: b has the link to d while a still goes by the former. K10."""
+    rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
+    take(state, Batch(small=[*rows, in_force(3, APART)]), 100.0)
+    state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
+    take(state, Batch(frames=[frame("b>d", ("a", "b"), 1)]), 200.0)
+    assert kinds(state) == []
+    take(state, Batch(frames=[frame("c>d", ("a", "b", "c"), 3)]), 200.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH]
+
+
+def test_what_waited_for_a_dead_node_comes_by_the_walk_of_its_time(state: State) -> None:
+    """Its frames were read long ago; of the delivery the ledger of the origin tells the topology."""
+    rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
+    state.names.topics[bytes(16).hex()] = PLACE.topic
+    began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGED, 5, 2),)))
+    ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)
+    take(state, Batch(small=rows, ledgers=[ledger]), 100.0)
+    state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
+    came = delivery("a", "b", "c", "d")._replace(source=SourceKey(bytes(16).hex(), 0))
+    take(state, Batch(deliveries=[came._replace(first=3, last=4)]), 4000.0)
+    assert kinds(state) == []
+    take(state, Batch(deliveries=[came._replace(first=5, last=6)]), 4000.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH]
+
+
+def test_a_fault_of_old_stays_one_when_a_change_brings_the_link(state: State) -> None:
+    """It used to be taken back, so that a mesh was in order again after any change."""
+    old, late = delivery("a", "b", "d"), delivery("a", "c", "d")
+    take(state, Batch(deliveries=[old]), 0.0)
+    state.register.now_ms += 10 * KNOWN_MS
+    take(state, Batch(deliveries=[late]), 600.0)
+    after = topology("abcd", "ab", "bd", "cd", "ac")
+    take(state, Batch(small=[in_force(2, after)]), 600.0)
+    assert [one.path for one in state.register.findings.values()] == [("a", "b", "d")]
 
 
 @pytest.mark.parametrize("is_read_late", [False, True])

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.model.control import EndpointKind, Subscription
+from mesh.model.control import EndpointKind, Identity, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
 from streaming.audits.claims import Level, Span
 from streaming.audits.interest import EndKey, EndpointKey, Interest
+from streaming.audits.names import Names
 from streaming.tables.rows import SourceKey, TopicPartition
 
 ENDPOINT = EndpointKey("c", "s1")
@@ -89,9 +90,59 @@ def test_shared_queues_and_direct_endpoints_are_not_certified_alone():
     direct = EndpointKey("c", "s2")
     interest.subscribe(direct, ">", Subscription(message_class=MessageClass.DIRECT), 1)
     assert list(interest.certified()) == []
-    interest.subscribe(direct, ">", Subscription(), 2)
+    interest.unsubscribe(direct, ">", 2)
+    interest.subscribe(direct, ">", Subscription(), 3)
     assert list(interest.certified()) == [direct]
     assert [subscription.removed for subscription in interest.subscriptions[direct]] == [2, None]
+
+
+def test_a_subscription_of_another_class_ends_nothing_that_is_owed(interest):
+    """Nodes refuse it and go by the former one; anybody's record could blind the auditor. K13."""
+    cut(interest, PLACE, 10, 5)
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(message_class=MessageClass.DIRECT), 6)
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(EndpointKind.QUEUE), 7)
+    assert spans(interest) == [Span(10)]
+    assert list(interest.certified()) == [ENDPOINT]
+
+
+def test_nothing_is_owed_to_a_subscription_that_nodes_refuse(interest):
+    """The endpoint is direct already: such messages used to be told as missing. K13."""
+    endpoint, direct = EndpointKey("c", "s2"), Subscription(message_class=MessageClass.DIRECT)
+    interest.subscribe(endpoint, "a/>", direct, 6)
+    interest.subscribe(endpoint, "b/>", Subscription(), 7)
+    cut(interest, PLACE, 10, 7)
+    claims = interest.claims(
+        endpoint, "u", PLACE, SOURCE, is_local=False, carriers=lambda *_: [WAY]
+    )
+    assert [(claim.filter, claim.span) for claim in claims] == [("a/>", None), ("b/>", None)]
+    assert list(interest.certified()) == [ENDPOINT]
+
+
+def test_a_node_that_calls_itself_otherwise_is_owed_what_it_was_owed(interest):
+    """Its `control` topic was lost, say, and `clients` was not. Spec: K4, K25."""
+    cut(interest, PLACE, 10, 5)
+    interest.rename("u", "v")
+    interest.cut(Cut(PLACE.topic, b"", 0, 30, "v", 5))
+    interest.subscribe(ENDPOINT, "other/>", Subscription(), 6)
+    interest.cut(Cut(PLACE.topic, b"", 0, 40, "v", 6))
+    interest.cut(Cut(PLACE.topic, b"", 0, 50, "u", 8))  # of a lane that has not heard yet
+    claims = interest.claims(
+        ENDPOINT, "v", PLACE, SOURCE, is_local=False, carriers=lambda *_: [WAY]
+    )
+    assert [claim.span for claim in claims] == [Span(10), Span(40)]
+    assert interest.position(PLACE, "v", 8) == 50
+    interest.rename("v", "u")
+    assert spans(interest) == [Span(10), Span(40)]
+
+
+def test_versions_of_a_clients_topic_that_was_made_again_are_others(interest):
+    """They begin at 0 again, so what lanes knew of the former one would stand for them."""
+    cut(interest, PLACE, 10, 50)
+    interest.begin_clients_anew("u")
+    assert spans(interest) == [None]
+    cut(interest, PLACE, 60, 0)
+    interest.subscribe(EndpointKey("c", "s2"), "b", Subscription(), 0)
+    assert interest.position(PLACE, "u", 0) == 60
 
 
 def test_after_a_truncation_a_lane_knows_what_it_knew_of_offsets_that_come_again(interest):
@@ -132,6 +183,30 @@ def test_a_stretch_is_inside_outside_or_across_a_span(first, last, level):
         assert Span(10).level(first, last) is Level.MUST
 
 
+def test_what_ended_is_known_as_long_as_something_of_it_is_not_certified_for_good():
+    """Who asks and gets an answer under a subject of its own, for ever: answers were unexpected."""
+    interest, held = Interest(), {f"reply/{number}" for number in range(400)}
+    for number in range(1500):
+        interest.subscribe(ENDPOINT, f"reply/{number}", Subscription(), 2 * number)
+        interest.unsubscribe(ENDPOINT, f"reply/{number}", 2 * number + 1)
+        interest.prune({"c": "u"}, claimed=lambda _, filters: held.intersection(filters))
+    kept = {one.filter for one in interest.subscriptions[ENDPOINT]}
+    assert held < kept
+    assert len(kept) < 400 + 900
+
+
+def test_of_an_endpoint_that_everybody_has_left_nothing_stays():
+    """Clients that make one each, for ever."""
+    interest = Interest()
+    for number in range(3000):
+        endpoint = EndpointKey("c", f"s{number}")
+        interest.subscribe(endpoint, ">", Subscription(), 2 * number)
+        interest.unsubscribe(endpoint, ">", 2 * number + 1)
+        interest.prune({"c": "u"})
+    assert len(interest.subscriptions) < 1000
+    assert EndpointKey("c", "s2999") in interest.subscriptions
+
+
 def test_a_long_life_of_changes_leaves_little_behind():
     """Subscribing and unsubscribing for ever: what is in force answers as before."""
     interest = Interest()
@@ -145,3 +220,18 @@ def test_a_long_life_of_changes_leaves_little_behind():
     assert len(interest.subscriptions[ENDPOINT]) < 500
     assert sum(map(len, interest.cuts.values())) < 1000
     assert spans(interest)[-1] == Span(19_990)
+
+
+def test_a_uuid_of_another_node_is_nobodys_to_take():
+    """Else its versions would be mixed with those of the other."""
+    names = Names()
+
+    def learn(node: str, uuid: str) -> str | None:
+        told = Identity(node=node, uuid=uuid, epoch=1, cluster_id="x", lanes=1, topics=())
+        return names.learn(told)
+
+    assert [learn("b", "u"), learn("c", "v"), learn("c", "v")] == [None, None, None]
+    assert [learn("c", "u"), learn("c", "v")] == [None, None]
+    assert learn("c", "w") == "v"
+    names.told.clear()  # its clients topic was made again
+    assert [learn("c", "x"), learn("c", "y")] == [None, "x"]

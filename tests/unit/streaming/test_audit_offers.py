@@ -102,7 +102,7 @@ def test_filters_keep_their_numbers_and_too_many_tell_nothing_apart() -> None:
         Shape((False,), is_open=True): ["a/>"],
         Shape((True, False)): ["*/c"],
     }
-    assert Bundles(filters.by_shape()).known == 3
+    assert Bundles(filters.by_shape(), filters.known).count == 3
     filters.know(str(number) for number in range(FILTERS_MAX))
     assert filters.by_shape() == {}
 
@@ -115,3 +115,13 @@ def test_too_many_shapes_tell_nothing_apart(count: int) -> None:
     ]
     filters.know(one.removesuffix("/") for one in stars)
     assert (filters.by_shape() == {}) is (count > SHAPES_MAX)
+
+
+def test_a_filter_that_comes_again_is_a_new_one() -> None:
+    """What was read while it was forgotten does not tell whether it selects any of it."""
+    filters = Filters()
+    filters.know(["a", "b", "c"])
+    filters.keep(["a", "c"])
+    filters.know(["d", "b"])
+    assert filters.numbers == {"a": 0, "c": 2, "d": 3, "b": 4}
+    assert filters.known == 5

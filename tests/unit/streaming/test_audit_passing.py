@@ -7,7 +7,7 @@ import pytest
 from mesh.model.facts import Accepted, Held, SourceAt
 from mesh.model.frames import SourcePartition
 from mesh.model.frames import TopicPartition as Place
-from streaming.audits.chains import ChainHead, ChainKey
+from streaming.audits.chains import ChainHead, ChainKey, Chains
 from streaming.audits.names import Names
 from streaming.audits.passing import EVERYONE, Passing, Sight, Ticket
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
@@ -44,6 +44,7 @@ class Walk:
         self.ticket: Ticket = self.passing.open(INGRESS, bound, node)
         self.read: dict[TopicPartition, int] = {}
         self.ends: dict[str, dict[TopicPartition, int] | None] = {}
+        self.names = names()
 
     def position(self, node: str, place: TopicPartition, offset: int) -> None:
         self.passing.read(node, SourceAt(Place(*place), b"", offset))
@@ -64,7 +65,7 @@ class Walk:
 
     def go(self, times: int = 1) -> bool:
         sight = Sight(
-            self.heads, names(), self.read, lambda node: self.ends.get(node, {}), self.leads
+            self.heads, self.names, self.read, lambda node: self.ends.get(node, {}), self.leads
         )
         for _ in range(times):
             self.passing.advance(self.ticket, sight)
@@ -128,6 +129,30 @@ def test_a_kafka_cluster_that_does_not_answer_keeps_a_hop_open(walk):
     assert walk.where() == "the Kafka cluster of b to answer"
     walk.ends["b"] = {}
     assert walk.go()
+
+
+def test_what_waits_behind_an_outbox_that_was_made_again_is_followed(walk):
+    """b has read it and c has not: all that was on its way used to be missing."""
+    walk.position("a", INGRESS, 10)
+    walk.accept(FIRST, KEYS[INGRESS], 9)
+    walk.position("b", FIRST, 0)
+    walk.names.ids[FIRST.topic] = "ff" * 16
+    walk.names.topics["ff" * 16] = FIRST.topic
+    chains = Chains("mesh.", walk.heads, {FIRST: 0})
+    chains.begin_anew(FIRST)
+    assert not walk.go()
+    assert walk.where() == "c at mesh.b.to.c.g/0: read up to 0 of 8"
+    walk.position("c", SECOND, 8)
+    assert walk.go()
+
+
+def test_what_was_lost_with_an_outbox_is_waited_for_until_it_is_sent_again(walk):
+    """K11: its reader has not accepted it, and asks for it."""
+    walk.position("a", INGRESS, 10)
+    walk.accept(FIRST, KEYS[INGRESS], 5)
+    Chains("mesh.", walk.heads, {FIRST: 0}).begin_anew(FIRST)
+    assert not walk.go()
+    assert walk.where().endswith("has not accepted all up to 9, a gap is repaired")
 
 
 def test_for_whom_a_hop_cannot_lead_to_it_has_passed():

@@ -10,7 +10,8 @@ from mesh.errors import TransportFencedError, TransportUnavailableError
 from streaming.job.reading import Reading, Readings
 from streaming.job.run import Supervisor
 from streaming.job.sifting import TRIES_MAX, Failure, reason_of, sift
-from streaming.tables.rows import TopicPartition
+from streaming.job.sources import Sources
+from streaming.tables.rows import Batch, TopicPartition
 
 A, B, C = (TopicPartition(f"mesh.{name}.in.g", 0) for name in "abc")
 
@@ -161,3 +162,24 @@ def test_spark_is_told_of_a_failure_in_one_line() -> None:
     assert caught.value.__suppress_context__
     assert reading.reason == "gone"
     assert reading.failure == Failure(3, "RuntimeError: java.io.IOException: gone", True)
+
+
+def test_a_batch_that_was_not_taken_proves_nothing_of_what_was_written_before_it() -> None:
+    """Else a block would be closed before it is known who had asked for it."""
+    told: list[str] = []
+
+    class Failing:
+        sources = Sources("mesh.", read={"k": 7.0, "other": 8.0})
+
+        def absorb(self, *_: object) -> None:
+            self.sources.read["k"] = 90.0
+            raise ValueError("odd")
+
+        def restore(self) -> None:
+            told.append("restored")
+
+    readings = Readings(None, Failing(), {}, Path(), 1.0, print)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="odd"):
+        readings._absorb(Batch(), "k", 3)
+    assert told == ["restored"]
+    assert Failing.sources.read == {"other": 8.0}

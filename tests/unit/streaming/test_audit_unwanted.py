@@ -82,3 +82,25 @@ def test_what_was_asked_for_is_known_by_topic() -> None:
     interest = Interest()
     interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
     assert list(wanted("mesh.", interest)) == ["mesh.b.ep.s1"]
+
+
+def test_what_had_been_asked_for_when_it_came_is_not_strange_later() -> None:
+    """A subscription that has ended is not known for ever."""
+    unwanted, interest = Unwanted("mesh."), Interest()
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
+    interest.unsubscribe(ENDPOINT, "acme/>", 1)
+    unwanted.absorb([row("acme/x")], 100.0)
+    unwanted.excuse(interest)
+    interest.subscriptions.clear()
+    unwanted.absorb([row("other/x", offset=7)], 101.0)
+    unwanted.excuse(interest)
+    assert judged(unwanted, interest, 200.0) == [("unexpected", 1, "mesh.a.in.d/1/0/7")]
+
+
+def test_a_moment_before_which_all_was_read_may_lie_before_the_suspicion() -> None:
+    """Another Kafka cluster is read later."""
+    unwanted = Unwanted("mesh.")
+    unwanted.absorb([row("other/x")], 100.0)
+    assert judged(unwanted, Interest(), 50.0) == []
+    unwanted.rest(20.0)  # another process, whose clock is lower
+    assert len(judged(unwanted, Interest(), 20.0 + PATIENCE_S)) == 1
