@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from mesh.model.facts import Accepted, Fact, Held, SourceAt
+from mesh.model.facts import Accepted, Fact, Gap, Held, SourceAt
 from mesh.model.frames import SourcePartition
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.names import Names
@@ -139,6 +139,7 @@ class Passing:
         positions: Next offset to read.
         of: Ids of the topics whose offsets these are.
         accepted: Chain -> last source offset that the receiver accepted.
+        gaps: Chains that are broken for their receiver: it reads on, and accepts nothing.
         held: Targets that were left out, by the number of the last time: how far they are written,
             or less than 0. Two partitions tell of them, in any order. Spec: K20.
         generations: Of the offsets of a source, where that is not 0. Spec: K9.
@@ -149,6 +150,7 @@ class Passing:
     positions: dict[PositionKey, int] = field(default_factory=dict)
     of: dict[PositionKey, str] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
+    gaps: dict[ChainKey, None] = field(default_factory=dict)
     held: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
     generations: dict[TopicPartition, int] = field(default_factory=dict)
     turns: Turns = field(default_factory=Turns)
@@ -167,6 +169,11 @@ class Passing:
                 self.generations.pop(place, None)  # of a topic that was made again
             case Accepted():
                 self.accepted[_chain(place, fact.source)] = fact.last
+            case Gap():
+                chain = _chain(place, fact.source)
+                self.gaps.pop(chain, None)
+                if fact.is_open:
+                    self.gaps[chain] = None
             case Held():
                 chain = _chain(place, fact.source)
                 number, before = self.held.get(chain, (-1, 0))
@@ -265,8 +272,9 @@ class Passing:
             return False
         if step.chain is None:
             return True
-        accepted = self.accepted.get(ChainKey(step.reader.place, step.chain))
-        return accepted is None or accepted >= step.accepted
+        chain = ChainKey(step.reader.place, step.chain)
+        accepted = self.accepted.get(chain)
+        return chain not in self.gaps and (accepted is None or accepted >= step.accepted)
 
     def _holds(self, node: str) -> TopicPartition | None:
         """Return a target that a node cannot write just now, if there is one. Spec: K20."""

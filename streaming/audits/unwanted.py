@@ -17,8 +17,9 @@ from streaming.audits.names import Names
 from streaming.tables.rows import SourceKey, TopicPartition, UnwantedRow
 from streaming.tables.topics import place_of
 
-PATIENCE_S = 10.0
-"""How long the subscription may be read after the messages, in seconds."""
+PATIENCE_S = 3.0
+"""Once all has been read that was written so many seconds after a suspicion, a subscription that
+excuses it has been read."""
 
 HELD_MAX = 1_000
 """Suspicions that wait at most; then the oldest are judged at once."""

@@ -198,7 +198,7 @@ class Past:
             endpoints = [place for place, kind in kinds.items() if kind == ENDPOINT]
             came = brokers.since(endpoints, earliest_ms)
             for place, begin in brokers.beginnings(endpoints).items():
-                if 0 < begin and came.get(place, begin) <= begin:  # some of it may be consumed
+                if begin > 0 and came.get(place, begin) <= begin:  # some of it may be consumed
                     auditor.state.consumed.lose(place, 0, begin - 1)
             begins = {
                 **came,

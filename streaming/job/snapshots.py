@@ -30,13 +30,22 @@ KEPT = 4
 
 SUFFIX = ".json.gz"
 
-LEVEL = 1
-"""How hard is tried to make a snapshot small: most of the gain is to be had for little."""
+LEVEL = 6
+"""How hard is tried to make a snapshot small: to make it plain costs more."""
 
 _NO_STATE = (OSError, EOFError, zlib.error, ValueError, TypeError, LookupError, struct.error)
 
 _PARTS = [one.name for one in fields(Digest)]
 _PARTS_OF = attrgetter(*_PARTS)
+
+_LARGE = ("subjects", "receipts", "issued")
+"""Parts of a block that are most of it. Each is packed alone, and so are digests: what is of one
+kind is made smaller than a mixture."""
+
+_NAMES = [one.name for one in fields(Block)]
+
+_LINES = 2 + len(_LARGE)
+"""Of each block: its key with what is not large, digests, and each large part."""
 
 _TOLD_BY_STAMP = ("subjects", "receipts")
 """Parts of a block that never change without its stamp."""
@@ -103,11 +112,9 @@ class Snapshots:
         try:
             first, *others = gzip.decompress(path.read_bytes()).splitlines()
             state: State = from_plain(State, json.loads(first))
-            for line in others:
-                (topic, partition, number), digests, plain = json.loads(line)
-                block: Block = from_plain(Block, plain, _digests_of(digests))
-                place = TopicPartition(topic, partition)
-                state.certifier.blocks.open.setdefault(place, {})[number] = block
+            for at in range(0, len(others), _LINES):
+                key, block = _block_of([*map(json.loads, others[at : at + _LINES])])
+                state.certifier.blocks.open.setdefault(key.place, {})[key.number] = block
         except _NO_STATE as error:
             message = "is no state of this auditor; remove the checkpoint folder to begin anew"
             problem = Problem(code="CHECKPOINT", message=message, where=str(path))
@@ -141,8 +148,19 @@ def _packed_block(key: BlockKey, block: Block) -> bytes:
     nearly always, and their digest is what can least be made smaller: it is written once.
     """
     shared: Shared = {}
-    plain = to_plain(block, shared)
-    return _line([[*key.place, key.number], _text_of(list(shared)), plain])
+    parts = dict(zip(_NAMES, to_plain(block, shared), strict=True))
+    large = [parts.pop(name) for name in _LARGE]
+    lines = [[[*key.place, key.number], list(parts.values())], _text_of(list(shared)), *large]
+    return b"".join(map(_line, lines))
+
+
+def _block_of(lines: Sequence[Any]) -> tuple[BlockKey, Block]:
+    """Return the block that `_packed_block` made lines of."""
+    ((topic, partition, number), rest), digests, *large = lines
+    others = [name for name in _NAMES if name not in _LARGE]
+    parts = dict(zip((*others, *_LARGE), (*rest, *large), strict=True))
+    block: Block = from_plain(Block, [parts[name] for name in _NAMES], _digests_of(digests))
+    return BlockKey(TopicPartition(topic, partition), number), block
 
 
 def _text_of(digests: Sequence[Digest]) -> str:

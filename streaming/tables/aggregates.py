@@ -411,7 +411,7 @@ def is_wanted() -> Column:
         is_kept()
         | ((F.col("topic_kind") == "control") & key.rlike("^(identity$|heartbeat$|stop )"))
         | ((F.col("topic_kind") == OUTBOX) & key.rlike("^(link$|repair )"))
-        | ((F.col("topic_kind") == "progress") & key.rlike("^(source|sent|accepted|held) "))
+        | ((F.col("topic_kind") == "progress") & key.rlike("^(source|sent|accepted|gap|held) "))
     )
 
 

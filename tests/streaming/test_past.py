@@ -12,6 +12,7 @@ from streaming.config import AuditSettings
 from streaming.job.past import STILL_S, Past
 from streaming.job.past_run import Account, past_of
 from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.rows import TopicPartition
 from tests.streaming.planted import NEW_YEAR_MS, Plant
 
 pytestmark = pytest.mark.spark
@@ -127,6 +128,16 @@ def test_what_a_hop_has_not_passed_is_no_loss(bench, plant: Plant) -> None:
     assert line.endswith("block 0 for c/s1: b at mesh.a.to.b.g/0: read up to 0 of 1")
     assert "not judged to the end: nothing more has come for 30 s" in account.lines()
     assert not account.summary["ok"]
+
+
+def test_what_was_consumed_of_a_range_is_neither_missing_nor_proven(bench, plant: Plant) -> None:
+    """A group has read it and its node has deleted it; what was published is there still."""
+    hours_of(plant, [], [])
+    bench.begins[TopicPartition("mesh.c.ep.s1", 0)] = 3
+    plant.logs["mesh.c.ep.s1", 0][:3] = [None] * 3
+    account = judged(bench, NEW_YEAR_MS, NEW_YEAR_MS + HOUR_MS)
+    assert told(account) == [("unproven", ["mesh.c.ep.s1/0@0-2"])]
+    assert (account.summary["proofs"], account.summary["ok"]) == (0, False)
 
 
 def test_a_topic_that_was_made_again_is_told_and_nobody_is_blamed(bench, plant: Plant) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from mesh.model.facts import Accepted, Held, SourceAt
+from mesh.model.facts import Accepted, Gap, Held, SourceAt
 from mesh.model.frames import SourcePartition
 from mesh.model.frames import TopicPartition as Place
 from streaming.audits.chains import ChainHead, ChainKey, Chains
@@ -184,6 +186,20 @@ def test_messages_that_a_gap_holds_back_have_not_passed(walk):
     walk.accept(FIRST, KEYS[INGRESS], 5)
     assert not walk.go()
     walk.accept(FIRST, KEYS[INGRESS], 9)
+    assert walk.go()
+
+
+def test_a_chain_of_which_the_beginning_vanished_has_not_passed(walk):
+    """K11: nothing of it was ever accepted, so its messages used to be missing meanwhile."""
+    walk.position("a", INGRESS, 10)
+    walk.position("b", FIRST, 3)
+    walk.position("c", SECOND, 8)
+    gap = Gap(Place(*FIRST), identity(KEYS[INGRESS]), -1, 1, is_open=True)
+    walk.passing.read("b", gap)
+    assert not walk.go()
+    assert walk.where().endswith("has not accepted all up to 9, a gap is repaired")
+    walk.accept(FIRST, KEYS[INGRESS], 9)
+    walk.passing.read("b", replace(gap, is_open=False))
     assert walk.go()
 
 
