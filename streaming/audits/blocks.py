@@ -420,8 +420,10 @@ class Blocks:
         """Begin the rest of every block anew: the clock is that of another process."""
         for _, _, block in self.walk():
             block.changed_s = block.judged_s = now_s
-        for one in (*self.parked.values(), *self.late.values()):
-            one.since_s = min(one.since_s, now_s)
+        for stranger in self.parked.values():
+            stranger.since_s = min(stranger.since_s, now_s)
+        for late in self.late.values():
+            late.since_s = min(late.since_s, now_s)
 
     def begin_of(self, place: TopicPartition, target: TopicPartition, first: int) -> int:
         """Return from where on an endpoint partition holds what came of a source from an offset on.
@@ -474,8 +476,9 @@ class Blocks:
                 if not any(one.reader.place == place for one in (*ticket.steps, *ticket.ahead))
             ]
             receipt = block.receipts.get(EndpointKey(topic.node, topic.other))
-            is_endpoint = topic.kind == ENDPOINT
-            if is_endpoint and receipt is not None and receipt.records.pop(place.partition, None):
+            records = {} if receipt is None or topic.kind != ENDPOINT else receipt.records
+            if receipt is not None and place.partition in records:
+                del records[place.partition]
                 receipt.is_cut = True
                 block.stamp += 1
 

@@ -148,7 +148,7 @@ class Interest:
         if self._is_refused(endpoint, subscription):
             if known is not None:
                 return
-            subscription.is_certified, subscription.policy = False, ""
+            subscription.is_refused, subscription.is_certified = True, False
         if known is not None and known == replace(subscription, added=known.added):
             return
         if known is not None:
@@ -195,9 +195,9 @@ class Interest:
         self.version += 1
 
     def _is_refused(self, endpoint: EndpointKey, asked: JudgedSubscription) -> bool:
-        forms = (one.form for one in self.subscriptions.get(endpoint, ()) if one.removed is None)
-        first = next(forms, asked.form)
-        return first != asked.form
+        known = self.subscriptions.get(endpoint, ())
+        forms = (one.form for one in known if one.removed is None and not one.is_refused)
+        return next(forms, asked.form) != asked.form
 
     def _take_off(
         self, endpoint: EndpointKey, subscription: JudgedSubscription, offset: int, at_ms: int

@@ -24,6 +24,7 @@ class JudgedSubscription:
         is_unsure: Another topology gave its queue another policy or home: nothing tells from where
             on who gets what, so it may get anything that it selects until it is subscribed anew.
         ended: Version of all interest with which it ended.
+        is_refused: Of another kind or class than its endpoint has: nodes leave it out. Spec: K13.
         asked: What its record says.
         since_ms: When that came, by the broker's clock.
         lacked: Source partition -> offset up to which every hop had passed while it was in force,
@@ -38,6 +39,7 @@ class JudgedSubscription:
     policy: str = ""
     is_unsure: bool = False
     ended: int = field(default=0, compare=False)
+    is_refused: bool = field(default=False, compare=False)
     asked: Subscription = field(default=Subscription(), compare=False)
     since_ms: int = field(default=0, compare=False)
     lacked: dict[TopicPartition, int] = field(default_factory=dict, compare=False)
@@ -91,7 +93,7 @@ def judged_by(
     is_same = before.place_of(*endpoint, subscription.asked) == rules.place_of(
         *endpoint, subscription.asked
     )
-    if is_same or subscription.removed is not None:
+    if is_same or subscription.removed is not None or subscription.is_refused:
         return subscription
     judged = judged_subscription(
         rules, endpoint, subscription.filter, subscription.asked, subscription.added

@@ -29,7 +29,7 @@ from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayR
 from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, is_place, place_of
 
 KNOWN_MS = 60_000
-"""So much later than what goes by it a topology is read at most, in milliseconds."""
+"""How far the clocks of brokers and of the auditor may be apart, in milliseconds."""
 
 SHOWN_MAX = 100
 """Characters of a stranger's text that a finding shows."""
@@ -261,12 +261,12 @@ def _take_config(state: State, row: SmallRow, value: bytes | None, now_s: float)
         return
     state.interest.version += 1
     state.splits.follow(state.eras.linked())
-    # What came before its topology was known is judged again: that is read soon. A fault of old
+    # What came before its topology was read is judged again. A fault of before it was written
     # stays one, though there is such a link now.
     register = state.register
     for finding in list(register.findings.values()):
         is_way = finding.kind is FindingKind.UNPLANNED_PATH
-        is_new = register.now_ms - register.seen[finding.id].last_ms < KNOWN_MS
+        is_new = row.at_ms - register.seen[finding.id].first_ms < KNOWN_MS
         if is_way and is_new and any(plan.is_planned(finding) for plan in state.eras.plans):
             register.withdraw(finding.id)
 

@@ -273,7 +273,8 @@ def test_a_fault_of_old_stays_one_when_a_change_brings_the_link(state: State) ->
     state.register.now_ms += 10 * KNOWN_MS
     take(state, Batch(deliveries=[late]), 600.0)
     after = topology("abcd", "ab", "bd", "cd", "ac")
-    take(state, Batch(small=[in_force(2, after)]), 600.0)
+    told = replace(in_force(2, after), at_ms=state.register.now_ms)
+    take(state, Batch(small=[told]), 9000.0)
     assert [one.path for one in state.register.findings.values()] == [("a", "b", "d")]
 
 

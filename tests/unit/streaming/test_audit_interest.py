@@ -116,6 +116,10 @@ def test_nothing_is_owed_to_a_subscription_that_nodes_refuse(interest):
     )
     assert [(claim.filter, claim.span) for claim in claims] == [("a/>", None), ("b/>", None)]
     assert list(interest.certified()) == [ENDPOINT]
+    interest.unsubscribe(endpoint, "a/>", 8)
+    interest.subscribe(endpoint, "c/>", direct, 9)
+    interest.subscribe(endpoint, "d/>", Subscription(), 10)
+    assert list(interest.certified()) == [ENDPOINT], "what is refused gives no endpoint its class"
 
 
 def test_a_node_that_calls_itself_otherwise_is_owed_what_it_was_owed(interest):
