@@ -68,20 +68,21 @@ def test_what_crosses_links_is_told_by_the_minute(bench, plant):
 
 
 def test_a_subscription_that_ended_stays_on_record_with_its_times(bench, plant):
-    """A lease that is renewed is one subscription; another class is another one."""
+    """A lease that is renewed is one subscription, one that stops to attract is another one."""
     plant.subscribe("c", "s1", "acme/>")
     plant.at_ms += 1_000
     plant.subscribe("c", "s1", "acme/>", b'{"lease_s": 30}')
     plant.at_ms += 1_000
-    plant.subscribe("c", "s1", "acme/>", b'{"class": "direct"}')
+    plant.subscribe("c", "s1", "acme/>", b'{"class": "direct"}')  # nodes refuse it: K13
+    plant.subscribe("c", "s1", "acme/>", b'{"noexport": true}')
     bench.take()
     plant.at_ms += 1_000
     plant.subscribe("c", "s1", "acme/>", None)
     bench.take()
     assert [
-        (one["endpoint"], one["filter"], one["class"], one["from_ms"], one["to_ms"])
+        (one["endpoint"], one["filter"], one["noexport"], one["from_ms"], one["to_ms"])
         for one in told(bench, "subscriptions").values()
     ] == [
-        ("c/s1", "acme/>", "guaranteed", NEW_YEAR_MS, NEW_YEAR_MS + 2_000),
-        ("c/s1", "acme/>", "direct", NEW_YEAR_MS + 2_000, NEW_YEAR_MS + 3_000),
+        ("c/s1", "acme/>", False, NEW_YEAR_MS, NEW_YEAR_MS + 2_000),
+        ("c/s1", "acme/>", True, NEW_YEAR_MS + 2_000, NEW_YEAR_MS + 3_000),
     ]
