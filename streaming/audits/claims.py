@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from math import inf
 
 from streaming.audits.matching import selects
 from streaming.audits.ways import NOTHING, Between
@@ -70,3 +72,16 @@ class Claim:
         return all(selects(one, subject) for one in self.needed) and not any(
             selects(one, subject) for one in self.between.kept
         )
+
+
+def unproven(claim: Claim, span: Span, below: float) -> Sequence[Claim]:
+    """Return what is claimed where some of it may have come and was deleted before it was read."""
+    if below == inf:
+        return [replace(claim, span=None, is_refusable=True)]
+    first = int(below)
+    is_over = span.last is not None and span.last < first
+    until = first - 1 if claim.until is None else min(first - 1, claim.until)
+    return [
+        replace(claim, span=None if is_over else Span(first, span.last)),
+        replace(claim, span=None, undecided=None, is_refusable=True, until=until),
+    ]

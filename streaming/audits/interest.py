@@ -7,16 +7,15 @@ they put its end in force. Before and after it *may*.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import NamedTuple
 
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
-from streaming.audits.claims import Claim, Span
+from streaming.audits.claims import Claim, Span, unproven
+from streaming.audits.cuts import CutKey, KnownCut, first_knowing
 from streaming.audits.eras import OF_THE_FILE, Stretch
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
@@ -64,31 +63,6 @@ class Ended(NamedTuple):
     asked: Subscription
     from_ms: int
     to_ms: int
-
-
-class CutKey(NamedTuple):
-    """The cuts of one source partition for one subscriber's node."""
-
-    place: TopicPartition
-    uuid: str
-
-
-class KnownCut(NamedTuple):
-    """From `position` on, routing at a source partition knows `clients` up to an offset.
-
-    Attributes:
-        position: Of the source.
-        offset: Of `clients`.
-        era: Number of the topology that the source was routed by when the ledger told it. Of
-            cuts at one position the order of the ledger counts: what came before a change was
-            forgotten with it.
-        topic_id: Of the source, in hexadecimal.
-    """
-
-    position: int
-    offset: int
-    era: int = OF_THE_FILE
-    topic_id: str = ""
 
 
 class EndKey(NamedTuple):
@@ -269,7 +243,7 @@ class Interest:
             era: What the ledger told by a former topology does not count.
         """
         cuts = self.cuts.get(CutKey(place, uuid), [])
-        number = _first(cuts, version, era)
+        number = first_knowing(cuts, version, era)
         return cuts[number].position if number < len(cuts) else None
 
     def may_move(self, member: EndpointKey) -> bool:
@@ -406,7 +380,7 @@ class Interest:
                     )
                 )
                 if span is not None and span.first < below:
-                    claims[-1:] = _unproven(claims[-1], span, below)
+                    claims[-1:] = unproven(claims[-1], span, below)
         return claims
 
     def _span(
@@ -584,7 +558,7 @@ class Interest:
                     asked[subscription.removed] = None
         for key, cuts in self.cuts.items():
             numbers = [
-                _first(cuts, version, era)
+                first_knowing(cuts, version, era)
                 for version in versions.get(key.uuid, ())
                 for era in eras_of(key.place)
             ]
@@ -620,24 +594,3 @@ class Interest:
         """Take what was read of an outbox: last origin offset per source below the position."""
         self.ends[key] = last
         self.version += 1
-
-
-def _unproven(claim: Claim, span: Span, below: float) -> Sequence[Claim]:
-    """Return what is claimed where some of it may have come and was deleted before it was read."""
-    if below == inf:
-        return [replace(claim, span=None, is_refusable=True)]
-    first = int(below)
-    is_over = span.last is not None and span.last < first
-    until = first - 1 if claim.until is None else min(first - 1, claim.until)
-    return [
-        replace(claim, span=None if is_over else Span(first, span.last)),
-        replace(claim, span=None, undecided=None, is_refusable=True, until=until),
-    ]
-
-
-def _first(cuts: Sequence[KnownCut], version: int, era: int) -> int:
-    """Return the number of the first cut by a topology or a later one that knows a version."""
-    number = bisect_left(cuts, version, key=lambda cut: cut.offset)
-    while number < len(cuts) and cuts[number].era < era:
-        number += 1
-    return number
