@@ -98,9 +98,9 @@ class Looks:
         learner = sources.learner
         shut = learner.shut - learner.router.draining.keys()
         outboxes: dict[str, list[str]] = {}
-        for topic, sender in sources.neighbours.items():
-            if sender not in shut:
-                outboxes.setdefault(sources.topology.nodes[sender].kafka, []).append(topic)
+        for topic in sources.topics:
+            if topic.link is not None and topic.link.neighbour not in shut:
+                outboxes.setdefault(topic.kafka, []).append(topic.name)
         numbers, count = frozenset(self.lanes.owned), self._count
 
         def ask() -> _Ends:

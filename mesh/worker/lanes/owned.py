@@ -173,8 +173,8 @@ class Lanes:
             self._buckets[number] = self._new_buckets()
         lane.count_unwritten(now)
         lane.paused = self.sources.still.filters
-        end_removed(lane, self.sources.topics, now)
-        recovered(lane, self.sources.neighbours, now)
+        end_removed(lane, self.sources.topics.names, now)
+        recovered(lane, self.sources.topics.neighbours, now)
         tell_ended(lane, now)
         self.refusals.hold(lane, now)
         self.refusals.hold_closed(lane, now)
@@ -192,7 +192,7 @@ class Lanes:
         for number in self._buckets:
             self._buckets[number] = self._new_buckets()
         for lane in self.owned.values():
-            relink_lane(lane, relinked, self.sources.gone(), now_ms)
+            relink_lane(lane, relinked, self.sources.topics.gone(), now_ms)
         self.sources.relink(relinked.topology, self.owned, now_ms)
 
     def keep(self, assigned: frozenset[int]) -> None:
@@ -463,7 +463,7 @@ class Lanes:
         self._rests.committed(lane.number)
         facts = [fact for fact in closing.batch.facts.values() if fact is not None]
         applied = LaneApplied(lane.number, closing.in_force)
-        return [*closing.batch.notices, *inputs_of(facts, self.sources.neighbours), applied]
+        return [*closing.batch.notices, *inputs_of(facts, self.sources.topics.neighbours), applied]
 
     def _end(self, lane: Lane) -> Closing | None:
         """Wait for the commit of a lane that is under way; return what was committed, if it was.

@@ -1,4 +1,4 @@
-"""What a worker's lanes read: found, identified and assigned as it appears. Spec: K3, K14, R6."""
+"""What a worker's lanes read: identified and assigned as it appears. Spec: K3, K14, R6."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ import structlog
 
 from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
-from mesh.lane.batch import RESERVED_MS
-from mesh.lane.faults import keep_stop, lift_stop
 from mesh.lane.held import hold_source
 from mesh.lane.lane import Lane, Source
-from mesh.lane.messages.gaps import announce, own_provenance
-from mesh.lane.relinking import SourceTopic, begin_links, source_topics
+from mesh.lane.relinking import SourceTopic, begin_links
+from mesh.lane.resuming import Bounds, accept_loss, go_on, is_reserved, stop_source
 from mesh.lane.stops import begin_of, stop_of
 from mesh.model.control import Stop, StopReason
-from mesh.model.facts import Truncation
-from mesh.model.frames import MessageClass, position_in_chain
+from mesh.model.frames import MessageClass
 from mesh.model.reasons import NotRead
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
@@ -27,92 +24,68 @@ from mesh.transport.partly import as_far_as_told
 from mesh.transport.port import Admin, Reader, Record, TopicInfo, TopicPartition
 from mesh.worker.lanes.first_records import FirstRecords
 from mesh.worker.lanes.outgrown import Known, LastRead
+from mesh.worker.lanes.read_topics import ReadTopics
 from mesh.worker.lanes.stillness import Stillness
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
-
-RETRY_MS = 1_000
-VERIFY_MS = 5_000
-"""How often it is asked whether topics are still the same: their readers would not notice."""
-
-Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
-"""Where logs begin and end, as far as there are any."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Sources:
-    """Finds the topics that the lanes read, and hands their partitions to the lanes.
+    """Hands the partitions of the topics that a node reads to its lanes.
 
     Attributes:
-        vanished: Topics of this very node that were looked for and are not there.
+        topics: What is read.
+        learner: Knows links and interest.
+        admins: Per Kafka cluster.
+        readers: Per Kafka cluster.
+        intake: What was fetched and is not routed yet.
+        questions: Asks brokers beside the loop.
         last_read: Finds logs that lost their end and have grown since.
+        still: What is to stand still.
     """
 
-    topology: Topology
-    node: str
+    topics: ReadTopics
     learner: Learner
     admins: Mapping[str, Admin]
     readers: Mapping[str, Reader]
     intake: Intake
     questions: Questions
-    vanished: dict[str, None] = field(default_factory=dict)
     last_read: LastRead = field(default_factory=LastRead)
+    still: Stillness = field(default_factory=Stillness)
     _first: FirstRecords = field(init=False)
     _known: dict[TopicPartition, Record] = field(default_factory=dict)
-    _topics: dict[str, SourceTopic] = field(default_factory=dict)
-    still: Stillness = field(default_factory=Stillness)
     _unread: dict[TopicPartition, NotRead] = field(default_factory=dict)
-    _wanted: dict[str, dict[str, None]] = field(default_factory=dict)
-    _tried_ms: int = -RETRY_MS
-    _verified_ms: int = 0
 
     def __post_init__(self) -> None:
-        """List them."""
-        found = source_topics(self.topology, self.node, self.learner.links)
-        self._topics = {topic.name: topic for topic in found}
+        """Ask whose first records are by the same means."""
         self._first = FirstRecords(self.admins, self.questions)
 
-    def gone(self) -> Sequence[str]:
-        """Return the topics that are read still, although the links in force have no use for it."""
-        wanted = [topic.link for topic in self._topics.values() if topic.link is not None]
-        senders = {link.neighbour: None for link in self.learner.links if link.takes}
-        left = [link.neighbour for link in wanted if link.neighbour not in senders]
-        return [t.name for t in self._topics.values() if t.link and t.link.neighbour in left]
+    @property
+    def _count(self) -> int:
+        """How many lanes the node has."""
+        return self.topics.topology.nodes[self.topics.node].lanes
 
     def relink(self, topology: Topology, lanes: Mapping[int, Lane], now_ms: int) -> None:
         """Read what other links bring, and nothing of those that were removed."""
-        gone = self.gone()
+        gone = self.topics.gone()
         for lane in lanes.values():
             for at in [at for at in lane.sources if at.topic in gone]:
                 self._leave(lane, at)
-        before, self.topology = self._topics, topology
-        found = source_topics(topology, self.node, self.learner.links)
-        self._topics = {topic.name: topic for topic in found}
-        for name, topic in self._topics.items():
-            topic.info = before[name].info if name in before else None
+        self.topics.relink(topology, now_ms)
         for lane in lanes.values():
             for at, source in lane.sources.items():
-                lane.sources[at] = replace(source, link=self._topics[at.topic].link)
-        self._tried_ms = now_ms - RETRY_MS  # look for the new ones at once
-
-    @property
-    def topics(self) -> Sequence[str]:
-        """Return the names of what is read."""
-        return list(self._topics)
-
-    @property
-    def neighbours(self) -> dict[str, str]:
-        """Return who writes each outbox that is read here, by topic."""
-        return {t.name: t.link.neighbour for t in self._topics.values() if t.link is not None}
+                lane.sources[at] = replace(source, link=self.topics[at.topic].link)
 
     def stopped(self, lane: Lane) -> Iterator[Source]:
         """Yield what a lane reads no further, as far as it is known what that was."""
         positions = lane.positions
         for at in positions.stopped:
-            topic, topic_id = self._topics.get(at.topic), positions.topic_ids.get(at)
-            if topic is not None and topic_id is not None:
+            topic_id = positions.topic_ids.get(at)
+            if at.topic in self.topics and topic_id is not None:
+                topic = self.topics[at.topic]
                 generation = positions.generations.get(at, 0)
                 yield Source(at, topic_id, topic.message_class, topic.link, generation)
 
@@ -122,53 +95,20 @@ class Sources:
 
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
         """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
-        is_due = now_ms - self._tried_ms >= RETRY_MS
-        if is_due:
-            self._tried_ms = now_ms
-            self._want([topic for topic in self._topics.values() if topic.info is None])
-            if now_ms - self._verified_ms >= VERIFY_MS:
-                self._verified_ms = now_ms
-                known = [topic for topic in self._topics.values() if topic.info is not None]
-                self._want([topic for topic in known if self.readers[topic.kafka].reachable()])
-        if self._describe():
+        is_due = self.topics.want(now_ms)
+        if self.topics.take_answers():
             self._verify(lanes)
             is_due = True
         for lane in lanes.values():
             if is_due or lane.awaited or self.questions.is_open("bounds", lane.number):
                 self.start(lane, now_ms)
 
-    def _want(self, topics: Sequence[SourceTopic]) -> None:
-        """Have brokers be asked for some topics; those of one that does not answer stay."""
-        for topic in topics:
-            self._wanted.setdefault(topic.kafka, {})[topic.name] = None
-
-    def _describe(self) -> bool:
-        """Take what brokers say of the topics that are wanted; say whether any has answered."""
-        has_answers = False
-        for kafka, wanted in list(self._wanted.items()):
-            try:
-                ask = partial(self.admins[kafka].describe, list(wanted))
-                told = self.questions.answer(("topics", kafka), partial(as_far_as_told, ask))
-            except TransportError:
-                del self._wanted[kafka]
-                continue
-            if told is None:
-                continue
-            found, are_all = told
-            del self._wanted[kafka]
-            has_answers = True
-            for topic in [self._topics[name] for name in wanted if name in self._topics]:
-                topic.info = found.get(topic.name, topic.info)
-                if are_all and topic.name not in found and topic.link is None:
-                    self.vanished[topic.name] = None
-        return has_answers
-
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
         for lane in lanes.values():
             for place, source in list(lane.sources.items()):
                 # What somebody has asked for meanwhile, for another partition, counts as well.
-                info = self._topics[place.topic].info
+                info = self.topics[place.topic].info
                 if info is not None and info.topic_id != source.topic_id:
                     self._leave(lane, place)
 
@@ -179,16 +119,15 @@ class Sources:
         if self.learner.is_behind(lane.awaited):
             return  # or of interest, so that what comes would not go to whom it is owed
         lane.awaited = {}
-        lanes = self.topology.nodes[self.node].lanes
-        for topic in self._topics.values():
+        for topic in self.topics:
             if topic.info is None:
                 continue
             kept = {**lane.sources, **lane.positions.stopped}
-            numbers = range(lane.number, topic.info.partitions, lanes)
+            numbers = range(lane.number, topic.info.partitions, self._count)
             places = [TopicPartition(topic.name, number) for number in numbers]
             new = [at for at in places if at not in kept]
             if topic.message_class is MessageClass.DIRECT:
-                new = [at for at in new if not _is_early(lane, at, now_ms)]
+                new = [at for at in new if not is_reserved(lane, at, now_ms)]
             if not new:
                 continue
             try:
@@ -214,7 +153,7 @@ class Sources:
         source = lane.sources[place]
         self._leave(lane, place)
         stop = stop_of(place, source.topic_id, StopReason.VERSION, offset, offset + 1)
-        self._keep(lane, stop, now_ms)
+        stop_source(lane, stop, now_ms)
 
     def resume(self, lane: Lane, stop: Stop, now_ms: int) -> None:
         """Announce what an operator accepted as lost, and go on behind it. Spec: R6, DESIGN 6.
@@ -223,56 +162,14 @@ class Sources:
             TransportError: The source cannot be looked at now.
         """
         at = TopicPartition(stop.topic, stop.partition)
-        topic = self._topics[stop.topic]
+        topic = self.topics[stop.topic]
         looked = self.questions.answer(("resume", at), partial(_look, self.admins[topic.kafka], at))
         if looked is None:
             return  # not yet answered: the next try takes it
         info, start = looked
-        if info is None or start is None:
-            return
-        topic.info = info
-        if stop.reason != StopReason.RECREATED and info.topic_id != stop.topic_id:
-            # All else in the former topic is lost as well, and the new one begins at its start.
-            anew = stop_of(at, stop.topic_id, StopReason.RECREATED, stop.first)
-            self._keep(lane, anew, now_ms)
-            return
-        if stop.reason == StopReason.RETENTION and start > stop.next:
-            # More was deleted meanwhile: nobody has accepted that.
-            self._keep(lane, replace(stop, next=start), now_ms)
-            return
-        positions = lane.positions
-        generation = positions.generations.get(at, 0)
-        source = Source(at, stop.topic_id, topic.message_class, topic.link, generation)
-        position = {
-            StopReason.RETENTION: stop.next,
-            StopReason.TRUNCATED: stop.first,
-            StopReason.RECREATED: 0,  # what is deleted there as well is a loss of its own
-            StopReason.VERSION: stop.next,
-        }[StopReason(stop.reason)]
-        batch = lane.open(now_ms)
-        if stop.reason == StopReason.TRUNCATED:
-            generation += 1
-        offset = stop.first + 1 if stop.reason == StopReason.RECREATED else position
-        goes_on = position_in_chain(generation, offset)
-        announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
-        if stop.reason == StopReason.VERSION:
-            lane.mark(batch, source, stop.first)
-            lane.broken.forgiven.add(at)
-        if stop.reason == StopReason.TRUNCATED:
-            lane.keep_truncation(batch, source, Truncation(generation, position, stop.next))
-            lane.cut_marks_off(batch, at, position)
-        if stop.reason == StopReason.RECREATED:
-            generation = 0
-        batch.read(at, info.topic_id, generation, position, position - 1, 0, records=0)
-        batch.dropped("gap_accepted", at, max(1, stop.next - stop.first))
-        lift_stop(lane, stop, now_ms)
-        log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
-
-    def _keep(self, lane: Lane, stop: Stop, now_ms: int) -> None:
-        at = TopicPartition(stop.topic, stop.partition)
-        stop = replace(stop, generation=lane.positions.generations.get(at, 0))
-        log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
-        keep_stop(lane, stop, now_ms)
+        if info is not None and start is not None:
+            topic.info = info
+            accept_loss(lane, topic, info.topic_id, stop, start, now_ms)
 
     def _leave(self, lane: Lane, place: TopicPartition) -> None:
         self._forget(place)
@@ -285,7 +182,7 @@ class Sources:
         self._first.forget(place)
         self.still.identifying.pop(place, None)
         self.still.waiting.pop(place, None)
-        self.readers[self._topics[place.topic].kafka].unassign([place])
+        self.readers[self.topics[place.topic].kafka].unassign([place])
 
     def _assign(
         self,
@@ -295,11 +192,7 @@ class Sources:
         bounds: Bounds,
         now_ms: int,
     ) -> None:
-        places = [at for at in bounds if self._is_same(lane, topic, topic_id, at, now_ms)]
-        if topic.message_class is MessageClass.DIRECT:
-            self._resume_direct(lane, bounds, places, now_ms)
-        else:
-            places = self._inside(lane, topic_id, bounds, places, now_ms)
+        places = go_on(lane, topic, topic_id, bounds, now_ms)
         self.last_read.looked_at(bounds)
         for place in places:
             if topic.message_class is MessageClass.GUARANTEED:
@@ -320,50 +213,6 @@ class Sources:
         self._unread.update(still)
         self._read(topic.kafka, {at: begin_of(lane, at) for at in places if at not in still})
 
-    def _is_same(
-        self, lane: Lane, topic: SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
-    ) -> bool:
-        """Say whether a position still belongs to the topic; else keep a stop. Spec: R6, K-2."""
-        positions = lane.positions
-        former = positions.topic_ids.get(at, topic_id)
-        if former == topic_id or lane.position(at) < 0:
-            return True  # what was never read lacks nothing
-        if topic.message_class is MessageClass.GUARANTEED and at not in positions.left:
-            first = max(0, lane.position(at))
-            self._keep(lane, stop_of(at, former, StopReason.RECREATED, first), now_ms)
-            return False
-        log.warning("source.recreated", topic=at.topic, partition=at.partition)
-        positions.begin_anew(at)
-        for kept in (lane.direct.ahead, lane.direct.inherited):
-            kept.pop(at, None)
-        return True
-
-    def _inside(
-        self,
-        lane: Lane,
-        topic_id: bytes,
-        bounds: Bounds,
-        places: Sequence[TopicPartition],
-        now_ms: int,
-    ) -> list[TopicPartition]:
-        """Return the places whose positions are inside their logs; stops are kept of others. R6."""
-        stops: dict[TopicPartition, Stop] = {}
-        for at in places:
-            # What was never read begins at 0, also if it is not there any more.
-            known_id = lane.positions.topic_ids.get(at, topic_id)
-            position = max(0, lane.position(at))
-            known_start, known_end = bounds[at]
-            start = 0 if known_start is None else known_start
-            end = position if known_end is None else known_end
-            lane.forget_marks(at, topic_id, start, now_ms)
-            if end < position:
-                stops[at] = stop_of(at, known_id, StopReason.TRUNCATED, end, position)
-            elif start > position:
-                stops[at] = stop_of(at, known_id, StopReason.RETENTION, position, start)
-        for stop in stops.values():
-            self._keep(lane, stop, now_ms)
-        return [at for at in places if at not in stops]
-
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
         begin = self.last_read.begin
         self.readers[kafka].assign({at: begin(at, position) for at, position in positions.items()})
@@ -378,16 +227,15 @@ class Sources:
         if not self._first:
             return data
         known = dict(data)
-        count = self.topology.nodes[self.node].lanes
         for at in [one for one in known if self._first.is_first(one) and self.is_read(one)]:
             self._first.keep(at, known.pop(at))
             self.still.identifying[at] = None
-            self.settle({at.partition % count: lanes[at.partition % count]}, now_ms)
+            self.settle({at.partition % self._count: lanes[at.partition % self._count]}, now_ms)
         for at, info in list(self._first.looked_at(self._kafka_of, now_ms)):
-            lane, records = lanes[at.partition % count], self._first.forget(at)
+            lane, records = lanes[at.partition % self._count], self._first.forget(at)
             del self.still.identifying[at]
             if info.topic_id != lane.sources[at].topic_id:
-                self._topics[at.topic].info = info
+                self.topics[at.topic].info = info
                 self._leave(lane, at)
             elif (why := self._why(at, lane.sources[at].link, now_ms)) is not None:
                 self._unread[at] = why
@@ -409,9 +257,8 @@ class Sources:
         The last of them is read once more: while brokers were asked the log may have lost its end,
         and have grown again to where it is read. Spec: R6.
         """
-        count = self.topology.nodes[self.node].lanes
         for at, last in self._known.items():
-            lane = lanes.get(at.partition % count)
+            lane = lanes.get(at.partition % self._count)
             source = lane.sources.get(at) if lane is not None else None
             if lane is None or source is None or at in self._unread:
                 continue
@@ -423,7 +270,7 @@ class Sources:
         self._known.clear()
 
     def _kafka_of(self, at: TopicPartition) -> str:
-        return self._topics[at.topic].kafka
+        return self.topics[at.topic].kafka
 
     def checked(
         self, lane: Lane, at: TopicPartition, records: Sequence[Record]
@@ -441,50 +288,17 @@ class Sources:
         self.last_read.doubt(at)
         return ()
 
-    def _resume_direct(
-        self, lane: Lane, bounds: Bounds, places: Sequence[TopicPartition], now_ms: int
-    ) -> None:
-        """Go on behind all that may have been handed on.
-
-        A former owner used what it had reserved for at most `RESERVED_MS` after its last commit.
-        What was in the log then may have gone out without a commit, and is skipped as far as it
-        was reserved; what came later has not gone out. Spec: K18, R6.
-        """
-        for at in [one for one in places if lane.position(one) >= 0]:
-            start, end = bounds[at][0] or 0, bounds[at][1] or 0
-            if end < lane.position(at):
-                self._turn_back(lane, at, end, now_ms)
-            lane.skip(at, "takeover", min(lane.direct.inherited.get(at, 0), end), now_ms)
-            lane.skip(at, "retention", start, now_ms)
-            lane.direct.inherited.pop(at, None)
-
-    def _turn_back(self, lane: Lane, at: TopicPartition, end: int, now_ms: int) -> None:
-        """Go on at the end of a truncated log: its offsets come again, as a new generation.
-
-        Who reads the copies must know, or it would take them for repeats. Spec: K9, K11.
-        """
-        log.warning("direct.truncated", topic=at.topic, partition=at.partition, end=end)
-        batch, topic_id = lane.open(now_ms), lane.positions.topic_ids[at]
-        generation = lane.generation(at)
-        link = self._topics[at.topic].link
-        source = Source(at, topic_id, MessageClass.DIRECT, link, generation)
-        stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
-        goes_on = position_in_chain(generation + 1, end)
-        announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
-        lane.direct.inherited.pop(at, None)
-        batch.read(at, topic_id, generation + 1, end, end - 1, 0, records=0)
-
     def lost(self, lanes: Mapping[int, Lane], places: Collection[TopicPartition]) -> None:
         """See to partitions whose position is outside their log. Spec: R6.
 
         They are assigned anew: then it shows what became of them.
         """
         for place in places:
-            lane = lanes.get(place.partition % self.topology.nodes[self.node].lanes)
+            lane = lanes.get(place.partition % self._count)
             if lane is not None and place in lane.sources:
                 log.error("source.lost", topic=place.topic, partition=place.partition)
                 self._leave(lane, place)
-                self._topics[place.topic].info = None  # perhaps it was made anew
+                self.topics[place.topic].info = None  # perhaps it was made anew
                 self.last_read.doubt(place)  # or it has grown again before the look at its end
 
     # -- standing still -------------------------------------------------------------------
@@ -495,10 +309,10 @@ class Sources:
         return self._unread
 
     def _why(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> NotRead | None:
-        lane = at.partition % self.topology.nodes[self.node].lanes
+        lane = at.partition % self._count
         if link is not None:
-            return self.still.why_of_link(self.node, link.neighbour, at, lane, now_ms)
-        is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED
+            return self.still.why_of_link(self.topics.node, link.neighbour, at, lane, now_ms)
+        is_guaranteed = self.topics[at.topic].message_class is MessageClass.GUARANTEED
         return self.still.why(at, lane, is_guaranteed=is_guaranteed)
 
     def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:
@@ -522,17 +336,12 @@ class Sources:
                 reason = self._why(at, source.link, now_ms)
                 if reason is not None:
                     if at not in self._unread:
-                        self.readers[self._topics[at.topic].kafka].unassign([at])
+                        self.readers[self.topics[at.topic].kafka].unassign([at])
                         self.intake.forget([at])
                     self._unread[at] = reason
                 elif at in self._unread:
                     del self._unread[at]
-                    self._read(self._topics[at.topic].kafka, {at: begin_of(lane, at)})
-
-
-def _is_early(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
-    """Say whether a former owner may still use what it had reserved: where the log ends then."""
-    return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.direct.inherited
+                    self._read(self.topics[at.topic].kafka, {at: begin_of(lane, at)})
 
 
 def _bounds(

@@ -64,7 +64,8 @@ def figures_of(worker: Worker) -> Figures:
     faults = learner.faults
     membership = worker.membership
     unwell = [*faults.endpoints.values(), *learner.queues.statuses()]
-    waiting, control = _sorted_out(_behind(worker), lanes.sources.topics, lanes.sources.neighbours)
+    topics = lanes.sources.topics
+    waiting, control = _sorted_out(_behind(worker), topics.names, topics.neighbours)
     return Figures(
         is_ready=worker.is_ready,
         would_hear=bool(lanes.owned) or _is_kafka_up(worker),

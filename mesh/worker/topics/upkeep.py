@@ -73,11 +73,11 @@ class Upkeep:
             link_states: What neighbours have read of this node, if this worker leads, else None.
             now_ms: The present moment.
         """
-        doubted = self.lanes.refusals.topics | self.lanes.sources.vanished
+        doubted = self.lanes.refusals.topics | self.lanes.sources.topics.vanished
         if doubted and now_ms - self._restored_ms >= RESTORE_MS:
             self._restored_ms = now_ms
             self.lanes.refusals.topics.clear()
-            self.lanes.sources.vanished.clear()
+            self.lanes.sources.topics.vanished.clear()
             wanted = [spec for spec in self._topics() if spec.name in doubted]
             self._work["restore"] = partial(_restore, self.home.admin(), wanted)
         if "trim" not in self._work and self._retention.is_due(now_ms):

@@ -1,0 +1,192 @@
+"""Where a lane goes on in a log: at its position, behind what is lost, or not at all.
+
+A log may have been made anew, have lost its end, or have begun later since it was read last. Of a
+guaranteed source that is a loss: it stops, and goes on when an operator has accepted the loss. Of a
+direct one it is counted. Spec: K18, K-2, R6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from mesh.lane.batch import RESERVED_MS
+from mesh.lane.faults import keep_stop, lift_stop
+from mesh.lane.lane import Lane, Source
+from mesh.lane.messages.gaps import announce, own_provenance
+from mesh.lane.relinking import SourceTopic
+from mesh.lane.stops import stop_of
+from mesh.model.control import Stop, StopReason
+from mesh.model.facts import Truncation
+from mesh.model.frames import MessageClass, position_in_chain
+from mesh.transport.port import TopicPartition
+
+Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
+"""Where logs begin and end, as far as there are any."""
+
+log = structlog.get_logger()
+
+
+def is_reserved(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
+    """Say whether a former owner may still hand on of a direct source what it had reserved."""
+    return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.direct.inherited
+
+
+def go_on(
+    lane: Lane, topic: SourceTopic, topic_id: bytes, bounds: Bounds, now_ms: int
+) -> Sequence[TopicPartition]:
+    """Return what a lane may read of a topic, from its positions on; of the rest stops are kept.
+
+    Args:
+        lane: Whose positions they are.
+        topic: What is read.
+        topic_id: Its identity by now.
+        bounds: Where the logs of those of its partitions begin and end that are not read yet.
+        now_ms: The present moment.
+    """
+    places = [at for at in bounds if _is_same(lane, topic, topic_id, at, now_ms)]
+    if topic.message_class is MessageClass.DIRECT:
+        _resume_direct(lane, topic, bounds, places, now_ms)
+        return places
+    return _inside(lane, topic_id, bounds, places, now_ms)
+
+
+def stop_source(lane: Lane, stop: Stop, now_ms: int) -> None:
+    """Read a source no further until an operator has accepted what it lost."""
+    at = TopicPartition(stop.topic, stop.partition)
+    stop = replace(stop, generation=lane.positions.generations.get(at, 0))
+    log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
+    keep_stop(lane, stop, now_ms)
+
+
+def accept_loss(
+    lane: Lane, topic: SourceTopic, topic_id: bytes, stop: Stop, start: int, now_ms: int
+) -> None:
+    """Announce what an operator accepted as lost, and go on behind it. Spec: R6, DESIGN 6.
+
+    If by now more is lost than was accepted, that is a stop of its own.
+
+    Args:
+        lane: Whose source it is.
+        topic: What is read.
+        topic_id: Its identity by now.
+        stop: What was accepted.
+        start: Where the log of the partition begins by now.
+        now_ms: The present moment.
+    """
+    at, reason = TopicPartition(stop.topic, stop.partition), StopReason(stop.reason)
+    if reason is not StopReason.RECREATED and topic_id != stop.topic_id:
+        # All else in the former topic is lost as well, and the new one begins at its start.
+        stop_source(lane, stop_of(at, stop.topic_id, StopReason.RECREATED, stop.first), now_ms)
+        return
+    if reason is StopReason.RETENTION and start > stop.next:
+        # More was deleted meanwhile: nobody has accepted that.
+        stop_source(lane, replace(stop, next=start), now_ms)
+        return
+    generation = lane.positions.generations.get(at, 0)
+    source = Source(at, stop.topic_id, topic.message_class, topic.link, generation)
+    position = {
+        StopReason.RETENTION: stop.next,
+        StopReason.TRUNCATED: stop.first,
+        StopReason.RECREATED: 0,  # what is deleted there as well is a loss of its own
+        StopReason.VERSION: stop.next,
+    }[reason]
+    batch = lane.open(now_ms)
+    if reason is StopReason.TRUNCATED:
+        generation += 1
+    offset = stop.first + 1 if reason is StopReason.RECREATED else position
+    goes_on = position_in_chain(generation, offset)
+    announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
+    if reason is StopReason.VERSION:
+        lane.mark(batch, source, stop.first)
+        lane.broken.forgiven.add(at)
+    if reason is StopReason.TRUNCATED:
+        lane.keep_truncation(batch, source, Truncation(generation, position, stop.next))
+        lane.cut_marks_off(batch, at, position)
+    if reason is StopReason.RECREATED:
+        generation = 0
+    batch.read(at, topic_id, generation, position, position - 1, 0, records=0)
+    batch.dropped("gap_accepted", at, max(1, stop.next - stop.first))
+    lift_stop(lane, stop, now_ms)
+    log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
+
+
+def _is_same(
+    lane: Lane, topic: SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
+) -> bool:
+    """Say whether a position still belongs to the topic; else keep a stop."""
+    positions = lane.positions
+    former = positions.topic_ids.get(at, topic_id)
+    if former == topic_id or lane.position(at) < 0:
+        return True  # what was never read lacks nothing
+    if topic.message_class is MessageClass.GUARANTEED and at not in positions.left:
+        first = max(0, lane.position(at))
+        stop_source(lane, stop_of(at, former, StopReason.RECREATED, first), now_ms)
+        return False
+    log.warning("source.recreated", topic=at.topic, partition=at.partition)
+    positions.begin_anew(at)
+    for kept in (lane.direct.ahead, lane.direct.inherited):
+        kept.pop(at, None)
+    return True
+
+
+def _inside(
+    lane: Lane,
+    topic_id: bytes,
+    bounds: Bounds,
+    places: Sequence[TopicPartition],
+    now_ms: int,
+) -> Sequence[TopicPartition]:
+    """Return the places whose positions are inside their logs; stops are kept of others."""
+    stops: dict[TopicPartition, Stop] = {}
+    for at in places:
+        # What was never read begins at 0, also if it is not there any more.
+        known_id = lane.positions.topic_ids.get(at, topic_id)
+        position = max(0, lane.position(at))
+        known_start, known_end = bounds[at]
+        start = 0 if known_start is None else known_start
+        end = position if known_end is None else known_end
+        lane.forget_marks(at, topic_id, start, now_ms)
+        if end < position:
+            stops[at] = stop_of(at, known_id, StopReason.TRUNCATED, end, position)
+        elif start > position:
+            stops[at] = stop_of(at, known_id, StopReason.RETENTION, position, start)
+    for stop in stops.values():
+        stop_source(lane, stop, now_ms)
+    return [at for at in places if at not in stops]
+
+
+def _resume_direct(
+    lane: Lane, topic: SourceTopic, bounds: Bounds, places: Sequence[TopicPartition], now_ms: int
+) -> None:
+    """Go on behind all that may have been handed on.
+
+    A former owner used what it had reserved for at most `RESERVED_MS` after its last commit.
+    What was in the log then may have gone out without a commit, and is skipped as far as it
+    was reserved; what came later has not gone out.
+    """
+    for at in [one for one in places if lane.position(one) >= 0]:
+        start, end = bounds[at][0] or 0, bounds[at][1] or 0
+        if end < lane.position(at):
+            _turn_back(lane, topic, at, end, now_ms)
+        lane.skip(at, "takeover", min(lane.direct.inherited.get(at, 0), end), now_ms)
+        lane.skip(at, "retention", start, now_ms)
+        lane.direct.inherited.pop(at, None)
+
+
+def _turn_back(lane: Lane, topic: SourceTopic, at: TopicPartition, end: int, now_ms: int) -> None:
+    """Go on at the end of a truncated log: its offsets come again, as a new generation.
+
+    Who reads the copies must know, or it would take them for repeats. Spec: K9, K11.
+    """
+    log.warning("direct.truncated", topic=at.topic, partition=at.partition, end=end)
+    batch, topic_id = lane.open(now_ms), lane.positions.topic_ids[at]
+    generation = lane.generation(at)
+    source = Source(at, topic_id, MessageClass.DIRECT, topic.link, generation)
+    stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
+    goes_on = position_in_chain(generation + 1, end)
+    announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
+    lane.direct.inherited.pop(at, None)
+    batch.read(at, topic_id, generation + 1, end, end - 1, 0, records=0)

@@ -1,0 +1,129 @@
+"""The topics that a node reads: which they are, and what brokers say of them. Spec: K3, R6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from mesh.errors import TransportError
+from mesh.lane.relinking import SourceTopic, source_topics
+from mesh.model.topology import Topology
+from mesh.node.learner import Learner
+from mesh.transport.partly import as_far_as_told
+from mesh.transport.port import Admin, Reader
+from mesh.worker.process.questions import Questions
+
+RETRY_MS = 1_000
+"""How often topics are looked for that are not there."""
+
+VERIFY_MS = 5_000
+"""How often it is asked whether topics are still the same: their readers would not notice."""
+
+
+@dataclass(slots=True)
+class ReadTopics:
+    """The own ingress and the outboxes that neighbours write for this node.
+
+    Attributes:
+        topology: In force.
+        node: Whose they are.
+        learner: Knows the links.
+        admins: Per Kafka cluster.
+        readers: Per Kafka cluster.
+        questions: Asks brokers beside the loop.
+        vanished: Topics of this very node that were looked for and are not there.
+    """
+
+    topology: Topology
+    node: str
+    learner: Learner
+    admins: Mapping[str, Admin]
+    readers: Mapping[str, Reader]
+    questions: Questions
+    vanished: dict[str, None] = field(default_factory=dict)
+    _by_name: dict[str, SourceTopic] = field(default_factory=dict)
+    _wanted: dict[str, dict[str, None]] = field(default_factory=dict)
+    _tried_ms: int = -RETRY_MS
+    _verified_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """List them."""
+        self._list()
+
+    def __getitem__(self, name: str) -> SourceTopic:
+        """Return one that is read."""
+        return self._by_name[name]
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether a topic is read."""
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[SourceTopic]:
+        """Yield all of them."""
+        return iter(self._by_name.values())
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Their names."""
+        return list(self._by_name)
+
+    @property
+    def neighbours(self) -> Mapping[str, str]:
+        """Who writes each outbox, by topic."""
+        return {topic.name: topic.link.neighbour for topic in self if topic.link is not None}
+
+    def gone(self) -> Sequence[str]:
+        """Return those that are read still, although the links in force have no use for them."""
+        senders = {link.neighbour: None for link in self.learner.links if link.takes}
+        return [name for name, neighbour in self.neighbours.items() if neighbour not in senders]
+
+    def relink(self, topology: Topology, now_ms: int) -> None:
+        """Read what other links bring, and nothing of those that were removed."""
+        before, self.topology = self._by_name, topology
+        self._list()
+        for name, topic in self._by_name.items():
+            topic.info = before[name].info if name in before else None
+        self._tried_ms = now_ms - RETRY_MS  # look for the new ones at once
+
+    def want(self, now_ms: int) -> bool:
+        """Have brokers be asked for what is not there, and now and then for all; say if it is time.
+
+        What a broker that does not answer keeps is not asked for: it stays as it is known.
+        """
+        if now_ms - self._tried_ms < RETRY_MS:
+            return False
+        self._tried_ms = now_ms
+        wanted = [topic for topic in self if topic.info is None]
+        if now_ms - self._verified_ms >= VERIFY_MS:
+            self._verified_ms = now_ms
+            known = [topic for topic in self if topic.info is not None]
+            wanted += [topic for topic in known if self.readers[topic.kafka].reachable()]
+        for topic in wanted:
+            self._wanted.setdefault(topic.kafka, {})[topic.name] = None
+        return True
+
+    def take_answers(self) -> bool:
+        """Take what brokers say of the topics that are wanted; say whether any has answered."""
+        has_answers = False
+        for kafka, wanted in list(self._wanted.items()):
+            try:
+                ask = partial(self.admins[kafka].describe, list(wanted))
+                told = self.questions.answer(("topics", kafka), partial(as_far_as_told, ask))
+            except TransportError:
+                del self._wanted[kafka]
+                continue
+            if told is None:
+                continue
+            found, are_all = told
+            del self._wanted[kafka]
+            has_answers = True
+            for topic in [self._by_name[name] for name in wanted if name in self._by_name]:
+                topic.info = found.get(topic.name, topic.info)
+                if are_all and topic.name not in found and topic.link is None:
+                    self.vanished[topic.name] = None
+        return has_answers
+
+    def _list(self) -> None:
+        found = source_topics(self.topology, self.node, self.learner.links)
+        self._by_name = {topic.name: topic for topic in found}
