@@ -367,8 +367,8 @@ class MemoryWriter:
                 self._end(committed=False)
             raise self._fault(outcome, "commit")
         self._end(committed=not failures and not cut_off)
-        if any(kind is TransportUnavailableError for _, _, kind in failures):
-            self._broker.costs("commit", PATIENCE_MS)
+        is_vain = cut_off or any(kind is TransportUnavailableError for _, _, kind in failures)
+        self._broker.costs("commit", PATIENCE_MS if is_vain else self._broker.answers_after_ms)
         if failures:
             # What concerns a whole topic comes before what concerns a record.
             topic, reason, kind = min(failures, key=lambda one: one[2] is TransportRecordError)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesh.core.scopes import ScopeReader
-from mesh.errors import TransportDeniedError, UnknownVersionError
+from mesh.errors import TransportDeniedError, TransportError, UnknownVersionError
 from mesh.lane.messages import ingress, transit
 from mesh.lane.messages.poison import Poison
 from mesh.lane.positions import Positions
@@ -132,12 +132,28 @@ def hidden_groups_are_none(patches: Patches) -> None:
     patches.wrap(Readership, "passed", wrapper)
 
 
+def commits_in_the_loop(patches: Patches) -> None:
+    def commit(self, lanes):
+        for lane in lanes:
+            if lane.batch is None or lane.closing is not None:
+                continue
+            try:
+                self._begin_commit(lane, lane.batch)
+            except TransportError as error:
+                self._give_up(lane, error)
+            else:
+                yield from self._end_commit(lane)
+
+    patches.put(Lanes, "commit", commit)
+
+
 STRANGER_BUGS = (
     Mutation("poison-ends-worker", "whatever a record raises leaves the worker's turn", poison_ends_worker),
     Mutation("refusal-ends-worker", "a topic that is refused ends the worker", refusal_ends_worker),
     Mutation("one-refused-all-wait", "lanes wait until every endpoint has its topic", one_refused_all_wait),
     Mutation("no-look-for-leaders", "nobody looks whether targets have a leader", nobody_looks_for_leaders),
     Mutation("asked-in-the-loop", "what brokers are asked is waited for in the loop", asked_in_the_loop),
+    Mutation("commits-in-the-loop", "commits of lanes are waited for in the loop", commits_in_the_loop),
     Mutation("garbage-excuses-a-hole", "behind garbage one hole is taken as it is", garbage_excuses_a_hole),
     Mutation("stray-is-a-version", "a key without the magic is a frame of a later version", stray_is_a_version),
     Mutation("second-reading-takes-all", "who reads again takes what the lane did not", second_reading_takes_all),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 
 class _Late(Future[None]):
     """A commit whose outcome shows after some looks, or at once to who waits for it."""
 
-    def __init__(self, commit: Callable[[], None], looks: int, waited: Callable[[], None]) -> None:
+    def __init__(self, commit: Callable[[], None], looks: int, commits: LateCommits) -> None:
         super().__init__()
         self._commit: Callable[[], None] | None = commit
-        self._looks, self._waited = looks, waited
+        self._looks, self._commits = looks, commits
         self._error: Exception | None = None
 
     def commit(self) -> None:
@@ -31,13 +32,14 @@ class _Late(Future[None]):
         if not super().done():
             self._looks -= 1
             if self._looks < 0:
-                self._show()
+                with self._commits.aside():
+                    self._show()
         return super().done()
 
     def result(self, timeout: float | None = None) -> None:
         """Wait."""
         if not super().done():
-            self._waited()
+            self._commits.waited()
             self._show()
         return super().result(timeout)
 
@@ -61,20 +63,23 @@ class LateCommits:
         looks: Draws how many.
         is_early: Draws whether brokers commit at once, and only their answer is late.
         waited: Told that somebody waits for one all the same.
+        aside: Encloses what goes on while nobody waits.
     """
 
     looks: Callable[[], int]
     is_early: Callable[[], bool]
     waited: Callable[[], None] = _nothing
+    aside: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def begin(self, commit: Callable[[], None]) -> Future[None]:
         """Begin a commit."""
-        late = _Late(commit, self.looks(), self.waited)
+        late = _Late(commit, self.looks(), self)
         if self.is_early():
-            late.commit()
+            with self.aside():
+                late.commit()
         return late
 
-    def wait(self, begun: Sequence[Future[None]]) -> None:
+    def wait(self, begun: Sequence[Future[None]], within_s: float) -> None:
         """Do nothing."""
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class Backlogs:
         self._limits = self._of_outboxes()
 
     def step(self, link_states: Mapping[str, LinkState], now_ms: int) -> Iterator[Input]:
-        """Look again if it is time; yield what commits tell, and which links are full.
+        """Look again if it is time; yield which links and endpoints are full.
 
         Args:
             link_states: What neighbours have read of this node.
@@ -98,7 +98,7 @@ class Backlogs:
             if number not in self.lanes.owned or neighbour not in self._limits:
                 del self.full[number, neighbour]
         try:
-            yield from self._judge_all(link_states, now_ms)
+            self._judge_all(link_states, now_ms)
         except TransportError as error:
             self._asked = None
             log.warning("backlog.unknown", fault=str(error))
@@ -118,7 +118,7 @@ class Backlogs:
             for at in self._places(lane, neighbour)
         }
 
-    def _judge_all(self, link_states: Mapping[str, LinkState], now_ms: int) -> Iterator[Input]:
+    def _judge_all(self, link_states: Mapping[str, LinkState], now_ms: int) -> None:
         """Judge every outbox if Kafka has told where they end."""
         if self._asked is None:
             return
@@ -133,7 +133,7 @@ class Backlogs:
                 if all(written.get(at, (None, 0))[0] is lane for at in places):
                     told = {at: (ends[at], written[at][1]) for at in places if at in ends}
                     found = self._waiting(lane, neighbour, told, link_states, now_ms)
-                    yield from self._judge(lane, neighbour, limit, *found, now_ms)
+                    self._judge(lane, neighbour, limit, *found, now_ms)
 
     def _texts(self) -> Mapping[str, str]:
         return {neighbour: text for (_, neighbour), text in self.full.items()}
@@ -146,8 +146,8 @@ class Backlogs:
         size: int,
         age_ms: int,
         now_ms: int,
-    ) -> Iterator[Input]:
-        """Say whether a lane's part of an outbox is full; begin to hold it if that is wanted."""
+    ) -> None:
+        """Note whether a lane's part of an outbox is full; begin to hold it if that is wanted."""
         key = (lane.number, neighbour)
         part = RELIEF if key in self.full else 1.0
         size_max, age_max_ms = self._limit_of_lane(limit)
@@ -165,10 +165,7 @@ class Backlogs:
         log.warning("outbox.full", lane=lane.number, neighbour=neighbour, bytes=size, age_ms=age_ms)
         target = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
         if not refused and not lane.leaves_out(target):
-            if lane.batch is not None:
-                yield from self.lanes.commit(lane)
-            if self.lanes.owns(lane):
-                hold(lane, target, now_ms)
+            hold(lane, target, now_ms)
 
     def _waiting(
         self,

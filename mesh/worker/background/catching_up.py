@@ -181,8 +181,9 @@ class CatchUp:
             self._fetch(0.0)
         if self._count() < most:
             # Near the end: the lane stands still until this has come as far.
-            yield from self.lanes.commit(self.lane)
-            for _ in range(MEET_READS):
+            yield from self.lanes.commit([self.lane])
+            stands_still = self.lane.batch is None and self.lane.closing is None
+            for _ in range(MEET_READS if stands_still else 0):
                 self.is_met = all(map(self._is_passed, self.sources))
                 if self.is_met or self._count() >= most:
                     break

@@ -127,7 +127,7 @@ class EndpointBacklogs:
         )
 
     def step(self, now_ms: int) -> Iterator[Input]:
-        """Look again if it is time; yield what commits tell, and which endpoints are full."""
+        """Look again if it is time; yield which endpoints are full."""
         limits = self._limits() if self.topology.waiting_limits else {}
         if now_ms - self._looked_ms < LOOK_MS:
             self._note(limits, now_ms)
@@ -137,7 +137,7 @@ class EndpointBacklogs:
             if number not in self.lanes.owned or endpoint not in limits:
                 del self.full[number, endpoint]
         try:
-            yield from self._look(limits, now_ms)
+            self._look(limits, now_ms)
         except TransportError as error:
             log.warning("endpoints.unknown", fault=str(error))
         yield from self._tell(limits)
@@ -182,7 +182,7 @@ class EndpointBacklogs:
         for what in ("noted", "consumed"):
             self.lanes.sources.questions.forget(what)
 
-    def _look(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> Iterator[Input]:
+    def _look(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> None:
         if not limits:
             self._forget()
             return
@@ -216,7 +216,7 @@ class EndpointBacklogs:
                     for at in self._places(lane, name)
                     if at in asked and at in ends
                 }
-                yield from self._judge(lane, name, limit, seen, now_ms)
+                self._judge(lane, name, limit, seen, now_ms)
 
     def _judge(
         self,
@@ -225,8 +225,8 @@ class EndpointBacklogs:
         limit: EndpointLimit,
         seen: Mapping[TopicPartition, _Seen],
         now_ms: int,
-    ) -> Iterator[Input]:
-        """Say whether a lane's part of an endpoint is full, and begin to act on it."""
+    ) -> None:
+        """Note whether a lane's part of an endpoint is full, and begin to act on it."""
         size, age_ms = 0, 0
         for at, one in seen.items():
             backlog = self._backlog(lane, at, limit)
@@ -251,10 +251,7 @@ class EndpointBacklogs:
             return
         target = self._topic(endpoint)
         if not lane.leaves_out(target):
-            if lane.batch is not None:
-                yield from self.lanes.commit(lane)
-            if self.lanes.owns(lane):
-                hold(lane, target, now_ms)
+            hold(lane, target, now_ms)
 
     def _displace(
         self,

@@ -46,6 +46,14 @@ from mesh.worker.process.errands import LOOK_S, Errand, Errands
 from mesh.worker.process.recall import Recall
 from mesh.worker.process.transactions import Transactions
 
+MOMENT_S = 0.2
+"""So long the loop waits for the commits of a turn, all together: mostly they are through by then,
+and lanes need not be left and taken up again."""
+
+LAST_S = 0.8
+"""So long for the commits of lanes that are handed back: who takes them goes on at exact positions
+then. What takes longer is as good as a worker that died."""
+
 log = structlog.get_logger()
 
 
@@ -225,7 +233,7 @@ class Lanes:
     def hand_back(self, numbers: Sequence[int]) -> None:
         """Give up lanes that others will take: with exact positions, and nothing comes late."""
         lanes = [self.owned[number] for number in numbers]
-        known = [lane for lane in lanes if self._commit_last(lane)]
+        known = self._commit_last(lanes)
         self.direct.write(lanes)
         if lanes and (failed := self.direct.flush()):
             log.warning("direct.lost", records=failed)
@@ -233,21 +241,42 @@ class Lanes:
             self.direct.settle(lanes)
         for lane in known:
             lane.give_back(self.clock.now_ms())
-            self._commit_last(lane)
+        self._commit_last(known)
         for number in numbers:
             self.drop(number)
 
-    def _commit_last(self, lane: Lane) -> bool:
-        """Commit all of a lane that is given up; say whether it stands where it says."""
-        try:
-            self._end(lane)
-            if lane.batch is not None:
-                self._begin_commit(lane, lane.batch)
-                self._end(lane)
-        except TransportError as error:
-            log.info("lane.not_committed", lane=lane.number, fault=str(error))
-            return False
-        return True
+    def _commit_last(self, lanes: Sequence[Lane]) -> Sequence[Lane]:
+        """Commit all of lanes that are given up; return those that stand where they say."""
+        begun = []
+        for lane in self._end_soon(lanes):
+            try:
+                if lane.batch is not None:
+                    self._begin_commit(lane, lane.batch)
+            except TransportError as error:
+                log.info("lane.not_committed", lane=lane.number, fault=str(error))
+            else:
+                begun.append(lane)
+        return self._end_soon(begun)
+
+    def _end_soon(self, lanes: Sequence[Lane]) -> Sequence[Lane]:
+        """Wait for commits under way, but not for long; return the lanes that have none any more.
+
+        Of the others it shows in the log what came of their commits: nobody waits for that here.
+        """
+        pending = {lane.number: self.transactions[lane.number].pending for lane in lanes}
+        outcomes = [one.outcome for one in pending.values() if one.outcome is not None]
+        self.commits.wait([one for one in outcomes if not one.done()], LAST_S)
+        ended = []
+        for lane in lanes:
+            try:
+                if pending[lane.number].is_through:
+                    self._end(lane)
+                    ended.append(lane)
+                else:
+                    log.info("lane.not_committed", lane=lane.number, fault="brokers do not answer")
+            except TransportError as error:
+                log.info("lane.not_committed", lane=lane.number, fault=str(error))
+        return ended
 
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened.
@@ -292,11 +321,13 @@ class Lanes:
         for lane, stop in self._accepted.due(self.owned, lanes, consents, now):
             if lane.number in self.sources.still.meeting:
                 continue  # its catch-up is about to end, and knows nothing of the loss
+            if lane.closing is not None:
+                continue  # it may go on already
             try:
                 self.sources.resume(lane, stop, now)
             except TransportError as error:
                 log.warning("source.not_resumed", range=stop.range, fault=str(error))
-            yield from self.commit(lane)
+            yield from self.commit([lane])
 
     def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
         """Have every lane commit from which positions on the new routing holds. Spec: K25."""
@@ -336,7 +367,7 @@ class Lanes:
                     break
                 records = records[taken:]
                 if owner.batch is not None and owner.batch.records >= BATCH_RECORDS:
-                    yield from self.commit(owner)
+                    yield from self.commit([owner])
         if self.sources.has_identified:
             self.sources.read_on(self.owned)
 
@@ -395,23 +426,33 @@ class Lanes:
         """
         now = self.clock.now_ms()
         is_time = is_idle and self._pace.is_time(now)
+        batches = [(lane, batch) for lane in self.owned.values() if (batch := lane.batch)]
+        yield from self.commit(
+            [lane for lane, one in batches if is_full(one, now) or (is_time and one.is_awaited)]
+        )
+
+    def commit(self, lanes: Sequence[Lane]) -> Iterator[Input]:
+        """Commit what some lanes have decided; yield what commits that are through tell the node.
+
+        They are waited for for a moment, and mostly are through by then. A lane whose commit takes
+        longer reads nothing until it is; nobody else waits for it. Spec: K17.
+        """
         begun: list[Outcome] = []
-        for lane in list(self.owned.values()):
+        for lane in lanes:
             if (batch := lane.batch) is None or lane.closing is not None:
                 continue
-            if is_full(batch, now) or (is_time and batch.is_awaited):
-                try:
-                    outcome = self._begin_commit(lane, batch)
-                except TransportError as error:
-                    self._give_up(lane, error)
-                    continue
-                if outcome is None or outcome.done():
-                    yield from self._end_commit(lane)
-                else:
-                    begun.append(outcome)
+            try:
+                outcome = self._begin_commit(lane, batch)
+            except TransportError as error:
+                self._give_up(lane, error)
+                continue
+            if outcome is None or outcome.done():
+                yield from self._end_commit(lane)
+            else:
+                begun.append(outcome)
         if begun or self.sources.still.committing:
-            self.commits.wait(begun)
-            yield from self._end_commits(now)
+            self.commits.wait(begun, MOMENT_S)
+            yield from self._end_commits(self.clock.now_ms())
 
     def _end_commits(self, now: int) -> Iterator[Input]:
         """End what is through; lanes whose commit takes longer read nothing until it is. K17."""
@@ -422,18 +463,6 @@ class Lanes:
         if late != self.sources.still.committing:
             self.sources.still.committing = late
             self.sources.settle(self.owned, now)
-
-    def commit(self, lane: Lane) -> Sequence[Input]:
-        """Commit all that a lane has decided, wait for that, and return what it tells its node."""
-        told = [*self._end_commit(lane)]
-        if self.owns(lane) and lane.batch is not None:
-            try:
-                self._begin_commit(lane, lane.batch)
-            except TransportError as error:
-                self._give_up(lane, error)
-            else:
-                told += self._end_commit(lane)
-        return told
 
     def _begin_commit(self, lane: Lane, batch: Batch) -> Outcome | None:
         """Begin to commit what a lane has decided; return what to wait for, None for nothing.
@@ -449,7 +478,7 @@ class Lanes:
         return transactions.pending.outcome
 
     def _end_commit(self, lane: Lane) -> Sequence[Input]:
-        """Wait for the commit of a lane that is under way, if one is; return what it tells."""
+        """Take what has come of the commit of a lane, if one is under way; return what it tells."""
         try:
             closing = self._end(lane)
         except TransportError as error:
@@ -466,7 +495,7 @@ class Lanes:
         return [*closing.batch.notices, *inputs_of(facts, self.sources.topics.neighbours), applied]
 
     def _end(self, lane: Lane) -> Closing | None:
-        """Wait for the commit of a lane that is under way; return what was committed, if it was.
+        """Take what has come of the commit of a lane; return what was committed, if it was.
 
         Raises:
             TransportError: Nothing was committed, or nobody knows; the lane must be taken anew.

@@ -12,10 +12,6 @@ from mesh.transport.port import Writer
 THREADS_MAX = 64
 """Commits that wait side by side; a thread is made when one is needed."""
 
-WAIT_S = 0.2
-"""So long the loop waits for the commits of a turn, all together: mostly they are through by then,
-and lanes need not be left and taken up again."""
-
 
 class Outcome(Protocol):
     """What comes of a commit."""
@@ -40,8 +36,8 @@ class Commits(Protocol):
     def begin(self, commit: Callable[[], None]) -> Outcome | None:
         """Begin a commit; return what comes of it, or None if it is through, and well."""
 
-    def wait(self, begun: Sequence[Outcome]) -> None:
-        """Wait a moment for what was begun."""
+    def wait(self, begun: Sequence[Outcome], within_s: float) -> None:
+        """Wait for what was begun, so long at most."""
 
     def close(self) -> None:
         """Begin no more; who waits for one that is under way has to do so."""
@@ -114,7 +110,7 @@ class CommitsAtOnce:
             return _Failed(error)
         return None
 
-    def wait(self, begun: Sequence[Outcome]) -> None:
+    def wait(self, begun: Sequence[Outcome], within_s: float) -> None:
         """Do nothing: all are through."""
 
     def close(self) -> None:
@@ -131,9 +127,9 @@ class ThreadedCommits:
         """Begin a commit in a thread of its own."""
         return self._threads.submit(commit)
 
-    def wait(self, begun: Sequence[Outcome]) -> None:
-        """Wait a moment for what was begun."""
-        wait([one for one in begun if isinstance(one, Future)], WAIT_S)
+    def wait(self, begun: Sequence[Outcome], within_s: float) -> None:
+        """Wait for what was begun, so long at most."""
+        wait([one for one in begun if isinstance(one, Future)], within_s)
 
     def close(self) -> None:
         """Let the threads end."""

@@ -16,7 +16,7 @@ from mesh.errors import TransportError
 from mesh.model.frames import MessageClass
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import TopicPartition
-from mesh.worker.process import commits as commits_of
+from mesh.worker.lanes import owned
 from mesh.worker.process.commits import ThreadedCommits
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.sim.late_commits import LateCommits
@@ -50,7 +50,7 @@ class Slow:
         self.most = max(self.most, len(self.under_way))
         return begun
 
-    def wait(self, begun: object) -> None:
+    def wait(self, begun: object, within_s: float) -> None:
         """Do nothing."""
 
     def close(self) -> None:
@@ -111,6 +111,63 @@ def test_a_commit_that_takes_long_keeps_nobody_else_waiting(mesh: SmallMesh, slo
         late._looks = 0
     mesh.run()
     assert came(mesh, 1) == [1, 3, 5, 7, 9]
+
+
+def test_a_batch_that_is_full_keeps_nobody_else_waiting(
+    mesh: SmallMesh, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What of its lane was fetched behind it is fetched again."""
+    monkeypatch.setattr(owned, "BATCH_RECORDS", 3)
+    slow.looks[ONE] = LONG
+    publish(mesh, *range(20))
+    mesh.run(1_000)
+    publish(mesh, *range(20, 30))
+    mesh.run(1_000)
+    assert (came(mesh, 0), came(mesh, 1)) == ([*range(0, 30, 2)], [])
+    assert not slow.awaited
+    slow.looks[ONE] = 0
+    for late in slow.under_way:
+        late._looks = 0
+    mesh.run()
+    assert came(mesh, 1) == [*range(1, 30, 2)]
+
+
+def test_a_link_that_is_full_is_held_amid_what_a_lane_decides(slow: Slow) -> None:
+    """What the open batch has read it has written; the hold begins behind that. Spec: K20, R14."""
+    limits = [{"link": ["a", "b"], "outboxBytes": 1_000, "whenFull": "stop"}]
+    mesh = SmallMesh({**TWO, "limits": limits}, commits=lambda: slow)
+    mesh.subscribe("a", "own", ">")
+    mesh.run()
+    mesh.world.workers["b"].cut(["a"])
+    slow.looks[ONE] = 2
+    for number in range(60):
+        publish(mesh, number)
+        mesh.run(50)
+    assert mesh.world.workers["a"].lanes.owned[1].leaves_out("mesh.a.to.b.g")
+    assert not slow.awaited
+    mesh.world.workers["b"].cut([])
+    slow.looks[ONE] = 0
+    mesh.run(20_000)
+    assert (came(mesh, 0), came(mesh, 1)) == ([*range(0, 60, 2)], [*range(1, 60, 2)])
+    assert len(mesh.read(mesh.names.endpoint("a", "own"))) == 60
+    assert not slow.awaited
+
+
+def test_lanes_that_are_handed_back_wait_for_no_broker_that_does_not_answer(
+    mesh: SmallMesh, slow: Slow
+) -> None:
+    """Whoever takes them finds in the log what came of it. Spec: K12, K16."""
+    slow.looks[ONE] = LONG
+    publish(mesh, *range(6))
+    mesh.run(1_000)
+    publish(mesh, *range(6, 8))
+    lanes = mesh.world.workers["a"].lanes
+    lanes.hand_back([0, 1])
+    assert not slow.awaited
+    assert not lanes.owned
+    slow.looks[ONE] = 0
+    mesh.run()
+    assert (came(mesh, 0), came(mesh, 1)) == ([0, 2, 4, 6], [1, 3, 5, 7])
 
 
 def test_one_that_fails_late_has_its_lane_taken_anew(mesh: SmallMesh, slow: Slow) -> None:
@@ -267,13 +324,12 @@ def test_a_target_that_is_caught_up_keeps_nobody_waiting(
     assert not slow.fails
 
 
-def test_threads_wait_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits_of, "WAIT_S", 0.01)
+def test_threads_wait_side_by_side() -> None:
     threads, gates = ThreadedCommits(), [threading.Event(), threading.Event()]
     begun = [threads.begin(lambda gate=gate: gate.wait(20) and None) for gate in gates]
     gates[1].set()
     begun[1].result(20)
-    threads.wait(begun)
+    threads.wait(begun, 0.01)
     assert not begun[0].done()
     gates[0].set()
     assert begun[0].result(20) is None

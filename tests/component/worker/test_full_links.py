@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
-
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
-from mesh.lane.lane import Lane
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
-from mesh.model.inputs import Input
 from mesh.model.topics import TopicNames
 from mesh.transport.port import BEGINNING, TopicPartition
 from mesh.wire.keys import subscription_key
-from mesh.worker.background.backlogs import Backlogs
 
 NAMES = TopicNames()
 
@@ -96,31 +88,3 @@ def test_a_slow_endpoint_behind_a_limited_link_waits_alone() -> None:
     mesh.run(20_000)
     assert (mesh.delivered("b", "fast"), mesh.delivered("c", "far")) == (120, 120)
     assert mesh.delivered("b", "slow") < 60
-
-
-def test_a_lane_that_is_lost_as_its_full_link_is_to_be_held_ends_no_worker(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nobody answers its commit just then: it is taken again, and the link goes on. Spec: K20."""
-    limits = [{"link": ["a", "b"], "outboxBytes": 3000, "whenFull": "stop"}]
-    mesh = Limited({"kind": "one-hop", "nodes": ["a", "b", "c"]}, limits)
-    mesh.subscribe("b", "e")
-    mesh.run(4_000)
-    mesh.world.workers["b"].cut(["a"])
-    judge = Backlogs._judge
-    lost: list[int] = []
-
-    def judging(self: Backlogs, lane: Lane, *rest: Any) -> Iterator[Input]:
-        yield from judge(self, lane, *rest)
-        if not lost and (lane.number, "b") in self.full:
-            lost.append(lane.number)
-            self.lanes.drop(lane.number)
-
-    monkeypatch.setattr(Backlogs, "_judge", judging)
-    for number in range(30):
-        mesh.publish("a", number, 400)
-        mesh.run(200)
-    assert len(lost) == 1
-    mesh.world.workers["b"].cut([])
-    mesh.run(60_000)
-    assert mesh.delivered("b", "e") == 30

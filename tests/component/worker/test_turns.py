@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -25,20 +26,21 @@ from mesh.wire.control import decode_identity, encode_change, encode_config
 from mesh.wire.keys import change_key, config_key
 from mesh.worker.background import backlogs
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
-from tests.sim.swarm.faults import Beside
+from tests.sim.late_commits import LateCommits
+from tests.sim.swarm.faults import Beside, aside
 
 LATE_MS = 1_000
 
 
 class Costs(MemoryFaults):
-    """Adds up what the calls of one turn wait for, but for ends of transactions."""
+    """Adds up what the calls of one turn wait for."""
 
     def __init__(self) -> None:
         self.beside = False
         self.waited_ms = self.asked = 0
 
     def costs(self, what: str, ms: int) -> None:
-        if what == "commit" or what.startswith("read mesh-"):  # the intake has a thread of its own
+        if what.startswith("read mesh-"):  # the intake has a thread of its own
             return
         if self.beside:
             self.asked += ms > 0
@@ -48,7 +50,10 @@ class Costs(MemoryFaults):
 
 def small_mesh(more: Mapping[str, object]) -> tuple[SmallMesh, Costs]:
     costs = Costs()
-    mesh = SmallMesh({**CHAIN, **more}, errands=lambda: Beside(faults=costs))
+    commits = LateCommits(lambda: 0, lambda: False, aside=partial(aside, costs))
+    mesh = SmallMesh(
+        {**CHAIN, **more}, errands=lambda: Beside(faults=costs), commits=lambda: commits
+    )
     mesh.kafka.faults = costs
     return mesh, costs
 

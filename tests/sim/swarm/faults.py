@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from mesh.errors import TransportUnavailableError
 from mesh.transport.memory_faults import Call, CrashNow, MemoryFaults, Outcome
@@ -101,10 +103,10 @@ class SwarmFaults(MemoryFaults):
         raise TransportUnavailableError(f"{client}: nothing came; an open transaction hides it")
 
     def costs(self, what: str, ms: int) -> None:
-        """Add up what a turn waits for; its commits are left out: they wait in the loop still."""
-        if what == "commit":
-            self.reached["commit waited for a leader"] += 1
-        elif not (self.beside or what.startswith("read mesh-")):  # the intake has its own thread
+        """Add up what a turn waits for."""
+        if what == "commit" and ms:
+            self.reached["commit took long"] += 1
+        if not (self.beside or what.startswith("read mesh-")):  # the intake has its own thread
             self.waited_ms += ms
 
     def appended(self, topic: str, partition: int) -> None:
@@ -113,11 +115,27 @@ class SwarmFaults(MemoryFaults):
             self.changed(topic, partition)
 
 
+class Counting(Protocol):
+    """Adds up what a turn waits for, but for what goes on beside it."""
+
+    beside: bool
+
+
+@contextmanager
+def aside(faults: Counting) -> Iterator[None]:
+    """Have nothing added up meanwhile."""
+    before, faults.beside = faults.beside, True
+    try:
+        yield
+    finally:
+        faults.beside = before
+
+
 @dataclass(frozen=True, slots=True)
 class Beside(SteppedErrands):
     """Errands of the swarm: what they wait for makes no turn longer."""
 
-    faults: SwarmFaults | None = None
+    faults: Counting | None = None
 
     def begin(self, steps: Steps[T]) -> Errand[T]:
         """Have the steps done, one after the other."""
@@ -125,13 +143,11 @@ class Beside(SteppedErrands):
 
     def _aside(self, steps: Steps[T]) -> Steps[T]:
         while True:
-            self.faults.beside = True
             try:
-                next(steps)
+                with aside(self.faults):
+                    next(steps)
             except StopIteration as end:
                 return end.value
-            finally:
-                self.faults.beside = False
             try:
                 yield
             except GeneratorExit:

@@ -12,6 +12,7 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from mesh.errors import TransportDeniedError, TransportError
 from mesh.lab.world import VirtualClock, kafka_of
@@ -30,7 +31,7 @@ from mesh.worker.worker import Worker
 from tests.sim.late_commits import LateCommits
 from tests.sim.swarm.damage import Damage
 from tests.sim.swarm.eras import Eras, Everything
-from tests.sim.swarm.faults import Beside, SwarmFaults
+from tests.sim.swarm.faults import Beside, SwarmFaults, aside
 from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.nemesis import begin
 from tests.sim.swarm.operators import Operators
@@ -269,7 +270,12 @@ class SwarmWorld:
                     self.kafka[kafka],
                     self.kafka[kafka].reader(f"mesh-{name}"),
                 ),
-                commits=LateCommits(self._late_commit, self._is_early, self._commit_awaited),
+                commits=LateCommits(
+                    self._late_commit,
+                    self._is_early,
+                    self._commit_awaited,
+                    partial(aside, self.faults),
+                ),
             )
             self.workers[name].cut(self._cut_of(node))
 
