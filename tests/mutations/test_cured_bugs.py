@@ -126,6 +126,10 @@ def a_log_ends_where_it_ends(patches: Patches) -> None:
     patches.wrap(LastRead, "known", wrapper)
 
 
+def the_last_record_is_awaited_for_ever(patches: Patches) -> None:
+    patches.put(LastRead, "overdue", lambda *_: ())
+
+
 def a_mesh_is_started_from_another_file() -> None:
     mesh = Mesh(topology_from_mapping(CHAIN))
     in_force.test_another_topology_is_never_written_over_what_is_in_force(mesh)
@@ -189,6 +193,10 @@ def an_ingress_is_made_anew_before_it_was_read() -> None:
     first.test_an_ingress_that_is_made_anew_before_anything_was_read_is_another_one()
 
 
+def a_log_is_cut_off_where_its_last_record_is_read_once_more() -> None:
+    first.test_a_log_that_is_cut_off_meanwhile_is_found(come=0)
+
+
 def a_log_is_cut_off_and_grows_less_than_it_lost() -> None:
     shown = outgrown.test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accepted
     shown(lost=2, come=1)
@@ -220,6 +228,9 @@ FIRST_TAKEN = Mutation(
     "first-taken", "whose records are read first", first_records_are_taken_as_they_come
 )
 ENDS_WHERE_IT_ENDS = Mutation("end-is-end", "a log ends where it ends", a_log_ends_where_it_ends)
+AWAITED = Mutation(
+    "awaited-for-ever", "a lost record is awaited", the_last_record_is_awaited_for_ever
+)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -234,6 +245,9 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(FIRST_TAKEN, an_ingress_is_made_anew_before_it_was_read, id="first-taken"),
         pytest.param(
             ENDS_WHERE_IT_ENDS, a_log_is_cut_off_and_grows_less_than_it_lost, id="end-is-end"
+        ),
+        pytest.param(
+            AWAITED, a_log_is_cut_off_where_its_last_record_is_read_once_more, id="awaited-for-ever"
         ),
         pytest.param(OTHERS, a_mesh_is_started_from_another_file, id="others-written-over"),
         pytest.param(CLAIMS, two_start_a_mesh_at_once, id="claims-nothing"),

@@ -6,11 +6,14 @@ So the last record that was read is read once more before all else, and its lead
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.lane.lane import Lane
 from mesh.transport.port import Record, TopicPartition
+
+AWAITED_MS = 5_000
+"""So long a record that is to be read once more may take: then it may be there no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class LastRead:
     """
 
     expected_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    _awaited_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
     _doubted: dict[TopicPartition, None] = field(default_factory=dict)
 
     def expect(self, lane: Lane, at: TopicPartition, start: int) -> None:
@@ -59,7 +63,18 @@ class LastRead:
     def agrees(self, lane: Lane, at: TopicPartition, record: Record) -> bool:
         """Say whether the record that is read once more is the one that was read."""
         epoch = self.expected_epochs.pop(at)
+        self._awaited_since_ms.pop(at, None)
         return record.offset() >= lane.position(at) or (record.leader_epoch() or 0) <= epoch
+
+    def overdue(self, now_ms: int) -> Sequence[TopicPartition]:
+        """Return where the record that is to be read once more does not come.
+
+        Where the log ends before it nothing comes, and no reader is told of that: it waits there.
+        """
+        since = self._awaited_since_ms
+        return [
+            at for at in self.expected_epochs if now_ms - since.setdefault(at, now_ms) >= AWAITED_MS
+        ]
 
     def doubt(self, at: TopicPartition) -> None:
         """Have brokers be asked up to where a log is what was read, when it is assigned again."""
@@ -84,3 +99,4 @@ class LastRead:
     def forget(self, at: TopicPartition) -> None:
         """Take note that a partition is read no more."""
         self.expected_epochs.pop(at, None)
+        self._awaited_since_ms.pop(at, None)

@@ -96,12 +96,22 @@ class Sources:
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
         """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
         is_due = self.topics.want(now_ms)
+        if is_due:
+            self._look_again(lanes, now_ms)
         if self.topics.take_answers():
             self._verify(lanes)
             is_due = True
         for lane in lanes.values():
             if is_due or lane.awaited or self.questions.is_open("bounds", lane.number):
                 self.start(lane, now_ms)
+
+    def _look_again(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        """Have logs be looked at once more that may have lost what was read last. Spec: R6."""
+        for at in self.last_read.overdue(now_ms):
+            lane = lanes.get(at.partition % self._count)
+            is_asked = self.is_read(at) and self.readers[self._kafka_of(at)].reachable()
+            if lane is not None and at in lane.sources and is_asked:
+                self._leave(lane, at)
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
