@@ -103,7 +103,9 @@ class Damage:
         watch, node = self.world.watch, self.world.oracle.ingresses[topic][0]
         stop = self.book.stops.get((node, topic, partition))
         read = watch.passed.get((node, topic, partition), 0)
-        read = stop.first if stop is not None else read
+        if stop is not None:
+            # Of one that was made anew nothing is read before that is accepted.
+            read = 0 if stop.reason == StopReason.RECREATED else stop.first
         for message in watch.published.values():
             if message.identity[:2] == (topic_id, partition):
                 offset = message.identity[2]
