@@ -126,7 +126,7 @@ def no_rewind_after_failure(patches: Patches) -> None:
 
     def stop(self, lane):
         for place in lane.sources:
-            reader = self.readers[self._topics[place.topic].kafka]
+            reader = self.readers[self.topics[place.topic].kafka]
             _FURTHEST[id(reader), place] = reader.position(place)
             reader.unassign([place])
         lane.sources.clear()
