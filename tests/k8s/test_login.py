@@ -95,7 +95,7 @@ def test_a_wrong_password_fails_the_install_and_the_right_one_mends_it(kube: Kub
             until(f"{pod} says why", lambda name=pod: says_why(kube, name), patience_s(60))
         given(kube, RIGHT)
         kube.helm("upgrade", RELEASE, VALUES)
-        all_ready(kube, 1, patience_s(60))
+        all_ready(kube, 1)
     finally:
         kube.helm("uninstall", RELEASE, None, "--wait")
         kube.drop_jobs()

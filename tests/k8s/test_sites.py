@@ -74,7 +74,7 @@ def sites(kube: Kube) -> Iterator[Kube]:
 
 def test_two_releases_in_one_namespace_are_one_mesh(sites: Kube) -> None:
     """A message crosses from the nodes of one to those of the other, and none is upgraded alone."""
-    all_ready(sites, 3, patience_s(60))
+    all_ready(sites, 3)
     assert "Succeeded" in sites.helm("test", "west")
     sites.mesh(pod("west", "ny1"), "subscribe", "acme/>", "-n", "ny1", "-e", "orders")
     sites.mesh(pod("east", "tk1"), "publish", "acme/hello", "world", "-n", "tk1")
@@ -82,7 +82,7 @@ def test_two_releases_in_one_namespace_are_one_mesh(sites: Kube) -> None:
     assert "world" in sites.mesh(pod("west", "ny1"), *got)
     before = ages(sites.workers())
     sites.helm("upgrade", "west", west(podLabels={"round": "two"}))
-    after = ages(all_ready(sites, 3, patience_s(60)))
+    after = ages(all_ready(sites, 3))
     assert {name for name in before if before[name] != after[name]} == {pod("west", "ny1")}
 
 
@@ -95,14 +95,14 @@ def test_a_node_does_not_go_with_its_links(sites: Kube) -> None:
     assert "node ny2 leaves and does not beat" in said, said
     assert "take its links away first" in said, said
     sites.helm("rollback", "east", None, "1")
-    all_ready(sites, 3, patience_s(60))
+    all_ready(sites, 3)
 
 
 def test_a_node_goes_once_its_links_have_gone(sites: Kube) -> None:
     """Two upgrades; the second finds its workload gone, which matters to nobody any more."""
     sites.helm("upgrade", "east", east(ALONE))
     sites.helm("upgrade", "east", east(ALONE, ("tk1", "ny1")))
-    all_ready(sites, 2, patience_s(60))
+    all_ready(sites, 2)
     told = json.loads(sites.mesh(pod("west", "ny1"), "status", "-o", "json"))
     assert sorted(one["node"] for one in told["nodes"]) == ["ny1", "tk1"]
 
