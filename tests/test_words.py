@@ -71,3 +71,12 @@ def test_a_word_that_is_left_out_would_be_seen() -> None:
 def test_every_decision_has_a_date_and_a_status(page: Path) -> None:
     """Who reads it wants to know whether it still holds."""
     assert re.search(r"\*\*Date\.\*\* 20\d\d-\d\d-\d\d\. \*\*Status\.\*\* \w", page.read_text())
+
+
+def test_decisions_have_numbers_of_their_own() -> None:
+    """Two who decide something on the same day both take the next number."""
+    pages = sorted(ROOT.glob("docs/adr/*.md"))
+    numbers = [int(page.name.partition("-")[0]) for page in pages]
+    assert numbers == list(range(1, len(pages) + 1))
+    headings = [page.read_text(encoding="utf-8").partition(".")[0] for page in pages]
+    assert headings == [f"# {number}" for number in numbers]
