@@ -426,10 +426,14 @@ class Lanes:
         """
         now = self.clock.now_ms()
         is_time = is_idle and self._pace.is_time(now)
-        batches = [(lane, batch) for lane in self.owned.values() if (batch := lane.batch)]
-        yield from self.commit(
-            [lane for lane, one in batches if is_full(one, now) or (is_time and one.is_awaited)]
-        )
+        due = [
+            lane
+            for lane in self.owned.values()
+            if (batch := lane.batch) is not None
+            and (is_full(batch, now) or (is_time and batch.is_awaited))
+        ]
+        if due or self.sources.still.committing:
+            yield from self.commit(due)
 
     def commit(self, lanes: Sequence[Lane]) -> Iterator[Input]:
         """Commit what some lanes have decided; yield what commits that are through tell the node.
