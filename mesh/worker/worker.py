@@ -39,7 +39,6 @@ from mesh.worker.control.unread import Unread
 from mesh.worker.lanes.admission import Admission
 from mesh.worker.lanes.direct import LEAVE_S, DirectCopies
 from mesh.worker.lanes.owned import Lanes
-from mesh.worker.lanes.read_topics import ReadTopics
 from mesh.worker.lanes.sources import Sources
 from mesh.worker.process.clock import Clock
 from mesh.worker.process.commits import Commits, CommitsAtOnce
@@ -301,9 +300,15 @@ class Worker:
 
     def _begin_to_serve(self, uuid: str) -> Serving:
         machine = self._changing.new_machine(uuid, self._leadership.cluster_id)
-        learner, asking = machine.learner, (self._admins, self.readers)
-        topics = ReadTopics(self.topology, self.node, learner, *asking, self._questions)
-        sources = Sources(topics, learner, *asking, self.intake, self._questions)
+        sources = Sources(
+            self.topology,
+            self.node,
+            machine.learner,
+            self._admins,
+            self.readers,
+            self.intake,
+            self._questions,
+        )
         lanes = Lanes(
             self.topology,
             self._home,

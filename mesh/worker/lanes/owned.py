@@ -51,8 +51,8 @@ MOMENT_S = 0.2
 and lanes need not be left and taken up again."""
 
 LAST_S = 0.8
-"""So long for the commits of lanes that are handed back: who takes them goes on at exact positions
-then. What takes longer is as good as a worker that died."""
+"""So long for all commits of lanes that are handed back together: who takes them goes on at exact
+positions then. What takes longer is as good as a worker that died."""
 
 log = structlog.get_logger()
 
@@ -112,6 +112,7 @@ class Lanes:
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _accepted: AcceptedLosses = field(default_factory=AcceptedLosses)
     _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
+    _wait_left_s: float = MOMENT_S
 
     def __post_init__(self) -> None:
         """Look up what stays the same."""
@@ -233,6 +234,7 @@ class Lanes:
     def hand_back(self, numbers: Sequence[int]) -> None:
         """Give up lanes that others will take: with exact positions, and nothing comes late."""
         lanes = [self.owned[number] for number in numbers]
+        self._wait_left_s = LAST_S
         known = self._commit_last(lanes)
         self.direct.write(lanes)
         if lanes and (failed := self.direct.flush()):
@@ -265,7 +267,7 @@ class Lanes:
         """
         pending = {lane.number: self.transactions[lane.number].pending for lane in lanes}
         outcomes = [one.outcome for one in pending.values() if one.outcome is not None]
-        self.commits.wait([one for one in outcomes if not one.done()], LAST_S)
+        self._wait([one for one in outcomes if not one.done()])
         ended = []
         for lane in lanes:
             try:
@@ -277,6 +279,12 @@ class Lanes:
             except TransportError as error:
                 log.info("lane.not_committed", lane=lane.number, fault=str(error))
         return ended
+
+    def _wait(self, begun: Sequence[Outcome]) -> None:
+        """Wait for commits as long as there is time left for that."""
+        began_ms = self.clock.now_ms()
+        self.commits.wait(begun, self._wait_left_s)
+        self._wait_left_s = max(0.0, self._wait_left_s - (self.clock.now_ms() - began_ms) / 1000)
 
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened.
@@ -349,6 +357,7 @@ class Lanes:
 
     def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
         """Hand records to the lanes they belong to, in order; commit each batch that is full."""
+        self._wait_left_s = MOMENT_S
         for lane in self.owned.values():
             lane.direct.expire(self.clock.now_ms())
             ask_due(lane, now)
@@ -438,8 +447,9 @@ class Lanes:
     def commit(self, lanes: Sequence[Lane]) -> Iterator[Input]:
         """Commit what some lanes have decided; yield what commits that are through tell the node.
 
-        They are waited for for a moment, and mostly are through by then. A lane whose commit takes
-        longer reads nothing until it is; nobody else waits for it. Spec: K17.
+        Mostly they are through in a moment, and so long they are waited for, all those of a turn
+        together. A lane whose commit takes longer reads nothing until it is through; nobody else
+        waits for it. Spec: K17.
         """
         begun: list[Outcome] = []
         for lane in lanes:
@@ -455,7 +465,7 @@ class Lanes:
             else:
                 begun.append(outcome)
         if begun or self.sources.still.committing:
-            self.commits.wait(begun, MOMENT_S)
+            self._wait(begun)
             yield from self._end_commits(self.clock.now_ms())
 
     def _end_commits(self, now: int) -> Iterator[Input]:

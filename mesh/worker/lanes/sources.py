@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 
 import structlog
@@ -37,30 +37,34 @@ class Sources:
     """Hands the partitions of the topics that a node reads to its lanes.
 
     Attributes:
-        topics: What is read.
         learner: Knows links and interest.
         admins: Per Kafka cluster.
         readers: Per Kafka cluster.
         intake: What was fetched and is not routed yet.
         questions: Asks brokers beside the loop.
+        topics: What is read.
         last_read: Finds logs that lost their end and have grown since.
         still: What is to stand still.
     """
 
-    topics: ReadTopics
+    topology: InitVar[Topology]
+    node: InitVar[str]
     learner: Learner
     admins: Mapping[str, Admin]
     readers: Mapping[str, Reader]
     intake: Intake
     questions: Questions
+    topics: ReadTopics = field(init=False)
     last_read: LastRead = field(default_factory=LastRead)
     still: Stillness = field(default_factory=Stillness)
     _first: FirstRecords = field(init=False)
     _known: dict[TopicPartition, Record] = field(default_factory=dict)
     _unread: dict[TopicPartition, NotRead] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Ask whose first records are by the same means."""
+    def __post_init__(self, topology: Topology, node: str) -> None:
+        """List what is read."""
+        asking = (self.admins, self.readers, self.questions)
+        self.topics = ReadTopics(topology, node, self.learner, *asking)
         self._first = FirstRecords(self.admins, self.questions)
 
     @property

@@ -6,13 +6,14 @@ Spec: K17, DESIGN 4.2.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
 import pytest
 
 from mesh.errors import TransportError
+from mesh.lab.world import VirtualClock
 from mesh.model.frames import MessageClass
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import TopicPartition
@@ -36,6 +37,7 @@ class Slow:
         self.under_way: list[Future[None]] = []
         self.most = 0
         self.awaited: dict[str, None] = {}
+        self.clock: VirtualClock | None = None
 
     def begin(self, commit: Callable[[], None]) -> Future[None]:
         name = _writer_of(commit).transactional_id or ""
@@ -50,8 +52,10 @@ class Slow:
         self.most = max(self.most, len(self.under_way))
         return begun
 
-    def wait(self, begun: object, within_s: float) -> None:
-        """Do nothing."""
+    def wait(self, begun: Sequence[Future[None]], within_s: float) -> None:
+        """Let the time pass, if there is anything to wait for and a clock to show it."""
+        if begun and self.clock is not None:
+            self.clock.ms += round(within_s * 1000)
 
     def close(self) -> None:
         """Do nothing."""
@@ -151,6 +155,36 @@ def test_a_link_that_is_full_is_held_amid_what_a_lane_decides(slow: Slow) -> Non
     assert (came(mesh, 0), came(mesh, 1)) == ([*range(0, 60, 2)], [*range(1, 60, 2)])
     assert len(mesh.read(mesh.names.endpoint("a", "own"))) == 60
     assert not slow.awaited
+
+
+def test_all_commits_of_a_turn_are_waited_for_together(
+    mesh: SmallMesh, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many batches are full: no turn is longer than one of them would make it."""
+    monkeypatch.setattr(owned, "BATCH_RECORDS", 3)
+    slow.looks[ZERO] = slow.looks[ONE] = LONG
+    slow.clock = clock = mesh.world.clock
+    publish(mesh, *range(20))
+    turns = []
+    for _ in range(20):
+        before_ms = clock.ms
+        mesh.world.workers["a"].turn(0)
+        turns.append(clock.ms - before_ms)
+    assert sum(not Future.done(one) for one in slow.under_way) == 2
+    assert max(turns) == owned.MOMENT_S * 1000
+
+
+def test_lanes_that_are_handed_back_are_waited_for_together(mesh: SmallMesh, slow: Slow) -> None:
+    """Also where one of them has yet to begin its last commit when the other's takes too long."""
+    slow.looks[ZERO] = slow.looks[ONE] = LONG
+    publish(mesh, 1)
+    mesh.run(1_000)
+    slow.clock = clock = mesh.world.clock
+    lanes, before_ms = mesh.world.workers["a"].lanes, clock.ms
+    lanes.owned[0].open(clock.ms)
+    lanes.hand_back([0, 1])
+    assert len(slow.under_way) == 2
+    assert clock.ms - before_ms == owned.LAST_S * 1000
 
 
 def test_lanes_that_are_handed_back_wait_for_no_broker_that_does_not_answer(

@@ -251,14 +251,19 @@ def test_a_link_carries_what_was_taken_by_the_topology_before_it_was_made(state:
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
 
 
-def test_what_waited_for_a_dead_node_comes_by_the_walk_of_its_time(state: State) -> None:
-    """Its frames were read long ago; of the delivery the ledger of the origin tells the topology."""
+def leave_at_five(state: State) -> None:
+    """Have a source follow the second topology from its offset 5 on, long ago."""
     rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
     state.names.topics[bytes(16).hex()] = PLACE.topic
     began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGED, 5, 2),)))
     ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)
     take(state, Batch(small=rows, ledgers=[ledger]), 100.0)
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
+
+
+def test_what_waited_for_a_dead_node_comes_by_the_walk_of_its_time(state: State) -> None:
+    """Its frames were read long ago; of the delivery the ledger of the origin tells the topology."""
+    leave_at_five(state)
     came = delivery("a", "b", "c", "d")._replace(source=SourceKey(bytes(16).hex(), 0))
     take(state, Batch(deliveries=[came._replace(first=3, last=4)]), 4000.0)
     assert kinds(state) == []
@@ -362,12 +367,7 @@ def test_a_kafka_cluster_counts_until_the_walks_of_its_last_node_have_ended() ->
 
 def test_a_frame_cannot_name_a_topology_that_its_source_has_left(state: State) -> None:
     """One that says so would take walks of long ago, and clear deliveries that took them."""
-    rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
-    state.names.topics[bytes(16).hex()] = PLACE.topic
-    began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGED, 5, 2),)))
-    ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)
-    take(state, Batch(small=rows, ledgers=[ledger]), 100.0)
-    state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
+    leave_at_five(state)
     source = SourceKey(bytes(16).hex(), 0)
     was = replace(frame("c>d", ("a", "b", "c"), 1), source=source)
     take(state, Batch(frames=[replace(was, first=4, last=7)]), 200.0)
