@@ -177,9 +177,10 @@ class Serving:
         if self.trees is None:
             return
         self.trees.follow(self.leadership.incarnation, now)
-        neighbours = self.machine.learner.neighbours
-        links = [name for name, one in neighbours.items() if one.may_talk and name not in self.cut]
-        self.trees.step(links, now)
+        if self.trees.is_due(now):
+            known = self.machine.learner.neighbours
+            links = [name for name, one in known.items() if one.may_talk and name not in self.cut]
+            self.trees.step(links, now)
 
     def _stand_by(self, now: int) -> None:
         """Tell what this worker has heard, as long as it has no lane."""

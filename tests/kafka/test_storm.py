@@ -101,9 +101,9 @@ def test_fifty_kills_under_load(kafka_clusters: ClustersOf, tmp_path: Path) -> N
         backend.close()
     finally:
         fleet.stop()
+    assert [step for step in result["steps"] if not step["ok"]] == []
     checker = result["checker"]
     assert checker["anomalies"] == []
-    assert [step for step in result["steps"] if not step["ok"]] == []
     assert checker["ok"]
     assert checker["published"]["ok"] > 2_000
     assert checker["delivered"] >= checker["owed"] > 5_000

@@ -38,6 +38,10 @@ from mesh.worker.topics.own_topics import OwnTopics, tree_topics
 from mesh.worker.trees.feeds import Feeds
 from mesh.worker.trees.writing import TreeWriter
 
+TURN_MS = 20
+"""How often is looked what links, topics and clocks ask for. A worker that is busy turns more often
+than that, and most of its turns are no matter of the tree layer; what is read is taken at once."""
+
 TICK_MS = 100
 """How often is looked whether anything is due: each application has its time."""
 
@@ -159,6 +163,7 @@ class TreeService:
     refused: Counter[str] = field(default_factory=Counter)
     _now: _Incarnation | None = None
     _turned_ms: int | None = None
+    _stepped_ms: int = 0
     _stood_still_ms: int = 0
 
     @property
@@ -334,6 +339,10 @@ class TreeService:
         if self._now is not None:
             self._close_links(self._now, self._now.feeds.lost(places), now_ms)
 
+    def is_due(self, now_ms: int) -> bool:
+        """Say whether a step may have anything to do."""
+        return self._now is not None and now_ms - self._stepped_ms >= TURN_MS
+
     def step(self, links: Collection[str], now_ms: int) -> None:
         """Do what is due.
 
@@ -341,6 +350,7 @@ class TreeService:
             links: Neighbours with whom the tree layer may speak now.
             now_ms: The present moment.
         """
+        self._stepped_ms = now_ms
         now_ms = self._awake(now_ms)
         now = self._now
         if now is None or now.suspended_ms is not None:

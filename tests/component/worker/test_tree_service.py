@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 from structlog.testing import capture_logs
@@ -37,6 +37,7 @@ from mesh.trees import utility
 from mesh.trees.settings import Settings
 from mesh.view.role_wishes import role_wishes
 from mesh.wire.tree_events import encode_event
+from mesh.worker.trees.service import TreeService
 from mesh.worker.trees.writing import GONE_MAX
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
@@ -277,6 +278,24 @@ def test_an_application_that_slept_too_long_says_again_what_it_wants(
     live(mesh, 6, sender)
     live(mesh, 2, host, sender)
     assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
+
+
+def test_most_turns_of_a_busy_worker_are_no_matter_of_the_tree_layer(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks at links, topics and clocks fifty times a second, however often the worker turns."""
+    steps, step = [], TreeService.step
+
+    def counted(self: TreeService, links: Collection[str], now_ms: int) -> None:
+        steps.append(now_ms)
+        step(self, links, now_ms)
+
+    monkeypatch.setattr(TreeService, "step", counted)
+    worker, began_ms = mesh.world.workers["c"], mesh.now_ms()
+    for _ in range(500):
+        worker.turn(0.0)
+    assert mesh.now_ms() == began_ms
+    assert len(steps) <= 1
 
 
 def test_a_worker_that_stood_still_blames_nobody(mesh: Mesh, application: Open) -> None:

@@ -21,7 +21,9 @@ class Asked(KafkaAdmin):
     """An admin whose brokers answer as a test says."""
 
     def __init__(self, rights: set[AclOperation], errors: list[Exception]) -> None:
-        super().__init__(Site("k", "nowhere.test:1"), {"bootstrap.servers": "nowhere.test:1"})
+        super().__init__(
+            Site("k", "nowhere.test:1"), {"bootstrap.servers": "nowhere.test:1", "log_level": 0}
+        )
         self.rights, self.errors = rights, errors
         self._looks.answers = self._told  # type: ignore[method-assign]
 
