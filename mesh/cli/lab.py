@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Group
 
+from mesh.cli.lab_tables import run_table, storm_table, verdict_lines
 from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, render
 
 if TYPE_CHECKING:
     from mesh.lab.scenario import Scenario
@@ -51,7 +52,7 @@ def run(
     scenario = load_scenario(file)
     level = logging.ERROR if backend is BackendName.SIM else logging.WARNING
     result = _result(scenario, backend, history, level)
-    render(result, lambda: _table(result), output)
+    render(result, lambda: run_table(result, scenario.steps), output)
     raise typer.Exit(0 if result["ok"] else EXIT_NOT_WELL)
 
 
@@ -80,7 +81,7 @@ def storm(
     # Brokers die on purpose here: what clients say of it would drown the verdict.
     logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
     result = _result(scenario, backend, history, logging.CRITICAL)
-    render(result, lambda: _storm_table(result), output)
+    render(result, lambda: storm_table(result), output)
     raise typer.Exit(0 if result["ok"] else EXIT_NOT_WELL)
 
 
@@ -96,7 +97,7 @@ def check(
     from mesh.lab.checker.judge import check as judged
 
     verdict = judged(read_history(file)).document()
-    render(verdict, lambda: Group(*_verdict_lines(verdict)), output)
+    render(verdict, lambda: Group(*verdict_lines(verdict)), output)
     raise typer.Exit(0 if verdict["ok"] else EXIT_NOT_WELL)
 
 
@@ -175,79 +176,3 @@ def _in_folder(
     finally:
         progress("stopping workers and brokers")
         fleet.stop()
-
-
-def _table(result: Mapping[str, Any]) -> RenderableType:
-    steps = [
-        (number, step["step"], "ok" if step["ok"] else "FAILED", _told(step["detail"]))
-        for number, step in enumerate(result["steps"])
-    ]
-    links = [
-        (name, link["messages"], link["frames"], link["control"])
-        for name, link in result["links"].items()
-    ]
-    endpoints = [
-        (name, e["count"], e["distinct"], e["duplicates"], e["missing"], e["disordered"])
-        for name, e in result["endpoints"].items()
-    ]
-    paths = [
-        (name, path, count)
-        for name, endpoint in result["endpoints"].items()
-        for path, count in endpoint["paths"].items()
-    ]
-    reasons = list(result["not_forwarded"].items())
-    checker = result.get("checker")
-    verdict = "ok" if result["ok"] else "NOT OK"
-    return Group(
-        f"{result['name']} on {result['backend']}: {verdict}",
-        grid(("", "STEP", "RESULT", "DETAIL"), steps),
-        grid(("LINK", "MESSAGES", "FRAMES", "CONTROL"), links),
-        grid(("ENDPOINT", "COUNT", "DISTINCT", "DUPLICATES", "MISSING", "DISORDERED"), endpoints),
-        grid(("ENDPOINT", "PATH", "COUNT"), paths),
-        grid(("NOT FORWARDED", "COUNT"), reasons),
-        *(() if checker is None else _verdict_lines(checker)),
-    )
-
-
-def _told(detail: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in detail.items() if value != {})
-
-
-def _storm_table(result: Mapping[str, Any]) -> RenderableType:
-    """Return the verdict on a run with a storm."""
-    errors = [
-        f"step {number}, {step['step']}: {step['detail'].get('error', 'failed')}"
-        for number, step in enumerate(result["steps"])
-        if not step["ok"]
-    ]
-    head = f"{result['name']} on {result['backend']}: {'ok' if result['ok'] else 'NOT OK'}"
-    checker = result.get("checker")
-    if checker is None:
-        return Group(head, *errors, "no verdict: the storm did not come to its end")
-    silence_s = checker["longest_silence_ms"] / 1000
-    return Group(
-        head,
-        *errors,
-        grid(("FAULT", "TIMES"), list(checker["faults"].items())),
-        *_verdict_lines(checker),
-        f"longest silence at an endpoint: {silence_s:.1f} s",
-        f"workers that ended by themselves: {len(checker['workers_fallen'])}",
-        *(f"  {fallen}" for fallen in checker["workers_fallen"]),
-    )
-
-
-def _verdict_lines(checker: Mapping[str, Any]) -> Sequence[str]:
-    """Return the counts and the anomalies of a verdict, a line each."""
-    published = checker["published"]
-    outcomes = f"{published['ok']} acknowledged, {published['failed']} failed or aborted"
-    lines = [
-        f"published: {outcomes}, {published['unknown']} unknown",
-        f"delivered: {checker['delivered']} records; {checker['owed']} were owed",
-    ]
-    if not checker["anomalies"]:
-        return [*lines, "anomalies: none"]
-    lines.append("anomalies:")
-    for one in checker["anomalies"]:
-        lines.append(f"  {one['kind']}: {one['text']}")
-        lines.append(f"    {', '.join(one['ids'])}")
-    return lines

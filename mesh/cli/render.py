@@ -177,10 +177,20 @@ def as_json(data: Mapping[str, object]) -> str:
 
 
 def _as_yaml(data: Mapping[str, object]) -> str:
+    return _dumped(data, in_flow=False)
+
+
+def as_flow(data: Mapping[str, object]) -> str:
+    """Return YAML on one line without its outer braces, as a step stands in a scenario."""
+    return _dumped(data, in_flow=True).removeprefix("{").removesuffix("}")
+
+
+def _dumped(data: Mapping[str, object], *, in_flow: bool) -> str:
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
+    yaml.default_flow_style = in_flow
+    yaml.width = sys.maxsize
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     text = StringIO()
     # Through JSON first: tuples, enums and mapping types become what YAML knows.

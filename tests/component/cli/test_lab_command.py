@@ -76,6 +76,22 @@ def test_an_expectation_that_fails_ends_with_ten(run: Run, tmp_path: Path) -> No
     assert (table.code, "NOT OK" in table.out, "FAILED" in table.out) == (10, True, True)
 
 
+def test_people_see_what_each_step_was_and_no_empty_table(run: Run, tmp_path: Path) -> None:
+    table = run("lab", "run", write(tmp_path, zones=CHAIN, count=5)).out
+    assert "node: b, endpoint: e, filter: x/>" in table
+    assert "endpoint: b/e, count: 5" in table
+    assert "COLOUR" not in table
+
+
+def test_people_see_a_split_a_heal_and_whom_a_send_reached(run: Run) -> None:
+    table = run("lab", "run", "examples/scenarios/roles-heal.yaml").out
+    words = [" ".join(line.split()) for line in table.splitlines()]
+    assert any("parts: [[a, b], [c, d]] ok" in line for line in words)
+    assert "left b desk/pricing a 1 0 0" in words
+    assert "again b desk/pricing a d 2 0 0" in words
+    assert words[-2].endswith(" a b c d")
+
+
 def test_an_illegal_mesh_is_refused_with_both_walks(run: Run, tmp_path: Path) -> None:
     ended = run("lab", "run", write(tmp_path, zones=RING, count=5), "-o", "json")
     assert ended.code == 2
