@@ -52,7 +52,8 @@ def run(
     scenario = load_scenario(file)
     level = logging.ERROR if backend is BackendName.SIM else logging.WARNING
     result = _result(scenario, backend, history, level)
-    render(result, lambda: run_table(result, scenario.steps), output)
+    said = [one.step.model_dump(by_alias=True, exclude_unset=True) for one in scenario.steps]
+    render(result, lambda: run_table(result, said), output)
     raise typer.Exit(0 if result["ok"] else EXIT_NOT_WELL)
 
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group, RenderableType
 
 from mesh.cli.render import as_flow, grid
 
-if TYPE_CHECKING:
-    from mesh.lab.steps import NamedStep
 
-
-def run_table(result: Mapping[str, Any], written: Sequence[NamedStep]) -> RenderableType:
+def run_table(result: Mapping[str, Any], written: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return the result of a scenario for people.
 
     Args:
         result: The document that `-o json` prints. Spec: lab.md 2.
-        written: The steps as they stand in the file; the result may end before them, or have
-            one more.
+        written: What each step says in the file; the result may end before them, or have one
+            more.
     """
-    said = chain(
-        (one.step.model_dump(by_alias=True, exclude_unset=True) for one in written), repeat({})
-    )
+    said = chain(written, repeat({}))
     steps = [
         (number, step["step"], as_flow(what), _outcome(step), _told(step["detail"]))
         for number, (step, what) in enumerate(zip(result["steps"], said, strict=False))
