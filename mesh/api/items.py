@@ -19,7 +19,6 @@ from mesh.operate.documents.interest import interest_document
 from mesh.operate.documents.links import links_document
 from mesh.operate.documents.messages import letter_document
 from mesh.operate.documents.queues import queues_document
-from mesh.operate.documents.roles import roles_document
 from mesh.operate.documents.status import status_document
 from mesh.operate.documents.zones import ends_document, zone_document
 from mesh.operate.history import (
@@ -264,12 +263,3 @@ def _rates(still: Still, node: str, flow: Flow | None, at_ms: int | None) -> dic
         return {"guaranteed": 0.0, "direct": 0.0}
     pair = flow.rates if at_ms is None else flow.of_minute(at_ms // MINUTE_MS)
     return {"guaranteed": rounded(pair[0]), "direct": rounded(pair[1])}
-
-
-def role_items(still: Still) -> tuple[Items, Sequence[str]]:
-    """Return who wants which role, and the nodes that could not be asked."""
-    told = roles_document(still.seen.topology, still.seen.view, still.seen.kafka)
-    keyed = (
-        (f"{one['tree']} {one['role']} {one['node']} {one['app']}", one) for one in told["roles"]
-    )
-    return sorted(keyed, key=lambda pair: pair[0]), told["unknown"]

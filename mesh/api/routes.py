@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from sse_starlette import EventSourceResponse
 
-from mesh.api import details, items, proof_items
+from mesh.api import details, items, proof_items, role_items
 from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
 from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, RoleList, answer, page_of
@@ -63,6 +63,7 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
     _add_parts(router, live)
     _add_waiting(router, live)
     _add_proofs(router, live)
+    _add_roles(router, live)
     _add_details(router, live)
     _add_questions(router, live)
 
@@ -257,11 +258,29 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
         wanted = _wanted(still, endpoint, from_, to, at)
         return _listed(request, proof_items.certificate_items(still, wanted), cursor, limit)
 
+
+def _add_roles(router: APIRouter, live: Live) -> None:
     @router.get("/roles", response_model=RoleList)
     def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
         """Who wants which role of the tree layer, as `mesh role list` has it."""
         still = live.still
-        found, unknown = items.role_items(still)
+        found, unknown = role_items.role_items(still)
+        return answer(request, {**page_of(found, cursor, limit), "unknown": unknown})
+
+    @router.get("/roles/routes", response_model=RoleList)
+    def role_routes(
+        request: Request,
+        tree: Annotated[str, Query(max_length=200, description="Only of this tree.")] = "",
+        role: Annotated[str, Query(max_length=200, description="Only to this role.")] = "",
+        node: NodeName = "",
+        cursor: Cursor = "",
+        limit: Limit = LIMIT_DEFAULT,
+    ) -> Response:
+        """Every route to a role at every node: where it leads, how old it is, what it came by.
+
+        As nodes have told it, at most some seconds ago; `mesh role route` asks them.
+        """
+        found, unknown = role_items.role_route_items(live.still, tree, role, node)
         return answer(request, {**page_of(found, cursor, limit), "unknown": unknown})
 
 

@@ -53,6 +53,10 @@ class TopicNames:
         """Where applications of the node send to roles, and answer."""
         return f"{self.prefix}{node}.sends"
 
+    def routes(self, node: str) -> str:
+        """What the node knows of the ways to roles, for whoever only looks."""
+        return f"{self.prefix}{node}.routes"
+
     def app(self, node: str, app: str) -> str:
         """What an application of the node is told."""
         return f"{self.prefix}{node}.app.{app}"

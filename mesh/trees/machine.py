@@ -13,7 +13,7 @@ Spec: tree_layer 2; DESIGN 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -51,7 +51,7 @@ from mesh.model.tree_frames import (
     Send,
     Trees,
 )
-from mesh.model.tree_nodes import MESH_APP
+from mesh.model.tree_nodes import MESH_APP, SILENT
 from mesh.model.trees import Address, Colour, Extent, Ids, TreeId
 from mesh.trees.colours import read_colour
 from mesh.trees.edges import read_edge
@@ -216,6 +216,24 @@ class TreeNode:
     def trees(self) -> Sequence[TreeId]:
         """Return the trees that it knows, the least recently used first."""
         return list(self._node.trees)
+
+    @property
+    def addresses(self) -> Iterator[Address]:
+        """Yield the roles to which it knows a way, those of trees that were used last first.
+
+        Left out is what every node hosts by itself.
+        """
+        node = self._node
+        for tree_id in dict.fromkeys((*reversed(node.trees), *node.hosted)):
+            tree, hosted = node.trees.get(tree_id), node.hosted.get(tree_id, {})
+            known = {} if tree is None else tree.roles
+            for name in dict.fromkeys((*known, *hosted)):
+                holders = hosted.get(name, {}).values()
+                maps = known[name].maps() if name in known else ()
+                if any(one.app != MESH_APP for one in holders) or (
+                    tree_id not in SILENT and any(one.routes for one in maps)
+                ):
+                    yield Address(tree_id, name)
 
     def routes(self, address: Address) -> tuple[bool, tuple[KnownRoute, ...]]:
         """Return whether the map of a role is certain, and the ways to its instances."""

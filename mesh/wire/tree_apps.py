@@ -68,6 +68,11 @@ def lease_key(app: str) -> bytes:
     return app.encode()
 
 
+def routes_key(address: Address) -> bytes:
+    """Return the key of a record of `routes`: `TREE ROLE`, the tree by its UUID."""
+    return " ".join(address).encode()
+
+
 def encode_wish(wish: RoleWish | None) -> bytes | None:
     """Return the value of a wish; None is its end."""
     if wish is None:

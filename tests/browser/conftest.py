@@ -112,11 +112,19 @@ Open = Callable[..., Page]
 
 @pytest.fixture
 def open_page(chromium: Browser, api: Api) -> Iterator[Open]:
-    """`open_page("/map")`: a page that must not have a fault; width and colours may be chosen."""
+    """`open_page("/map")`: a page that must not have a fault; width and colours may be chosen, and
+    another server than that of `api`."""
     faults: list[str] = []
     contexts = []
 
-    def opened(path: str, *, width: int = 1440, scheme: str = "light", waits: bool = True) -> Page:
+    def opened(
+        path: str,
+        *,
+        width: int = 1440,
+        scheme: str = "light",
+        waits: bool = True,
+        site: str = api.url,
+    ) -> Page:
         context = chromium.new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if scheme == "dark" else "light",
@@ -130,7 +138,7 @@ def open_page(chromium: Browser, api: Api) -> Iterator[Open]:
             "console",
             lambda message: faults.append(message.text) if message.type == "error" else None,
         )
-        page.goto(f"{api.url}{path}")
+        page.goto(f"{site}{path}")
         if waits:
             page.locator("main h1").wait_for(state="attached")
         return page

@@ -2,7 +2,7 @@
 
 import { adjust, here } from "./address.js";
 import { h, orDash, renew, setAttribute, setText, shown } from "./dom.js";
-import { count, moment, nodeLook, quoted, rate } from "./format.js";
+import { age, count, moment, nodeLook, quoted, rate } from "./format.js";
 import { certified } from "./panel.js";
 import { ask, askAll, isSplit, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
@@ -174,7 +174,7 @@ export function queues(state) {
 
 const ROLES = [
   { name: "tree", of: (row) => shown(row.tree) },
-  { name: "role", of: (row) => shown(row.role) },
+  { name: "role", of: (row) => h("button", { type: "button", "aria-label": `routes to ${shown(row.role)}`, onclick: () => adjust({ tree: row.tree_id, role: row.role }) }, shown(row.role)), text: (row) => shown(row.role) },
   { name: "held", of: (row) => (row.exclusive ? "by one alone" : "shared"), short: true },
   { name: "node", of: (row) => nodeButton(row.node), text: (row) => row.node },
   { name: "application", of: (row) => shown(row.app) },
@@ -183,26 +183,67 @@ const ROLES = [
   { name: "since", of: (row) => moment(row.since_ms, now()), short: true },
 ];
 
-export function roles() {
-  if (store.at) return unrecorded("Roles", "Who had which role then is not on record.");
-  const all = async () => ({ items: await askAll("roles"), unknown: (await ask("roles", { limit: 1 })).unknown });
-  const list = asking(all, ({ items, unknown }) => {
+const ROUTES = [
+  { name: "tree", of: (row) => shown(row.tree) },
+  { name: "role", of: (row) => shown(row.role) },
+  { name: "at node", of: (row) => nodeButton(row.node), text: (row) => row.node },
+  { name: "next", of: (row) => nextOf(row), text: (row) => row.link || "here", short: true },
+  { name: "ends at", of: (row) => (row.to ? nodeButton(row.to) : "–"), text: (row) => row.to ?? "" },
+  { name: "hops", of: (row) => orDash(row.hops), number: true },
+  { name: "by", of: (row) => orDash(row.reason), short: true },
+  { name: "since", of: (row) => (row.since_ms ? `${moment(row.since_ms, now())}, ${row.age} ago` : "–"), short: true },
+  { name: "certain", of: (row) => (row.certain ? "yes" : "no: the next send asks first") },
+];
+
+function nextOf({ node, link, scope }) {
+  if (!link) return "here";
+  const open = () => adjust({ link: `${node}->${link}`, node: "" });
+  return [h("button", { type: "button", "aria-label": `link ${node} to ${link}`, onclick: open }, link), scope === "realm" ? " in the realm" : ""];
+}
+
+const ROUTES_MAX = 1000;
+
+export function roles(state) {
+  if (store.at) return unrecorded("Roles", "Who had which role then, and the routes to it, are not on record.");
+  const { tree = "", role = "" } = state;
+  const all = async () => {
+    const [items, { unknown }, routes] = await Promise.all([
+      askAll("roles"), ask("roles", { limit: 1 }), ask("roles/routes", { tree, role, limit: ROUTES_MAX }),
+    ]);
+    const names = new Map(items.map((one) => [one.tree_id, one.tree]));
+    const named = routes.items.map((one) => ({ ...one, tree: names.get(one.tree_id) ?? one.tree_id, age: age(one.since_ms, now()) }));
+    return { items, unknown, routes: { ...routes, items: named } };
+  };
+  const list = asking(all, ({ items, unknown, routes }) => {
     const parts = store.mesh.parts;
     const rows = items.map((one) => ({ ...one, part: parts.findIndex((nodes) => nodes.includes(one.node)) + 1 }));
     const number = new Set(items.map((one) => `${one.tree_id} ${one.role}`)).size;
+    const [first] = rows.filter((one) => !role || one.role === role);
+    const place = first ? `${quoted(first.tree)} ${quoted(first.role)}` : "TREE ROLE";
     return [
       h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(number)} role${number === 1 ? "" : "s"}`), exporting("roles", ROLES, () => rows)),
       partsLine(parts),
-      unknown.length ? h("p", null, `Not known, for their Kafka cluster does not answer: ${unknown.join(", ")}`) : null,
+      notKnown(unknown, "for their Kafka cluster does not answer"),
       table(ROLES, rows, { caption: "Who has which role", empty: "No application has taken a role." }),
-      commands(["mesh role list", rows.length ? `mesh role show ${quoted(rows[0].tree)} ${quoted(rows[0].role)}` : "mesh role show TREE ROLE"]),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, role ? `Routes to ${shown(role)}` : "Routes"),
+        role || tree ? h("button", { type: "button", onclick: () => adjust({ tree: "", role: "" }) }, "Show all") : null,
+        routes.items.length ? exporting("routes", ROUTES, () => routes.items) : null),
+      notKnown(routes.unknown, "for they do not tell of routes now"),
+      table(ROUTES, routes.items, {
+        caption: routes.next ? `The first ${count(ROUTES_MAX)}; choose a role above` : "The next link from each node, as nodes have told it",
+        empty: "No node knows a way to a role: ways are found when somebody sends.",
+      }),
+      commands(["mesh role list", `mesh role show ${place}`, `mesh role route ${place}`]),
     ];
   }, { everyMs: OFTEN_MS });
   return { element: list.element, ready: list.ready, close: list.close };
 }
 
+const notKnown = (nodes, why) => (nodes.length ? h("p", null, `Not known, ${why}: ${nodes.join(", ")}`) : null);
+
+// Each part has the colour that its nodes have on the map of a mesh that is split.
 function partsLine(parts) {
   if (parts.length < 2) return null;
   return h("p", null, isSplit(parts) ? h("span", { class: "pill warn" }, "split") : null, ` for roles the mesh is in ${parts.length} parts: `,
-    parts.map((nodes, place) => [place ? " | " : "", `part ${place + 1}: ${nodes.join(", ")}`]));
+    parts.map((nodes, place) => [place ? " " : "", h("span", { class: `part part-${place % 4}` }, `part ${place + 1}: ${nodes.join(", ")}`)]));
 }

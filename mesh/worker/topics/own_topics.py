@@ -109,7 +109,7 @@ def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     """Return the topics by which applications and neighbours speak with the node's tree layer."""
     names = TopicNames(topology.prefix)
     frames = [names.to_trees(node, other) for other in topology.neighbours(node)]
-    wanted = (names.roles(node), names.sends(node), *frames)
+    wanted = (names.roles(node), names.sends(node), names.routes(node), *frames)
     return [spec for spec in node_topics(topology, node) if spec.name in wanted]
 
 

@@ -48,6 +48,13 @@ _LOGGED_CONTROL = {
 """Most of it are heartbeats, of one to two kB a second: a week of them are a GB and more, and who
 asks for interest at a past moment reads all of it. The compacted topic knows what is older."""
 
+_STANDING = {
+    **_COMPACTED,
+    "cleanup.policy": "compact,delete",
+    "retention.ms": str(24 * 3600 * 1000),
+}
+"""Of what is said again now and then for as long as it holds."""
+
 _PROMISED = ("max.message.bytes", "retention.ms", "retention.bytes")
 """Settings on which promises hang; of direct messages only the first."""
 
@@ -78,6 +85,7 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
         (names.lanes(node), lanes, _LOGGED),
         (names.config(), 1, _COMPACTED),
         (names.roles(node), 1, _COMPACTED),
+        (names.routes(node), 1, _STANDING),
     ]
     for message_class in MessageClass:
         kept = _kept(message_class)

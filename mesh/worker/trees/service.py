@@ -36,6 +36,7 @@ from mesh.worker.process.intake import Intake, by_partition
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.own_topics import OwnTopics, tree_topics
 from mesh.worker.trees.feeds import Feeds
+from mesh.worker.trees.telling import RouteTeller
 from mesh.worker.trees.writing import TreeWriter
 
 TURN_MS = 20
@@ -89,6 +90,7 @@ class _Incarnation:
         open: Neighbours whose frames are read.
         resting: Until when a link rests whose frames could not be read.
         told: Why frames were dropped, as often as the log has said.
+        teller: Knows which routes were told.
         suspended_ms: Since when it may not write, None while it may.
         held, held_bytes: What was read meanwhile, and what that comes to.
         back_ms: Until when neighbours may be on their way back.
@@ -104,6 +106,7 @@ class _Incarnation:
     open: dict[str, None] = field(default_factory=dict)
     resting: dict[str, int] = field(default_factory=dict)
     told: Counter[str] = field(default_factory=Counter)
+    teller: RouteTeller = field(default_factory=RouteTeller)
     has_roles: bool = False
     looked_ms: int = 0
     ticked_ms: int = 0
@@ -267,6 +270,7 @@ class TreeService:
         """Go on: nobody else has led meanwhile."""
         now.led, now.suspended_ms, now.back_ms = epoch, None, now_ms + BACK_MS
         held, now.held, now.held_bytes = now.held, [], 0
+        now.teller.forget()  # whoever reads goes by the epoch
         log.info("trees.resumed", records=len(held))
         nodes = self.topology.nodes
         mates = [link for link in now.open if nodes[link].kafka == nodes[self.node].kafka]
@@ -378,11 +382,15 @@ class TreeService:
                 self._give(now, Ticked(), now_ms)
         if made := now.own.changed(now_ms):
             now.feeds.lost([TopicPartition(topic, 0) for topic in made])
+            now.teller.forget()
         now.writer.see_to(now_ms)
         if now_ms - now.looked_ms >= LOOK_MS:
             now.looked_ms = now_ms
-            now.writer.count_lost()
+            if now.writer.count_lost():
+                now.teller.forget()
             now.writer.forget(now.apps.names)
+            for address, told in now.teller.news(now.apps.node, now_ms):
+                now.writer.tell_routes(address, told, now.led)
             _tell_dropped(now)
 
     def _awake(self, now_ms: int) -> int:

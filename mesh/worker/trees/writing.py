@@ -17,10 +17,12 @@ import structlog
 from mesh.errors import LocalProtocolError, TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.model.tree_apps import RoutesTold
+from mesh.model.trees import Address
 from mesh.transport.port import Admin, KafkaCluster, Writer
 from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.outputs import Transmit
-from mesh.wire.tree_apps import encode_wish, lease_key, role_key, written_by
+from mesh.wire.tree_apps import encode_wish, lease_key, role_key, routes_key, written_by
 from mesh.wire.tree_events import encode_event
 from mesh.wire.trees import encode_frame
 from mesh.worker.process.questions import Questions
@@ -93,6 +95,11 @@ class TreeWriter:
                     self._write(role_key(key), encode_wish(wish))
                 case DropLease(app):
                     self._write(lease_key(app), None)
+
+    def tell_routes(self, address: Address, told: RoutesTold | None, epoch: int) -> None:
+        """Write what is known of the way to a role, or with None that nothing is any more."""
+        value = None if told is None else encode_event(told, epoch)
+        self._writer.produce(self._names.routes(self.node), value, routes_key(address), 0)
 
     def _write(self, key: bytes, value: bytes | None) -> None:
         """Write on `roles`, where the node is not alone: it must know its own words again."""
@@ -176,12 +183,13 @@ class TreeWriter:
         for app in [app for app in self._waiting if app not in apps][:-GONE_MAX]:
             self.lost += len(self._no_longer_waiting(app))
 
-    def count_lost(self) -> None:
-        """Take note of what brokers did not take, perhaps because somebody deleted a topic."""
+    def count_lost(self) -> int:
+        """Return how much brokers did not take, perhaps because somebody deleted a topic."""
         if failed := self._writer.failed():
             self.lost += failed
             self._made.clear()  # who is told something next has its topic made, if it is not there
             log.warning("trees.lost", records=failed)
+        return failed
 
     def close(self, patience_s: float) -> None:
         """Write what was asked for, if that is possible within the time, and release all."""

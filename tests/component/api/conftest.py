@@ -24,6 +24,7 @@ from mesh.api.live import Live
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topology import Topology
 from mesh.operate.watch import Watch
+from mesh.trees.settings import Settings
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
 
@@ -201,9 +202,14 @@ def api_of() -> Iterator[MakeApi]:
     made: list[Api] = []
 
     def make(
-        topology: Topology, *, access: Access | None = None, begun: bool = True, runs: bool = True
+        topology: Topology,
+        *,
+        access: Access | None = None,
+        begun: bool = True,
+        runs: bool = True,
+        trees: Settings | None = None,
     ) -> Api:
-        api = Api(Mesh(topology, runs=runs), access or Access())
+        api = Api(Mesh(topology, runs=runs, trees=trees), access or Access())
         made.append(api)
         if begun:
             api.live.look()

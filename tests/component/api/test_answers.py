@@ -20,6 +20,7 @@ from mesh.config.topology_writer import write_topology
 from mesh.model.topics import TopicNames
 from mesh.model.topology import with_addresses
 from mesh.transport.port import TopicSpec
+from mesh.trees.settings import Settings
 from tests.component.api.conftest import Api, MakeApi
 from tests.component.cli.conftest import Run, run
 from tests.component.in_memory_mesh import CHAIN, put_in_force
@@ -388,6 +389,35 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(api: Api) -
     assert api.refused("/api/v1/dead-letters?node=b", 503)
     for path in ("links", "zones", "endpoints", "queues", "interest", "findings", "audit"):
         api.get(path)
+
+
+def test_routes_to_roles_are_told_without_asking_anybody(api_of: MakeApi) -> None:
+    """Per node the next link, since when and by what; of one tree, role or node alone."""
+    api = api_of(topology_from_mapping(CHAIN), trees=Settings())
+    api.lives(5)
+    with api.turn:
+        host = api.mesh.client("c").roles("desk", lease_s=600).open()
+        host.add("desk-7", "pricing")
+        host.add("desk-8", "risk")
+    api.lives(4)
+    told = api.get("roles/routes?tree=desk-7&role=pricing")
+    assert [(one["node"], one["link"], one["to"]) for one in told["items"]] == [
+        ("a", "b", "c"),
+        ("b", "c", "c"),
+        ("c", "", "c"),
+    ]
+    assert told["unknown"] == []
+    assert {one["reason"] for one in told["items"]} == {"published", "here"}
+    assert told["items"][0]["since_ms"] <= api.mesh.now_ms()
+    both = api.get("roles/routes?node=a")["items"]
+    assert sorted(one["role"] for one in both) == ["pricing", "risk"]
+    page = api.get("roles/routes?limit=1")
+    assert len(page["items"]) == 1
+    assert page["next"]
+    assert "no node is called" in api.refused("/api/v1/roles/routes?node=zz", 404)
+    assert "role" in api.refused("/api/v1/roles/routes?role=a%20b", 422)
+    assert "tree" in api.refused("/api/v1/roles/routes?tree=a%0Ab", 422)
+    assert "not on record" in api.refused("/api/v1/roles/routes?at=1m", 422)
 
 
 def test_a_fault_of_the_server_is_a_problem_too(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

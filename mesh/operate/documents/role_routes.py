@@ -1,0 +1,108 @@
+"""What nodes know of the ways to roles as a document, read from topics alone. Spec: tree_layer 8.
+
+`mesh role route` asks the nodes, as an application; this is what they have told by themselves, a
+second or a few ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mesh.errors import TransportError
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.model.tree_apps import KnownRoute
+from mesh.operate.side_by_side import side_by_side
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+from mesh.view.role_routes import StandingRoutes, role_routes
+
+Row = dict[str, Any]
+
+
+def role_routes_document(
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+) -> dict[str, Any]:
+    """Return every route to a role at every node, and the nodes of which they are not known.
+
+    Of those a Kafka cluster does not answer, the node does not beat, or it tells of no routes: it
+    is of an earlier release, or has no tree layer. `link` is empty of an instance that is here;
+    `to` is the node where the links from node to node end, null where that is not known.
+    """
+    names = TopicNames(topology.prefix)
+    told: dict[str, Sequence[StandingRoutes]] = {}
+
+    def read(name: str) -> Mapping[str, Sequence[StandingRoutes]]:
+        here = [node for node, one in topology.nodes.items() if one.kafka == name and beats[node]]
+        if name not in kafka or name in view.unreachable or not here:
+            return {}
+        try:
+            found = role_routes(kafka[name], [names.routes(node) for node in here])
+        except TransportError:
+            return {}
+        return {node: found[names.routes(node)] for node in here if names.routes(node) in found}
+
+    for found in side_by_side(read, topology.kafka):
+        told |= found
+    rows: list[Row] = []
+    unknown: list[str] = []
+    for node in topology.nodes:
+        beat = view.nodes[node].heartbeat
+        if node not in told or beat is None or beat.trees is None:
+            unknown.append(node)
+            continue
+        for one in told[node]:
+            if one.epoch == beat.epoch:  # else a former incarnation's, of which it knows nothing
+                rows += _rows(node, one)
+    _lead(rows)
+    return {"ok": True, "routes": rows, "unknown": unknown}
+
+
+def _rows(node: str, standing: StandingRoutes) -> Iterator[Row]:
+    told = standing.told
+    about: Row = {
+        "tree_id": told.address.tree,
+        "role": told.address.role,
+        "node": node,
+        "certain": told.is_certain,
+        "has_more": told.has_more,
+    }
+    for one in told.routes:
+        yield {**about, **_route(one, standing.told_ms)}
+
+
+def _route(one: KnownRoute, told_ms: int) -> Row:
+    """Return a route; since when by the clock of the brokers, null of an instance that is here."""
+    return {
+        "instance": f"{one.iid:x}",
+        "link": one.link,
+        "scope": str(one.scope),
+        "hops": one.hops,
+        "reason": str(one.reason),
+        "since_ms": told_ms - one.age_ms if one.link else None,
+    }
+
+
+def _lead(rows: Sequence[Row]) -> None:
+    """Note of each route at which node it ends, going from node to node."""
+
+    def key(row: Row, node: str) -> tuple[object, ...]:
+        return (row["tree_id"], row["role"], row["instance"], row["scope"], node)
+
+    following = {key(row, row["node"]): row["link"] for row in rows if row["link"]}
+    here = {
+        (row["tree_id"], row["role"], row["instance"], row["node"])
+        for row in rows
+        if row["link"] == ""
+    }
+    for row in rows:
+        node, passed = row["node"], {row["node"]}
+        while (next_node := following.get(key(row, node))) and next_node not in passed:
+            passed.add(next_node)
+            node = next_node
+        ends = (row["tree_id"], row["role"], row["instance"], node) in here
+        row["to"] = node if ends else None
