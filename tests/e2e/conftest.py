@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.docker_engine import docker_engine, kafka_image, node_image
+from tests.docker_engine import audit_image, docker_engine, kafka_image, node_image
 
-__all__ = ["docker_engine", "kafka_image", "node_image"]
+__all__ = ["audit_image", "docker_engine", "kafka_image", "node_image"]

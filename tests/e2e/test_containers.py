@@ -8,6 +8,8 @@ import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -15,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from testcontainers.core.container import DockerContainer
 
 from mesh.client import connect, load_topology
+from mesh.errors import StartError
 from mesh.local.jars import KAFKA_VERSION
 from mesh.local.ports import LOOPBACK, free_port
 from mesh.model.topology import with_addresses
@@ -75,6 +78,22 @@ def test_three_containers_are_three_kafka_clusters(containers: Sequence[KafkaCon
         assert round_trip(container.bootstrap_servers, values) == values
 
 
+def test_what_a_client_saw_of_a_broker_is_told_first(kafka_image: str) -> None:
+    """It runs, is never told its address, and so does not serve."""
+    container = KafkaContainer(kafka_image)
+    try:
+        DockerContainer.start(container)
+        with pytest.raises(StartError) as told:
+            container.wait_ready(1)
+        where = container.bootstrap_servers
+    finally:
+        container.stop(force=True, delete_volume=True)
+    first = str(told.value).splitlines()[0]
+    said = f"the broker is running and not ready: no Kafka broker answers at {where}: "
+    assert first.startswith(said), first
+    assert where in first.removeprefix(said), first
+
+
 def test_broker_runs_without_root(containers: Sequence[KafkaContainer]) -> None:
     """The image's user is not root."""
     code, output = containers[0].exec(["id", "-u"])
@@ -86,6 +105,10 @@ TOPOLOGY = {
     "nodes": {"tk1": {"kafka": "tk"}, "ny1": {"kafka": "ny"}, "pa1": {"kafka": "pa"}},
     "zones": {"WORLD": {"kind": "multi-hop", "links": [["tk1", "ny1"], ["ny1", "pa1"]]}},
 }
+
+FILE = "/etc/mesh/mesh.yaml"
+ALL = 15
+"""Messages that are published on the way from tk1 to pa1."""
 
 
 @pytest.fixture(scope="module")
@@ -111,17 +134,47 @@ def test_a_mesh_in_containers_outlives_cuts_and_kills(mesh: MeshContainers) -> N
     mesh.cut("ny1", "pa1")
     mesh.publish("tk1", "acme/eu", *(b"%d" % number for number in range(5, 10)), key=b"k")
     mesh.kill("ny1")
+    mesh.heal()  # of a node that is not there to be told, until it is again
     mesh.restart("ny1")
-    mesh.heal()
-    mesh.publish("tk1", "acme/eu", *(b"%d" % number for number in range(10, 15)), key=b"k")
-    found = mesh.wait_delivered("pa1", "orders", 15)
-    assert [int(message.payload or b"") for message in found] == list(range(15))
+    mesh.publish("tk1", "acme/eu", *(b"%d" % number for number in range(10, ALL)), key=b"k")
+    found = mesh.wait_delivered("pa1", "orders", ALL)
+    assert [int(message.payload or b"") for message in found] == list(range(ALL))
     assert {message.path for message in found} == {("tk1", "ny1", "pa1")}
+
+
+def test_the_auditor_certifies_in_its_image(
+    mesh: MeshContainers, audit_image: str, tmp_path: Path
+) -> None:
+    """Started last, it finds all that came before, of which a cut and a kill took nothing."""
+    (tmp_path / "mesh.yaml").write_bytes(mesh.nodes["ny1"].exec(["cat", FILE]).output)
+    tmp_path.chmod(0o755)  # the image's user is not root
+    auditor = DockerContainer(audit_image).with_command(["-f", FILE, "--brief"])
+    auditor.with_network(mesh.network).with_volume_mapping(str(tmp_path), "/etc/mesh", "ro")
+    with auditor:
+        report = until_certified(mesh, auditor)
+    assert report["ok"], report
+    counts = report["counts"]
+    assert counts["delivered"] == counts["expected"] == ALL, report
+    assert counts["certificates"] == counts["equal"], report
+    assert counts["unsure"] == 0, report
+
+
+def until_certified(mesh: MeshContainers, auditor: DockerContainer) -> Mapping[str, Any]:
+    """Return what the auditor has told once it has counted all deliveries."""
+    asked = ["mesh", "audit", "report", "-f", FILE, "-o", "json"]
+    end_s = time.monotonic() + 240
+    while True:
+        _, (out, _) = mesh.nodes["ny1"].get_wrapped_container().exec_run(asked, demux=True)
+        report: Mapping[str, Any] = json.loads(out or b"{}")  # of nothing before it runs
+        if report.get("counts", {}).get("delivered", 0) >= ALL:
+            return report
+        assert time.monotonic() < end_s, (report, auditor.get_logs())
+        time.sleep(1)
 
 
 def test_commands_and_the_port_work_in_an_image(mesh: MeshContainers) -> None:
     """`mesh doctor` in a container, as `helm test` runs it, and a scrape from outside."""
-    there = ["-f", "/etc/mesh/mesh.yaml", "-o", "json"]
+    there = ["-f", FILE, "-o", "json"]
     report = json.loads(command(mesh, "ny1", "doctor", "--wait", "60", *there))
     assert report["categories"]
     assert command(mesh, "ny1", "--version").startswith("mesh ")
