@@ -72,7 +72,7 @@ def mesh_document(still: Still, at_ms: int | None) -> dict[str, Any]:
             "crossed_since_ms": trail.crossed.since_ms(seen.at_ms),
             "states_since_ms": still.watch.history.since_ms,
             "audit_since_ms": min(trail.heard) * MINUTE_MS if trail.heard else None,
-            "topology_since_ms": _in_force_since(still),
+            "topology_since_ms": in_force_since(still),
         },
     }
 
@@ -89,7 +89,7 @@ def first_document(still: Still) -> dict[str, Any]:
     }
 
 
-def _in_force_since(still: Still) -> int | None:
+def in_force_since(still: Still) -> int | None:
     """Return when the last change of the topology came into force; None if none is on record."""
     change = still.seen.view.change
     if change is None or change.stage is not Stage.RUN:

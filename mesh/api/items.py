@@ -12,6 +12,7 @@ from typing import Any
 from mesh.api.live import Still, rounded
 from mesh.model.queues import Attraction
 from mesh.model.subject import overlap
+from mesh.model.topology import Link
 from mesh.operate.audit_trail import Said, Summed
 from mesh.operate.auditing import is_unsure
 from mesh.operate.dead_letters import check_queue, read_letters
@@ -122,16 +123,21 @@ def crossed_then(still: Still, source: str, target: str, at_ms: int) -> dict[str
     }
 
 
-def zone_items(still: Still) -> Items:
-    """Return every zone with the states of its links."""
-    seen = still.seen
+def zone_items(still: Still, at_ms: int | None) -> Items:
+    """Return every zone with the states of its links: now, or then as far as it is on record."""
+    seen, history = still.seen, still.watch.history
+
+    def ends(link: Link) -> dict[str, Any]:
+        if at_ms is None:
+            return ends_document(seen.view, seen.beats, link)
+        # A node tells of a link what it reads there: the direction that leads to it.
+        states = {one: history.at(f"{link.other(one)}->{one}", at_ms) for one in link.ends}
+        return {"link": list(link.ends), "states": states}
+
     return [
         (
             name,
-            {
-                **zone_document(seen.topology, zone),
-                "states": [ends_document(seen.view, seen.beats, link) for link in zone.links],
-            },
+            {**zone_document(seen.topology, zone), "states": [ends(link) for link in zone.links]},
         )
         for name, zone in sorted(seen.topology.zones.items())
     ]
@@ -145,7 +151,7 @@ def endpoint_items(still: Still, node: str = "", at_ms: int | None = None) -> It
     nodes = [name for name in still.seen.topology.nodes if not node or name == node]
     said = _certificates_by_endpoint(still, at_ms)
     summed = still.watch.trail.summed if at_ms is None else {}
-    ended = {} if at_ms is None else _ended(still, at_ms)
+    ended = {} if at_ms is None else ended_then(still, at_ms)
     found: dict[str, dict[str, Any]] = {}
     for name in nodes:
         for one in [*_subscriptions(still, name, at_ms), *ended.get(name, ())]:
@@ -202,8 +208,8 @@ def queue_items(still: Still) -> Items:
     return sorted(((one["queue"], one) for one in told["queues"]), key=lambda pair: pair[0])
 
 
-def letter_items(still: Still, node: str, queue: str, most: int) -> Items:
-    """Return the newest dead letters of a node."""
+def letter_items(still: Still, node: str, queue: str, most: int, at_ms: int | None) -> Items:
+    """Return the newest dead letters of a node; now, or those that were written by then."""
     topology = still.seen.topology
     cluster = still.seen.kafka[topology.nodes[node].kafka]
     if queue:
@@ -211,7 +217,7 @@ def letter_items(still: Still, node: str, queue: str, most: int) -> Items:
     found = [
         # Keys are texts: digits to one length, or the tenth would come before the second.
         (f"{one.place.topic} {one.place.partition:05} {one.offset:019}", letter_document(one))
-        for one in read_letters(topology, cluster, node, most, queue=queue)
+        for one in read_letters(topology, cluster, node, most, queue=queue, at_ms=at_ms)
     ]
     return sorted(found, key=lambda pair: pair[0])
 
@@ -224,12 +230,16 @@ def interest_items(still: Still, filter_: str, node: str, at_ms: int | None) -> 
     told = interest_document(seen.topology, pasts, nodes, at_ms)
     found = []
     for row in told["interest"]:
-        attraction = Attraction.parse(row["filter"])
-        wanted = row["filter"] if attraction is None else attraction.filter
-        if not filter_ or overlap(wanted, filter_):
+        if not filter_ or overlap(attracting(row["filter"]), filter_):
             key = f"{row['node']} {row['by']} {row['who']} {row['zone']} {row['filter']}"
             found.append((key, row))
     return sorted(found, key=lambda pair: pair[0])
+
+
+def attracting(entry: str) -> str:
+    """Return the filter in an entry of interest, which may be of a queue."""
+    attraction = Attraction.parse(entry)
+    return entry if attraction is None else attraction.filter
 
 
 def _subscriptions(still: Still, node: str, at_ms: int | None) -> Sequence[HeldSubscription]:
@@ -242,7 +252,7 @@ def _subscriptions(still: Still, node: str, at_ms: int | None) -> Sequence[HeldS
     return interest_at(seen.topology, cluster, node, at_ms).subscriptions
 
 
-def _ended(still: Still, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:
+def ended_then(still: Still, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:
     """Return, by node, the subscriptions of then that have ended since, as far as is known."""
     topology, kafka = still.seen.topology, still.seen.kafka.get(still.seen.topology.audit_kafka)
     if kafka is None or topology.audit_kafka in still.seen.faults:

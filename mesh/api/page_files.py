@@ -17,6 +17,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from mesh.api.lists import is_known
 from mesh.api.problems import problem
 
 TYPES = {
@@ -51,7 +52,7 @@ class PageFile:
     def answer(self, request: Request) -> Response:
         """Return it, or that what the browser has is the same."""
         headers = {"ETag": self.tag, "Cache-Control": "no-cache"}
-        if self.tag in request.headers.get("if-none-match", ""):
+        if is_known(self.tag, request):
             return Response(status_code=304, headers=headers)
         return Response(self.body, media_type=self.media_type, headers=headers)
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
+from mesh.api import details
+from mesh.api.items import attracting, ended_then
 from mesh.api.live import Still
 from mesh.config.legal import legal_topology_of
 from mesh.config.located import parse_document
@@ -12,11 +17,12 @@ from mesh.config.nearest import check_node
 from mesh.core.live_change_limits import refuse_unchangeable
 from mesh.errors import wrong_input
 from mesh.model.frames import MessageClass
-from mesh.model.subject import subject_fault
-from mesh.node.explanation import explain
+from mesh.model.subject import overlap, subject_fault
+from mesh.node.explanation import KnownNode, explain
 from mesh.operate.documents.explanations import explanation_document, route_document
 from mesh.operate.documents.messages import trace_document
-from mesh.operate.knowledge import known_nodes
+from mesh.operate.history import interest_around
+from mesh.operate.knowledge import known_nodes, known_then
 from mesh.operate.plan import refuse_loss
 from mesh.operate.plan_file import plan_document
 from mesh.operate.proposal import plan_on_mesh
@@ -41,28 +47,83 @@ def check_link(still: Still, source: str, target: str) -> None:
         raise wrong_input("link", text, code="UNKNOWN_LINK")
 
 
-def explained(
-    still: Still, subject: str, source: str, message_class: MessageClass, headers: Sequence[str]
-) -> dict[str, Any]:
-    """Return who would get a message now, and why nobody else."""
-    if (fault := subject_fault(subject)) is not None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A message of which somebody asks where it goes.
+
+    Attributes:
+        subject, source, message_class: What is published where.
+        headers: The client's own, each as NAME=VALUE.
+    """
+
+    subject: str
+    source: str
+    message_class: MessageClass
+    headers: Sequence[str] = ()
+
+
+def explained(still: Still, asked: Asked, at_ms: int | None) -> dict[str, Any]:
+    """Return who would get a message now, or would have then, and why nobody else.
+
+    Of a moment gone by it is told beside that whether states of nodes and links are on record
+    (without them all are taken for up), and of which nodes endpoints that have ended since are not
+    (`ends_unknown`): that nothing there wanted it is no more than not known then.
+
+    Raises:
+        ConfigError: The message is none, or what it takes is not on record of that moment.
+    """
+    if (fault := subject_fault(asked.subject)) is not None:
         raise wrong_input("subject", fault)
     seen = still.seen
-    check_node(still.seen.topology, source, "from")
+    check_node(seen.topology, asked.source, "from")
     given: dict[str, str] = {}
-    for header in headers:
+    for header in asked.headers:
         name, equals, value = header.partition("=")
         if not (name and equals):
             raise wrong_input("header", f"{header[:80]!r} is no header; write NAME=VALUE")
         given.setdefault(name, value)
-    known = {
-        node: one
-        for node, one in known_nodes(seen.view, _beats(still)).items()
-        if node in seen.topology.nodes
-    }
-    told = explain(seen.topology, known, subject, source, message_class, given)
+    _check_in_force(still, at_ms)
+    known = _known_now(still) if at_ms is None else _known_then(still, asked.subject, at_ms)
+    about = (asked.subject, asked.source, asked.message_class, given)
+    told = explain(seen.topology, known, *about)
     unknown = [node for node in seen.topology.nodes if seen.view.is_unreachable(node)]
-    return explanation_document(told, unknown)
+    document = explanation_document(told, unknown)
+    if at_ms is None:
+        return document
+    since_ms = still.watch.history.since_ms
+    has_states = since_ms is not None and at_ms >= since_ms
+    crossed, nodes = still.watch.trail.crossed, seen.topology.nodes
+    unseen = [node for node, one in nodes.items() if not crossed.is_read(one.kafka, at_ms)]
+    for one in document["not_reached"]:
+        one["wants"] = one["wants"] or (None if one["node"] in unseen else one["wants"])
+    return {**document, "at_ms": at_ms, "has_states": has_states, "ends_unknown": unseen}
+
+
+def _known_now(still: Still) -> Mapping[str, KnownNode]:
+    known = known_nodes(still.seen.view, _beats(still))
+    return {node: one for node, one in known.items() if node in still.seen.topology.nodes}
+
+
+def _known_then(still: Still, subject: str, at_ms: int) -> Mapping[str, KnownNode]:
+    seen = still.seen
+    pasts = interest_around(seen.topology, seen.view, seen.kafka, list(seen.topology.nodes), at_ms)
+    for node, past in pasts.items():
+        if any(
+            one.interest is None and overlap(attracting(one.filter), subject) for one in past.offers
+        ):
+            text = f"what {node} wanted of it then is no longer on record"
+            raise wrong_input("at", text, code="NOT_ON_RECORD")
+    states = partial(still.watch.history.at, at_ms=at_ms)
+    return known_then(seen.topology, seen.view, pasts, ended_then(still, at_ms), states)
+
+
+def _check_in_force(still: Still, at_ms: int | None) -> None:
+    """Refuse a moment before the topology in force: ways of a former one are not on record."""
+    since_ms = details.in_force_since(still)
+    if at_ms is not None and since_ms is not None and at_ms < since_ms:
+        since = datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        text = f"the topology in force is of {since}: ways of before that are not on record"
+        raise wrong_input("at", text, code="NOT_ON_RECORD")
 
 
 def _beats(still: Still) -> Mapping[str, bool]:
@@ -71,12 +132,13 @@ def _beats(still: Still) -> Mapping[str, bool]:
     return {node: seen.beats.get(node, False) for node in seen.view.nodes}
 
 
-def routed(still: Still, source: str, target: str) -> dict[str, Any]:
-    """Return the way from one node to another, or why there is none."""
+def routed(still: Still, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
+    """Return the way from one node to another, or why there is none; now or then."""
     check_node(still.seen.topology, source, "from")
     check_node(still.seen.topology, target, "to")
     if source == target:
         raise wrong_input("to", f"{target} is where it starts: what is published there stays there")
+    _check_in_force(still, at_ms)
     return route_document(still.seen.topology, source, target)
 
 

@@ -16,7 +16,7 @@ from mesh.api.guard import BODY_BYTES_MAX
 from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, RoleList, answer, page_of
 from mesh.api.live import Live, Still
 from mesh.api.problems import RESPONSES, RefusedError
-from mesh.api.questions import check_link, explained, planned, routed, traced
+from mesh.api.questions import Asked, check_link, explained, planned, routed, traced
 from mesh.config.nearest import check_node, nearest
 from mesh.errors import wrong_input
 from mesh.model.frames import MessageClass
@@ -28,6 +28,9 @@ LETTERS_MAX = 10_000
 
 BODY_WITHIN_S = 30.0
 """Whoever sends nothing more takes the place of somebody else."""
+
+REPEATED = ("header",)
+"""Parameters that may be given more than once."""
 
 At = Annotated[
     str,
@@ -103,6 +106,8 @@ def only_known_parameters(request: Request) -> None:
         if name not in known:
             shown = name[:80]
             raise wrong_input(shown, f"is no parameter of this path{nearest(shown, known)}")
+        if len(request.query_params.getlist(name)) > 1 and name not in REPEATED:
+            raise wrong_input(name, "is given more than once; give it once")
 
 
 def _wanted(still: Still, endpoint: str, from_: str, to: str, at: str) -> proof_items.Wanted:
@@ -142,10 +147,12 @@ def _add_parts(router: APIRouter, live: Live) -> None:
         return _listed(request, items.node_items(still, still.moment(at)), cursor, limit)
 
     @router.get("/zones", response_model=ItemList)
-    def zones(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
-        """Every zone, as `mesh zone show` has it."""
+    def zones(
+        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
+    ) -> Response:
+        """Every zone, as `mesh zone show` has it; of a moment gone by the states of its links."""
         still = live.still
-        return _listed(request, items.zone_items(still), cursor, limit)
+        return _listed(request, items.zone_items(still, still.moment(at)), cursor, limit)
 
     @router.get("/links", response_model=ItemList)
     def links(
@@ -188,13 +195,15 @@ def _add_waiting(router: APIRouter, live: Live) -> None:
             str, Query(max_length=64, description="Of this queue: what its consumers gave up.")
         ] = "",
         most: Annotated[int, Query(ge=1, le=LETTERS_MAX)] = 1_000,
+        at: At = "",
         cursor: Cursor = "",
         limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """Dead letters of a node, as `mesh dlq` has them: what is known of them, no payloads."""
         still = live.still
         check_node(still.seen.topology, node, "node")
-        return _listed(request, items.letter_items(still, node, queue, most), cursor, limit)
+        found = items.letter_items(still, node, queue, most, still.moment(at))
+        return _listed(request, found, cursor, limit)
 
     @router.get("/interest", response_model=ItemList)
     def interest(
@@ -330,18 +339,27 @@ def _add_questions(router: APIRouter, live: Live) -> None:
         from_: Annotated[str, Query(alias="from", max_length=64)],
         class_: Annotated[MessageClass, Query(alias="class")] = MessageClass.GUARANTEED,
         header: Annotated[list[str] | None, Query(max_length=64)] = None,
+        at: At = "",
     ) -> Response:
-        """Who would get a message now, over which links, and why nobody else; `mesh explain`."""
-        return answer(request, explained(live.still, subject, from_, class_, header or []))
+        """Who would get a message now, over which links, and why nobody else; `mesh explain`.
+
+        Of a moment gone by: by what was wanted then, on the topology in force since before.
+        """
+        still = live.still
+        asked = Asked(subject, from_, class_, header or ())
+        at_ms = still.moment(at)
+        return answer(request, explained(still, asked, at_ms))
 
     @router.get("/route", response_model=dict[str, Any])
     def route(
         request: Request,
         from_: Annotated[str, Query(alias="from", max_length=64)],
         to: Annotated[str, Query(max_length=64)],
+        at: At = "",
     ) -> Response:
         """The way from one node to another, or why there is none; `mesh route`."""
-        return answer(request, routed(live.still, from_, to))
+        still = live.still
+        return answer(request, routed(still, from_, to, still.moment(at)))
 
     @router.get("/trace/{message:path}", response_model=dict[str, Any])
     def trace(

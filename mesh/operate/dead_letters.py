@@ -13,7 +13,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.transport.reading import read_logs
+from mesh.transport.reading import read_logs, read_range
 from mesh.wire.state import decode_dead_letter
 
 
@@ -23,6 +23,7 @@ class Letter:
 
     Attributes:
         place, offset: Where it lies.
+        written_ms: When it was written, by the broker's clock.
         subject: Of the record, as far as it had exactly one; else empty.
         header: What its header says, or None if nobody can read that.
         kept: Bytes of key, value and headers that are kept.
@@ -30,6 +31,7 @@ class Letter:
 
     place: TopicPartition
     offset: int
+    written_ms: int
     subject: str
     header: DeadLetter | None
     kept: int
@@ -43,9 +45,17 @@ class Letter:
 
 
 def read_letters(
-    topology: Topology, kafka: KafkaCluster, node: str, most: int, *, queue: str = ""
+    topology: Topology,
+    kafka: KafkaCluster,
+    node: str,
+    most: int,
+    *,
+    queue: str = "",
+    at_ms: int | None = None,
 ) -> Iterator[Letter]:
     """Yield the newest dead letters of a node, at most so many offsets of each partition.
+
+    Of a moment gone by those that were written by then and are still there: they stay for a week.
 
     Args:
         topology: The mesh.
@@ -53,6 +63,7 @@ def read_letters(
         node: Whose.
         most: Offsets of each partition.
         queue: What consumers of this queue gave up, instead of what the node refused.
+        at_ms: The moment, ms since 1970 by the broker's clock; None is now.
 
     Raises:
         TransportError: They cannot be read.
@@ -61,7 +72,14 @@ def read_letters(
     topic = names.queue_letters(node, queue) if queue else names.dead_letters(node)
     partitions = declared.partitions if queue else 2 * declared.lanes
     places = [TopicPartition(topic, number) for number in range(partitions)]
-    for record in read_logs(kafka, places, most=most, name="letters"):
+    if at_ms is None:
+        records = read_logs(kafka, places, most=most, name="letters")
+    else:
+        admin = kafka.admin()
+        ends, starts = admin.since(places, at_ms + 1), admin.starts(places)
+        begins = {place: max(starts.get(place, 0), end - most) for place, end in ends.items()}
+        records = read_range(kafka, begins, ends, name="letters")
+    for record in records:
         yield _letter(record)
 
 
@@ -85,6 +103,7 @@ def _letter(record: Record) -> Letter:
     return Letter(
         place=TopicPartition(record.topic(), record.partition()),
         offset=record.offset(),
+        written_ms=record.timestamp()[1],
         subject=subjects[0].decode(errors="replace") if len(subjects) == 1 else "",
         header=header_of(record),
         kept=len(record.key() or b"")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from mesh.core.digest import MODULUS, entry_digest
+from mesh.model.control import DISABLED, Interest, Mark, Scope
+from mesh.model.topology import Topology
 from mesh.node.explanation import KnownNode
+from mesh.operate.history import HeldSubscription, InterestAt
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
 
@@ -30,3 +34,50 @@ def _known(seen: NodeView, *, is_up: bool) -> KnownNode:
         down=[link.neighbour for link in links if link.state == "down"],
         is_up=is_up and seen.is_ready,
     )
+
+
+def known_then(
+    topology: Topology,
+    view: MeshView,
+    pasts: Mapping[str, InterestAt],
+    ended: Mapping[str, Sequence[HeldSubscription]],
+    state_of: Callable[[str], str | None],
+) -> Mapping[str, KnownNode]:
+    """Return what was known of every node at a moment, by the topology that is in force still.
+
+    Args:
+        topology: The mesh.
+        view: Of it: who nodes are.
+        pasts: What they wanted then; nothing is known of those left out.
+        ended: What of that their own topics have forgotten since, as the auditor wrote it.
+        state_of: Tells the state of a node, or of a link from node to node; None where that is not
+            on record: it is taken for up.
+    """
+    found: dict[str, KnownNode] = {}
+    for node in topology.nodes:
+        seen, past = view.nodes[node], pasts.get(node)
+        if past is None:
+            found[node] = KnownNode()
+            continue
+        offers: dict[Scope, dict[str, Interest]] = {scope: {} for scope in seen.marks}
+        for one in past.offers:
+            if one.interest is not None:
+                offers.setdefault(one.scope, {})[one.filter] = one.interest
+        states = {one: state_of(f"{one}->{node}") for one in topology.neighbours(node)}
+        held = (*past.subscriptions, *ended.get(node, ()))
+        found[node] = KnownNode(
+            uuid=seen.identity.uuid if seen.identity is not None else "",
+            subscriptions={(one.endpoint, one.filter): one.subscription for one in held},
+            offers=offers,
+            marks={scope: _mark(entries) for scope, entries in offers.items()},
+            disabled=[one for one, state in states.items() if state == DISABLED],
+            down=[one for one, state in states.items() if state == "down"],
+            is_up=state_of(node) in ("up", None),
+        )
+    return found
+
+
+def _mark(entries: Mapping[str, Interest]) -> Mark:
+    """Return the mark of what is known to have been a whole scope."""
+    digest = sum(entry_digest(filter_, one) for filter_, one in entries.items()) % MODULUS
+    return Mark(1, 1, len(entries), digest)

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -30,8 +31,11 @@ LONG_AGO = "at=2h"
         ("/map?node=ny2", "not on record"),
         ("/nodes", "Endpoints that have ended since then are not on record"),
         ("/queues", "What waited in queues then, and who consumed from them, is not on record"),
-        ("/roles", "Who had which role then is not on record"),
-        ("/interest?subject=acme/a&from=tk3", "Ways of a moment gone by are not on record"),
+        ("/roles", "Who had which role then, and the routes to it, are not on record"),
+        (
+            "/interest?subject=acme/a&from=tk3",
+            "Which nodes and links were up then is not on record",
+        ),
         ("/plan", "a plan is made of now, not of then"),
         ("/trace?id=mesh.tk3.in.g/0/0", "A trace is made of what topics hold now"),
         ("/audit", "blind"),
@@ -72,6 +76,30 @@ def test_a_moment_gone_by_is_drawn_from_the_record(
     )
     page.get_by_role("button", name="Live").click()
     expect(page.locator("main")).not_to_contain_text("ny2/gone")
+
+
+def test_the_way_of_then_is_drawn_as_it_was(api: Api, open_page: Open) -> None:
+    """With the tree, links as they stood, and what nobody wrote called so; a node was down."""
+    api.lives(3)
+    with api.turn:
+        api.mesh.world.kill("ny2")
+    api.lives(20)
+    down = api.live.still.seen.at_ms
+    with api.turn:
+        api.mesh.world.start("ny2")
+        client = api.mesh.client("ny2")
+        client.wait(client.unsubscribe("billing", "acme/>"))
+    api.lives(20)
+    at = datetime.fromtimestamp(down / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    page = open_page(f"/interest?subject=acme/a&from=tk3&at={at}")
+    main = page.locator("main")
+    expect(main).to_contain_text("published at tk3 then?")
+    expect(main).to_contain_text(f"as of 01-01 {at[11:19]}")
+    expect(main).to_contain_text("ny1 → ny2 is unknown")
+    expect(page.locator("svg.tree")).to_be_visible()
+    expect(main).to_contain_text("endpoints that have ended since are not on record")
+    page.get_by_role("button", name="Live").click()
+    expect(main).to_contain_text("Nobody gets it: 0 links crossed · as of now")
 
 
 def test_a_time_in_the_future_is_refused_in_a_line(api: Api, open_page: Open) -> None:
@@ -379,6 +407,9 @@ def test_a_topology_that_came_later_is_not_drawn_as_that_of_then(api: Api, open_
     api.lives(3)
     page = open_page("/map?at=6s")
     expect(page.locator("#trouble")).to_contain_text("those of the topology in force since")
+    page.goto(f"{api.url}/interest?subject=acme/a&from=tk3&at=6s")
+    expect(page.locator("main")).to_contain_text("ways of before that are not on record")
+    expect(page.locator("main").get_by_role("table")).to_be_visible()
     page.goto(f"{api.url}/map?at=1s")
     expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "false")
     expect(page.locator("#trouble")).not_to_contain_text("topology in force since")

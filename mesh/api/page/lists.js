@@ -126,6 +126,7 @@ const QUEUES = [
 const LETTERS = [
   { name: "message", of: (row) => orDash(row.identity) },
   { name: "subject", of: (row) => h("code", null, orDash(row.subject)) },
+  { name: "written", of: (row) => moment(row.written_ms, now()), short: true },
   { name: "reason", of: (row) => shown(row.reason), short: true },
   { name: "bytes", of: (row) => count(row.size), number: true },
   { name: "lacks it", of: (row) => orDash(row.target) },
@@ -143,8 +144,7 @@ function unrecorded(title, text) {
 }
 
 export function queues(state) {
-  if (store.at) return unrecorded("Queues", "What waited in queues then, and who consumed from them, is not on record.");
-  const list = asking(() => askAll("queues"), (items) => {
+  const list = store.at ? unrecorded("Queues", "What waited in queues then, and who consumed from them, is not on record.") : asking(() => askAll("queues"), (items) => {
     const rows = items.flatMap((one) => one.members.map((member) => ({ ...one, ...member, part: member.kind ?? member.role })));
     const alone = items.filter((one) => !one.members.length).map((one) => one.queue);
     return [
@@ -157,8 +157,8 @@ export function queues(state) {
     h("option", { value: "" }, "choose a node"),
     [...store.nodes.keys()].map((name) => h("option", { value: name, selected: name === state.letters }, name)));
   const letters = state.letters
-    ? asking(() => askAll("dead-letters", { node: state.letters }), (items) => [
-      table(LETTERS, items, { caption: `Dead letters of ${shown(state.letters)}`, empty: `No dead letters at ${shown(state.letters)}.` }),
+    ? asking(() => askAll("dead-letters", { node: state.letters, at: store.at }), (items) => [
+      table(LETTERS, items, { caption: `Dead letters of ${shown(state.letters)}`, empty: `No dead letters at ${shown(state.letters)}${store.at ? " of then that are still there" : ""}.` }),
       items.length ? h("div", { class: "bar" }, exporting("dead-letters", LETTERS, () => items)) : null,
     ], { everyMs: SELDOM_MS }) : null;
   return {
@@ -168,7 +168,7 @@ export function queues(state) {
       letters?.element ?? h("p", { class: "empty" }, "What a node refused, with the reason; payloads stay where they are."),
       commands(["mesh queue list", `mesh dlq ${state.letters || "NODE"}`])),
     ready: Promise.all([list.ready, letters?.ready]),
-    close: () => { list.close(); letters?.close(); },
+    close: () => { list.close?.(); letters?.close(); },
   };
 }
 

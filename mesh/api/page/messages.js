@@ -32,7 +32,7 @@ export function interest(state) {
     const found = asking(async () => {
       const all = await explained(state);
       links = all.links ?? [];
-      if (!all.past) ends ??= await filtersByNode();
+      if (all.told) ends ??= await filtersByNode();
       return { ...all, ends };
     }, (data) => explanation(state, data), { everyMs: OFTEN_MS });
     const isOther = (one) => store.links.get(one.link)?.state !== one.state;
@@ -76,25 +76,29 @@ function wanted(rows) {
 }
 
 async function explained({ subject, from }) {
-  if (store.at) {
-    const rows = await askAll("interest", { filter: subject, at: store.at });
-    return { past: rows };
-  }
   const [told, asked] = await Promise.all([
-    ask("explain", { subject, from }), askAll("interest", { filter: subject }),
+    ask("explain", { subject, from, at: store.at }).catch(unrecorded), askAll("interest", { filter: subject, at: store.at }),
   ]);
+  if (told.lacks) return { lacks: told.lacks, asked };
   const links = told.links.map((one) => store.links.get(one.link)).filter(Boolean);
   return { told, asked, links: links.map(({ link, state, per_s, reason }) => ({ link, state, per_s, reason })) };
 }
 
+// Of a moment before the topology in force no way can be told, but still who wanted it.
+function unrecorded(error) {
+  if (error.problems?.some(({ code }) => code === "NOT_ON_RECORD")) return { lacks: error.problems[0].message };
+  throw error;
+}
+
 async function filtersByNode() {
   const found = {};
-  for (const { node, name, subscriptions } of await askAll("endpoints")) {
+  for (const { node, name, subscriptions } of await askAll("endpoints", { at: store.at })) {
     (found[node] ??= []).push({ name, filters: subscriptions.map(({ filter }) => filter) });
   }
   return found;
 }
 
+const UNRECORDED = "not on record";
 const SHOWN_MAX = 3;
 const withMore = (all, of) =>
   [all.slice(0, SHOWN_MAX).map((one, place) => [place ? ", " : "", of(one)]), all.length > SHOWN_MAX ? ` and ${count(all.length - SHOWN_MAX)} more` : ""];
@@ -103,12 +107,14 @@ const withMore = (all, of) =>
 const askedFor = (ends) => (!ends ? "–" : !ends.length ? "it has no endpoint"
   : withMore(ends, ({ name, filters }) => h("span", null, shown(name), ": ", withMore(filters, (one) => h("code", null, shown(one))))));
 
-function explanation(state, { told, asked, links, past, ends: wishes }) {
+function explanation(state, { told, asked, links, lacks, ends: wishes }) {
   const known = new Map((links ?? []).map((one) => [one.link, one]));
   const command = commands([`mesh explain ${quoted(state.subject)} --from ${quoted(state.from)}`, `mesh interest`]);
-  if (past) {
-    return [h("h2", { class: "title" }, "Who wanted it then"), h("p", null, "Ways of a moment gone by are not on record; what was wanted is:"), wanted(past), command];
+  if (lacks) {
+    return [h("h2", { class: "title" }, "Who wanted it then"), h("p", { class: "lead" }, `The way cannot be told: ${shown(lacks)}. What was wanted is:`), wanted(asked), command];
   }
+  const isDim = (node) => (told.ends_unknown ?? []).includes(node); // its endpoints that have ended since are not on record
+  const asOf = store.at ? `as of ${moment(told.at_ms, now())}` : "as of now";
   const endpoints = told.reached.flatMap((one) => one.endpoints.map((name) => `${one.node}/${name}`));
   const nodesWith = new Set(told.reached.filter((one) => one.endpoints.length).map((one) => one.node));
   const notes = new Map(told.reached.filter((one) => one.endpoints.length).map((one) => [one.path.join(">"), `=> ${one.endpoints.join(", ")}`]));
@@ -118,10 +124,11 @@ function explanation(state, { told, asked, links, past, ends: wishes }) {
     const filters = asked.filter((row) => row.by === "link" && row.node === source && row.who === target).map((row) => row.filter);
     const behind = told.reached.filter(({ path }) => path.some((node, place) => node === source && path[place + 1] === target));
     const ends = behind.flatMap((reached) => reached.endpoints.map((name) => `${reached.node}/${name}`));
-    const { per_s = null, reason = "", state: word = "unknown" } = known.get(one.link) ?? {};
+    const { per_s = null, reason = "", state = "unknown" } = known.get(one.link) ?? {};
+    const word = state ?? UNRECORDED;
     return { ...one, source, target, filters, ends, per_s, word, reason };
   });
-  const stand = carried.filter((one) => one.word !== "up");
+  const stand = carried.filter((one) => one.word !== "up" && one.word !== UNRECORDED);
   const isBefore = ({ source, target }, path) => path.some((node, place) => node === source && path[place + 1] === target);
   const waits = new Set(told.reached.filter((one) => one.waits || stand.some((link) => isBefore(link, one.path))).map((one) => one.path.join(">")));
   const CARRIED = [
@@ -129,15 +136,15 @@ function explanation(state, { told, asked, links, past, ends: wishes }) {
     { name: "zone", of: (row) => row.zone, short: true },
     { name: "because", of: (row) => (row.filters.length ? [`${row.target} asks for `, row.filters.slice(0, 3).map((one) => [h("code", null, shown(one)), " "]), row.filters.length > 3 ? `and ${row.filters.length - 3} more` : ""] : "the link carries it unasked"), text: (row) => `${row.target} asks for ${row.filters.join(" ")}` },
     { name: "for", of: (row) => row.ends.map(shown).join(", ") },
-    { name: "now", of: (row) => (row.reason ? `${row.word}: ${shown(row.reason)}` : row.word) },
+    { name: store.at ? "then" : "now", of: (row) => (row.reason ? `${row.word}: ${shown(row.reason)}` : row.word) },
     { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
   ];
   // First who wants it and does not get it: that is what people come for.
-  const endsOf = (node) => (told.unknown.includes(node) ? null : wishes[node] ?? []);
-  const away = told.not_reached.map((one) => ({ what: one.node, ends: endsOf(one.node), why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants === null ? "not known" : one.wants ? "yes" : "no" }));
+  const endsOf = (node) => (told.unknown.includes(node) ? null : wishes[node] ?? (isDim(node) ? null : []));
+  const away = told.not_reached.map((one) => ({ what: one.node, ends: endsOf(one.node), why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants === null ? (store.at ? UNRECORDED : "not known") : one.wants ? "yes" : "no" }));
   const refused = [
     ...away.filter((one) => one.wants === "yes"),
-    ...told.reached.filter((one) => !one.endpoints.length).map((one) => ({ what: one.node, ends: endsOf(one.node), why: `it ${one.node === told.source ? "is published" : "comes"} here, and no endpoint here asks for it`, wants: "no" })),
+    ...told.reached.filter((one) => !one.endpoints.length).map((one) => ({ what: one.node, ends: endsOf(one.node), why: `it ${one.node === told.source ? "is published" : "comes"} here, and ${isDim(one.node) ? "endpoints that have ended since are not on record" : "no endpoint here asks for it"}`, wants: isDim(one.node) ? UNRECORDED : "no" })),
     ...away.filter((one) => one.wants !== "yes"),
     ...told.refused.map((one) => ({ what: `${one.node} → ${one.neighbour}`, why: one.text || one.reason.replaceAll("_", " "), wants: "–" })),
   ];
@@ -149,12 +156,13 @@ function explanation(state, { told, asked, links, past, ends: wishes }) {
   ];
   return [
     h("div", { class: "bar" },
-      h("h2", { class: "title" }, "Who gets ", h("code", null, shown(told.subject)), ` published at ${told.source}?`),
+      h("h2", { class: "title" }, "Who gets ", h("code", null, shown(told.subject)), ` published at ${told.source}${store.at ? " then" : ""}?`),
       exporting("carried", CARRIED, () => carried),
       tableButton(state)),
     h("p", { class: "lead" }, endpoints.length
-      ? `${plural(endpoints.length, "endpoint")} on ${plural(nodesWith.size, "node")}, ${plural(told.links.length, "link")} crossed, 1 copy each · as of now`
-      : `Nobody gets it: ${plural(told.links.length, "link")} crossed · as of now`),
+      ? `${plural(endpoints.length, "endpoint")} on ${plural(nodesWith.size, "node")}, ${plural(told.links.length, "link")} crossed, 1 copy each · ${asOf}`
+      : `Nobody gets it${told.reached.some((one) => isDim(one.node)) ? ", as far as is on record" : ""}: ${plural(told.links.length, "link")} crossed · ${asOf}`),
+    told.has_states === false ? h("p", { class: "soft" }, "Which nodes and links were up then is not on record.") : null,
     stand.length ? h("p", null, h("span", { class: "pill warn" }, "not through at once"), ` Not every link on the way is up: ${stand.map((one) => `${arrow(one.link)} is ${one.word}`).join(", ")}.`) : null,
     told.unknown.length ? h("p", null, `Not known, for their Kafka cluster does not answer: ${told.unknown.join(", ")}`) : null,
     isTable(state) ? null : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The tree of links" }, drawTree(told.reached.map((one) => one.path), { notes, waits })),

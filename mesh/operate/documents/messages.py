@@ -68,5 +68,6 @@ def letter_document(letter: Letter) -> dict[str, Any]:
         "target": header.target if header is not None else "",
         "source": source,
         "place": f"{letter.place.topic}[{letter.place.partition}]@{letter.offset}",
+        "written_ms": letter.written_ms,
         "detail": header.detail if header is not None else "",
     }
