@@ -24,6 +24,10 @@ AGAIN_MS = 15_000
 """How long a repair may take to come before it is asked for again, and how long one that has come
 several times for nothing is not asked for."""
 
+DOUBLINGS_MAX = 5
+"""Without a later frame of the chain each wait is twice the one before, up to eight minutes: the
+source may be one that is not read at all just now, and each repair sends all that is missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -64,9 +68,22 @@ def ask_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
     last = lane.positions.accepted.get(key, NONE_OFFSET)
     _, attempts = lane.positions.gaps.get(key, (last, -1))
     lane.broken.asked_ms[key] = batch.opened_ms
-    lane.broken.ask_again_ms.pop(key, None)
+    lane.broken.ask_again_ms[key] = batch.opened_ms + _patience_ms(attempts + 1)
     lane.broken.unreadable.pop(key[0], None)
     lane.note(batch, Gap(*key, last, attempts + 1, is_open=True))
+
+
+def _patience_ms(attempts: int) -> int:
+    """Return how long a repair is waited for that was asked for so often in vain."""
+    return int(AGAIN_MS << min(attempts, DOUBLINGS_MAX))
+
+
+def repair_comes(lane: Lane, batch: Batch, key: ChainKey) -> None:
+    """Take note that a repair is under way: it is waited for once more as long."""
+    gap = lane.positions.gaps.get(key)
+    if gap is not None:
+        lane.broken.asked_ms[key] = batch.opened_ms
+        lane.broken.ask_again_ms[key] = batch.opened_ms + _patience_ms(gap[1])
 
 
 def ask_again(lane: Lane, batch: Batch, key: ChainKey) -> None:
@@ -89,7 +106,11 @@ def repair_failed(lane: Lane, batch: Batch, key: ChainKey) -> None:
 
 
 def ask_due(lane: Lane, now_ms: int) -> None:
-    """Ask for the repairs that have rested."""
+    """Ask for the repairs that have rested, or are overdue.
+
+    One that was lost on its way may be the last that was ever said of its chain: no later frame
+    would show that it does not come. K11.
+    """
     for key in [key for key, due_ms in lane.broken.ask_again_ms.items() if due_ms <= now_ms]:
         if key not in lane.positions.gaps:
             del lane.broken.ask_again_ms[key]  # it came after all
@@ -150,7 +171,8 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
             known.append(Halted(stop))
     known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
     lane.broken.ask_again_ms = {
-        key: now_ms + AGAIN_MS for key in positions.gaps if _is_vain(lane, key)
+        key: now_ms + (AGAIN_MS if _is_vain(lane, key) else _patience_ms(attempts))
+        for key, (_, attempts) in positions.gaps.items()
     }
     notices += inputs_of(known, neighbours)
 

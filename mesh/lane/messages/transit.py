@@ -18,6 +18,7 @@ from mesh.lane.faults import (
     ask_again,
     ask_repair,
     end_repair,
+    repair_comes,
     repair_failed,
 )
 from mesh.lane.lane import Lane, Source
@@ -268,7 +269,9 @@ def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
                 lane.broken.forgiven.discard(source.at)
             lane.broken.given_up.discard(key)
             lane.note(batch, Accepted(*key, chain.last))
-            if not is_repair:
+            if is_repair:
+                repair_comes(lane, batch, key)
+            else:
                 end_repair(lane, batch, key)
             # Only what its origin sends has several positions, and those are of its messages.
             return generation_and_offset(last)[1] if verdict is Verdict.PARTIAL else NONE_OFFSET

@@ -58,6 +58,24 @@ def test_what_vanishes_behind_garbage_is_asked_for(mesh: SmallMesh, later_ms: in
     assert values(mesh) == [b"0", b"1", b"2"]
 
 
+def test_a_repair_that_is_lost_is_asked_for_again_without_a_later_frame(mesh: SmallMesh) -> None:
+    """It may be the last that was ever said of its chain. Spec: K11."""
+    mesh.publish(b"0", [subject("x")])
+    mesh.run()
+    vanish(mesh, b"1")
+    worker = mesh.world.workers["b"]
+    mesh.publish(b"2", [subject("x")])
+    while not worker.lanes.owned[0].positions.gaps:
+        mesh.run(10)
+    worker.cut(["a"])
+    mesh.run(2_000)
+    mesh.kafka.truncate(AT, 1)
+    worker.cut([])
+    mesh.run(60_000)
+    assert values(mesh) == [b"0", b"1", b"2"]
+    assert not worker.lanes.owned[0].positions.gaps
+
+
 @pytest.mark.parametrize(
     ("size", "last"), [pytest.param(6_000, 1, id="alone"), pytest.param(1, 2, id="in one frame")]
 )
