@@ -14,8 +14,8 @@ class BrokenChains:
 
     Attributes:
         asked_ms: When a repair was asked for last.
-        ask_again_ms: When one is to be asked for again, because it has not come, or has come several
-            times for nothing.
+        ask_again_ms: When one is to be asked for again: it has not come, or several times for
+            nothing.
         given_up: Chains whose gap no repair can close: the next frame is accepted as it is.
         forgiven: Outbox partitions where an operator accepted a frame that cannot be read. Whose it
             was is unknown, so the next hole there, of whatever source, is asked for by nobody.
