@@ -147,7 +147,10 @@ def _empty_hint(got: str) -> str:
 
 
 def _quote_hint(got: str) -> str:
-    return "" if got in {"nothing", "a list", "a mapping"} else f"; quote it: '{got}'"
+    """Advise quotes, without the text: `1e3`, `0x1F`, `007` and `True` were written otherwise."""
+    if got == "nothing":
+        return "; write null in quotes if that is the text"
+    return "" if got in {"a list", "a mapping"} else "; put it in quotes, as it stands"
 
 
 def _keys_at(model: object, path: KeyPath) -> Sequence[str]:

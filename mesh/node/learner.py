@@ -242,6 +242,11 @@ class Learner:
                 self._gather(name, scope, filter_, interest)
         if new := [filter_ for filter_, interest in changes.items() if is_kept(filter_, interest)]:
             self._new_filters.setdefault((name, scope), {}).update(dict.fromkeys(new))
+        if not any(one == scope for one, _ in late):
+            self._note_version(name, scope, reader)
+
+    def _note_version(self, name: str, scope: Scope, reader: ScopeReader) -> None:
+        """Take note of how far the next round follows a scope: all up to there is in force."""
         if reader.mark is not None:
             version = (reader.mark.epoch, reader.mark.number)
             self._read[input_name(name, scope)] = max(version, reader.recalled)
@@ -429,7 +434,10 @@ class Learner:
         neighbour.heard_again_ms = None
         for scope, filter_ in neighbour.late:
             self._gather(name, scope, filter_, None)
+        late = dict.fromkeys(scope for scope, _ in neighbour.late)
         neighbour.late.clear()
+        for scope in late:
+            self._note_version(name, scope, neighbour.scopes[scope])
 
     def beat_read(self, name: str, heartbeat: Heartbeat, now: int) -> bool:
         """Take note of a heartbeat; say whether the neighbour came up by it."""

@@ -13,7 +13,17 @@ from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
-from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Publish, Settle, Subscribe
+from mesh.lab.steps import (
+    Apply,
+    Drain,
+    LinkStep,
+    NamedStep,
+    NodeStep,
+    Publish,
+    Settle,
+    Subscribe,
+    Unsubscribe,
+)
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
@@ -170,6 +180,30 @@ def test_what_is_withdrawn_and_offered_again_meanwhile_is_never_missed(
     run_step(driver, 0, NamedStep("settle", Settle()))
     run_step(driver, 0, NamedStep("drain", Drain()))
     assert driver.tally.endpoints["q/s"].distinct == sum(load.published.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("fault", "end"), [("cut", "heal"), ("kill", "start")])
+def test_a_withdrawal_is_acknowledged_only_once_nothing_crosses_any_more(
+    seed: int, fault: str, end: str
+) -> None:
+    """q wants nothing more while b is not heard; behind the next settle nothing is sent to b.
+
+    Spec: K24, lab.md 1 (settle).
+    """
+    driver = driven(mesh("a-b", "b-q"), mesh("a-b", "b-q"), seed)
+    steps = {"cut": LinkStep(link=["a", "b"]), "kill": NodeStep(node="b")}
+    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
+    run_step(driver, 0, NamedStep("settle", Settle()))
+    run_step(driver, 0, NamedStep(fault, steps[fault]))
+    run_step(driver, 0, NamedStep("unsubscribe", Unsubscribe(node="q", endpoint="s", filter=">")))
+    wait(driver, DOWN_MS)
+    run_step(driver, 0, NamedStep(end, steps[fault]))
+    run_step(driver, 0, NamedStep("settle", Settle()))
+    run_step(driver, 0, NamedStep("publish", Publish(node="a", subject="x", count=3)))
+    run_step(driver, 0, NamedStep("drain", Drain()))
+    driver.tally.refresh()
+    assert driver.tally.links["a->b"].messages == 0
 
 
 def test_what_has_to_drain_over_a_link_that_is_down_keeps_a_change_from_beginning() -> None:

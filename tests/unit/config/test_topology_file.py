@@ -152,7 +152,17 @@ def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
         (
             "realm: asia",
             "realm: true",
-            "m.yaml:9:25: spec.nodes.tk1.realm: must be text; got true; quote it: 'true' [WRONG_TYPE]",
+            "m.yaml:9:25: spec.nodes.tk1.realm: must be text; got true; put it in quotes, as it stands [WRONG_TYPE]",
+        ),
+        (
+            "realm: asia",
+            "realm: 1e3",
+            "m.yaml:9:25: spec.nodes.tk1.realm: must be text; got 1000.0; put it in quotes, as it stands [WRONG_TYPE]",
+        ),
+        (
+            "realm: asia",
+            "realm: [a]",
+            "m.yaml:9:25: spec.nodes.tk1.realm: must be text; got a list [WRONG_TYPE]",
         ),
         (
             "realm: asia",
