@@ -69,8 +69,8 @@ def _modules(names: Iterable[str]) -> str:
     return "\n".join(f'<link rel="modulepreload" href="{{root}}/static/{one}">' for one in modules)
 
 
-_NO_MODULES = ("feed.js", "main.js", "feed.worker.js")
-"""The page itself asks for two of them, and the last is a script of its own."""
+_NO_MODULES = ("boot.js", "feed.js", "main.js", "feed.worker.js")
+"""The page itself asks for three of them, and the last is a script of its own."""
 
 
 First = Callable[[], Mapping[str, Any]]

@@ -49,6 +49,20 @@ def test_a_page_comes_back_with_its_server(api: Api, open_page: Open, away_s: in
     expect(ny2).to_have_attribute("aria-description", "down")
 
 
+@pytest.mark.parametrize("part", ["main.js", "format.js"])
+def test_a_page_of_which_a_part_did_not_come_says_so_and_is_loaded_again(
+    api: Api, open_page: Open, part: str
+) -> None:
+    """As where the network changes under a browser: an empty page would be left, for ever."""
+    page = open_page("/map")
+    page.route(f"**/static/{part}", lambda route: route.abort("connectionreset"))
+    page.reload()
+    expect(page.locator("#trouble")).to_contain_text("A part of this page could not be loaded")
+    page.unroute(f"**/static/{part}")
+    expect(page.get_by_label("node tk1", exact=True)).to_be_visible()
+    expect(page.locator("#trouble")).to_be_empty()
+
+
 def test_a_change_that_comes_while_all_is_read_is_on_screen(api: Api, open_page: Open) -> None:
     """What was read before it is drawn after it."""
     page = open_page("/map")

@@ -526,6 +526,12 @@ def test_an_illegal_plan_is_refused_with_both_walks_and_the_edit(api: Api, open_
     expect(main).to_contain_text("Refused")
     assert page.locator(".walk").count() >= 2
     expect(main).to_contain_text("remove link")
+    page.get_by_role("button", name="Table").click()
+    row = main.get_by_role("table").get_by_role("row").last
+    expect(row).to_contain_text(re.compile("tk1.*→.*remove link"))
+    page.locator("main").focus()
+    page.keyboard.press("t")
+    expect(page.locator(".walk").first).to_be_visible()
     page.get_by_label("Topology", exact=True).fill("kind: Scenario")
     page.get_by_role("button", name="Plan", exact=True).click()
     expect(main).to_contain_text("must be Mesh")
@@ -679,3 +685,20 @@ def test_routes_to_a_role_are_shown_per_node(api_of: MakeApi, open_page: Open) -
     expect(page.get_by_role("complementary", name="Details")).to_contain_text("tk2 → tk1")
     page.get_by_role("button", name="Show all").click()
     expect(routes).to_contain_text("pricing")
+
+
+def test_on_a_phone_findings_stand_one_below_the_other(
+    api: Api, auditor: Auditor, open_page: Open
+) -> None:
+    """What, the proof and what to do are in sight without moving a table about."""
+    auditor.finds("duplicate", "twice", endpoint="ny2/billing", ids=["mesh.tk3.in.g/0/0/0"])
+    api.lives(1)
+    page = open_page("/findings", width=360)
+    item = page.locator("main").get_by_role("listitem")
+    expect(item).to_have_count(1)
+    for told in ("duplicate", "ny2/billing", "twice", "mesh trace mesh.tk3.in.g/0/0/0"):
+        expect(item).to_contain_text(told)
+    box = item.get_by_role("button", name="mesh.tk3.in.g/0/0/0").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 360
+    expect(page.get_by_role("table")).to_have_count(0)

@@ -173,7 +173,7 @@ function walkCells(event) {
 function newest({ items, next }) {
   if (!items.length) return [h("p", { class: "empty" }, nothingFound())];
   const caption = next ? `The newest ${FEW}; Findings has all of them` : titleOf(items);
-  return [h("h2", null, "Findings"), table(FINDINGS, items, { caption })];
+  return [h("h2", null, "Findings"), rowsOf("findings", FINDINGS, items), foundAs(items, caption)];
 }
 
 // What coloured a cell: findings of that minute, and certificates that speak for it.
@@ -183,10 +183,24 @@ function cellParts({ endpoint, from }, wall, found, certificates) {
   const cell = row?.cells[(ms - wall.first_ms) / MINUTE];
   return [
     h("h2", null, `${clock(ms, { seconds: false })}, ${shown(endpoint)}: ${cell ? MEANING[cell] : "not within this hour"}`),
+    rowsOf("findings", FINDINGS, found),
     table(FINDINGS, found, { caption: "Findings of that minute", empty: "No findings of that minute." }),
+    rowsOf("certificates", CERTIFICATES, certificates),
     table(CERTIFICATES, certificates, { caption: "Certificates that speak for it", empty: "No certificate names that minute; one that was written later may speak for it." }),
   ];
 }
+
+const rowsOf = (name, columns, rows) => (rows.length ? h("div", { class: "bar" }, exporting(name, columns, () => rows)) : null);
+
+// On a phone what was found stands one below the other: nobody moves a table about at night.
+const isNarrow = () => matchMedia("(max-width: 700px)").matches;
+
+const listOf = (found, label) => h("ul", { class: "found", "aria-label": label }, found.map((row) => {
+  const [kind, seen, where, what, proof, todo] = FINDINGS.map((one) => one.of(row));
+  return h("li", null, h("p", null, kind, ` ${seen} `, h("strong", null, where)), h("p", null, what), proof, todo);
+}));
+
+const foundAs = (found, caption) => (isNarrow() ? listOf(found, caption) : table(FINDINGS, found, { caption }));
 
 export function findings(state) {
   const limit = 200;
@@ -201,7 +215,7 @@ export function findings(state) {
       h("div", { class: "bar" }, h("h2", { class: "title" }, titleOf(found)),
         h("div", null, h("label", { for: "kind" }, "Kind"), choice), exporting("findings", FINDINGS, () => found)),
       none = found.length ? null : h("p", { class: "empty" }, all.length ? noneOf(state.kind) : nothingFound()),
-      found.length ? table(FINDINGS, found.slice(0, limit), { caption: found.length > limit ? `The newest ${limit}; the rest is in the CSV` : "The newest first" }) : null,
+      found.length ? foundAs(found.slice(0, limit), found.length > limit ? `The newest ${limit}; the rest is in the CSV` : "The newest first") : null,
       commands(["mesh audit report", "mesh audit follow"]),
     ];
   });

@@ -229,10 +229,10 @@ export function roles(state) {
         role || tree ? h("button", { type: "button", onclick: () => adjust({ tree: "", role: "" }) }, "Show all") : null,
         routes.items.length ? exporting("routes", ROUTES, () => routes.items) : null),
       notKnown(routes.unknown, "for they do not tell of routes now"),
-      table(ROUTES, routes.items, {
+      routes.unknown.length < store.nodes.size ? table(ROUTES, routes.items, {
         caption: routes.next ? `The first ${count(ROUTES_MAX)}; choose a role above` : "The next link from each node, as nodes have told it",
         empty: "No node knows a way to a role: ways are found when somebody sends.",
-      }),
+      }) : null,
       commands(["mesh role list", `mesh role show ${place}`, `mesh role route ${place}`]),
     ];
   }, { everyMs: OFTEN_MS });

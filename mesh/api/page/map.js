@@ -95,7 +95,7 @@ const OVERVIEW = [
 function overview(bar) {
   const drawn = table(...overviewOf());
   return {
-    element: h("div", null, bar, h("p", { class: "lead" }, `${store.nodes.size} nodes are too many to read at once: choose a Kafka cluster, or filter.`), splitNote(), drawn),
+    element: h("div", null, bar, h("p", { class: "lead" }, `${store.nodes.size} nodes are too many to read at once: choose a Kafka cluster, or filter.`), splitNote(), h("div", { class: "bar" }, exporting("kafka-clusters", OVERVIEW, () => overviewOf()[1])), drawn),
     update: () => retable(drawn, ...overviewOf()),
   };
 }

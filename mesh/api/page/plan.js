@@ -4,13 +4,14 @@ import { here } from "./address.js";
 import { h, setText, shown } from "./dom.js";
 import { count } from "./format.js";
 import { ask, store } from "./store.js";
-import { commands, exporting, table } from "./table.js";
+import { commands, exporting, isTable, table, tableButton } from "./table.js";
 
 const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 const BYTES_MAX = 1_048_576; // as of every file of this kind
 let kept = ""; // what was sent last, for whoever goes away and comes back
+let answer = null; // ... and what came of it: { made } or { error }
 
-export function plan() {
+export function plan(state) {
   const text = h("textarea", { id: "topology", spellcheck: "false", class: "mono", placeholder: "apiVersion: mesh/v1 …" });
   text.value = kept;
   const file = h("input", { type: "file", id: "topology-file", accept: ".yaml,.yml,.json" });
@@ -23,11 +24,13 @@ export function plan() {
     result.replaceChildren(h("p", { class: "soft" }, "Planning …"));
     try {
       const made = await ask("plan", { allow_delete: allow.checked }, { method: "POST", body: kept, headers: { "Content-Type": "application/yaml" } });
-      if (mine === sent) result.replaceChildren(...planned(made).filter(Boolean));
+      if (mine === sent) answer = { made };
     } catch (error) {
-      if (mine === sent) result.replaceChildren(...refused(error));
+      if (mine === sent) answer = { error };
     }
+    if (mine === sent) show();
   };
+  const show = () => result.replaceChildren(...(answer.made ? planned(answer.made) : refused(state, answer.error)).filter(Boolean));
   const take = async (one) => {
     if (!one) return;
     if (one.size > BYTES_MAX) {
@@ -51,6 +54,7 @@ export function plan() {
   const against = h("p", { class: "soft" });
   const refresh = () => setText(against, `Compared with what is in force: ${store.mesh.mesh}, version ${store.mesh.version}${store.at ? " (a plan is made of now, not of then)" : ""}. Nothing is changed here.`);
   refresh();
+  if (answer) show();
   return {
     refresh,
     element: h("div", null,
@@ -60,9 +64,25 @@ export function plan() {
   };
 }
 
-function refused(error) {
-  const parts = [h("h2", null, "Refused"), h("p", { class: "lead" }, h("span", { class: "pill bad" }, error.problems.length ? plural(error.problems.length, "problem") : "refused"), " nothing would be put in force.")];
-  for (const one of error.problems.length ? error.problems : [{ message: error.message, where: "", walks: [], edit: [] }]) {
+const editOf = ({ op, link, zone }) => `${op} link ${link.join("-")}${zone ? ` ${op === "move" ? "to" : "from"} zone ${zone}` : ""}`;
+const walkOf = (place) => (row) => (row.walks?.[place] ?? []).map(shown).join(" → ");
+
+const PROBLEMS = [
+  { name: "where", of: (row) => shown(row.where) },
+  { name: "problem", of: (row) => shown(row.message) },
+  { name: "one walk", of: walkOf(0) },
+  { name: "another", of: walkOf(1) },
+  { name: "smallest edit", of: (row) => (row.edit ?? []).map(editOf).join(", ") },
+];
+
+function refused(state, error) {
+  const problems = error.problems.length ? error.problems : [{ message: error.message, where: "", walks: [], edit: [] }];
+  const parts = [
+    h("div", { class: "bar" }, h("h2", { class: "title" }, "Refused"), exporting("problems", PROBLEMS, () => problems), tableButton(state)),
+    h("p", { class: "lead" }, h("span", { class: "pill bad" }, error.problems.length ? plural(error.problems.length, "problem") : "refused"), " nothing would be put in force."),
+  ];
+  if (isTable(state)) return [...parts, table(PROBLEMS, problems, { caption: "Why it is refused" })];
+  for (const one of problems) {
     const walks = one.walks ?? [];
     const last = walks.length ? walks[0][walks[0].length - 1] : "";
     parts.push(h("p", null, one.where ? h("code", null, `${shown(one.where)}: `) : null, shown(one.message)));
@@ -70,8 +90,7 @@ function refused(error) {
       parts.push(h("div", { class: "walk", role: "img", "aria-label": `walk ${walk.join(" to ")}` }, walk.map((node, place) => [place ? "→" : null, h("span", { class: node === last ? "same" : null }, shown(node))])));
     }
     if (one.edit?.length) {
-      parts.push(h("p", null, "The smallest edit that makes it legal: ", one.edit.map((edit) =>
-        h("code", null, `${edit.op} link ${edit.link.join("-")}${edit.zone ? ` ${edit.op === "move" ? "to" : "from"} zone ${edit.zone}` : ""} `))));
+      parts.push(h("p", null, "The smallest edit that makes it legal: ", one.edit.map((edit) => h("code", null, `${editOf(edit)} `))));
     }
   }
   return parts;
@@ -94,6 +113,19 @@ const MOVES = [
   { name: "walks", of: (row) => count(row.walks), number: true },
 ];
 
+const REACH = [
+  { name: "published at", of: (row) => row.source, short: true },
+  { name: "newly reaches", of: (row) => row.gained.join(", ") },
+  { name: "no longer reaches", of: (row) => row.lost.join(", ") },
+  { name: "links crossed", of: (row) => `${row.links_before ?? "–"} → ${row.links_after ?? "–"}`, short: true },
+];
+
+const UNREAD = [
+  { name: "topic", of: (row) => shown(row.topic) },
+  { name: "records", of: (row) => count(row.records), number: true },
+  { name: "what becomes of them", of: (row) => (row.is_read ? `${row.reader} reads them first` : "lost") },
+];
+
 function planned(made) {
   const changes = made.changes;
   const moves = made.reach.moves;
@@ -106,17 +138,10 @@ function planned(made) {
     table(CHANGES, changes, { caption: "What changes" }),
     moves.length ? h("div", { class: "bar" }, exporting("walks", MOVES, () => moves)) : null,
     table(MOVES, moves, { caption: "Walks that move, each a cut-over", empty: "No walk moves." }),
-    table([
-      { name: "published at", of: (row) => row.source, short: true },
-      { name: "newly reaches", of: (row) => row.gained.join(", ") },
-      { name: "no longer reaches", of: (row) => row.lost.join(", ") },
-      { name: "links crossed", of: (row) => `${row.links_before ?? "–"} → ${row.links_after ?? "–"}`, short: true },
-    ], sources, { caption: "Reach, if everybody wants everything", empty: "Everybody reaches whom they reached before." }),
-    made.unread.length ? table([
-      { name: "topic", of: (row) => shown(row.topic) },
-      { name: "records", of: (row) => count(row.records), number: true },
-      { name: "what becomes of them", of: (row) => (row.is_read ? `${row.reader} reads them first` : "lost") },
-    ], made.unread, { caption: "Guaranteed messages in topics that go" }) : null,
+    sources.length ? h("div", { class: "bar" }, exporting("reach", REACH, () => sources)) : null,
+    table(REACH, sources, { caption: "Reach, if everybody wants everything", empty: "Everybody reaches whom they reached before." }),
+    made.unread.length ? h("div", { class: "bar" }, exporting("unread", UNREAD, () => made.unread)) : null,
+    made.unread.length ? table(UNREAD, made.unread, { caption: "Guaranteed messages in topics that go" }) : null,
     made.restart.length ? h("p", null, `To be started again with the changed file: ${made.restart.join(", ")}`) : null,
   ];
 }

@@ -3,7 +3,7 @@
 import { adjust, here } from "./address.js";
 import { h, renew, shown } from "./dom.js";
 
-const DRAWINGS = ["map", "interest", "trace", "audit"];
+const DRAWINGS = ["map", "interest", "trace", "audit", "plan"];
 
 // On a phone the map is a table unless somebody wants it drawn.
 export const isTable = (state) =>
