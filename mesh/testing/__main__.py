@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -29,6 +30,18 @@ class Kind(StrEnum):
     ARM64 = "arm64"
 
 
+TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+"""What a Docker engine takes for one."""
+
+
+def check_tag(tag: str) -> str:
+    """Return a tag that an engine takes; found out by itself, it would be so after minutes."""
+    if TAG.fullmatch(tag) is None:
+        text = f"{tag!r} is no tag: up to 128 letters, digits, _, . and -, the first no . or -"
+        raise typer.BadParameter(text)
+    return tag
+
+
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -40,7 +53,7 @@ def testing() -> None:
 @app.command()
 def build(
     images: Annotated[list[Image] | None, typer.Argument(help="Which; all without a name.")] = None,
-    tag: Annotated[str, typer.Option(help="Tag of the images.")] = "dev",
+    tag: Annotated[str, typer.Option(help="Tag of the images.", callback=check_tag)] = "dev",
     base: Annotated[
         str | None,
         typer.Option(

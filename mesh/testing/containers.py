@@ -20,7 +20,7 @@ from typing import Self, TypeVar
 
 from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
-from mesh.errors import MeshError, StartError
+from mesh.errors import MeshError, StartError, wrong_input
 from mesh.model.topology import Topology, with_addresses, without_options
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.kafka import cluster_id
@@ -38,6 +38,9 @@ KAFKA_IMAGE = "trellis-kafka:dev"
 NODE_IMAGE = "trellis-node:dev"
 
 INSIDE, ON_HOST, PORT = 9092, 9095, 8080
+HOST_MAX = 63
+"""Characters of a name that can be resolved."""
+
 DRILL = "/tmp/drill.json"  # noqa: S108 - in the container
 SEEN = "/tmp/drill.seen-1"  # noqa: S108 - the worker is the container's first process
 POLL_S = 0.1
@@ -74,8 +77,13 @@ class KafkaContainer(DockerContainer):  # type: ignore[misc]
         return f"{self.get_container_host_ip()}:{self.get_exposed_port(self._port)}"
 
     def start(self) -> Self:
-        """Start it and tell it its address; returns before it serves, see `wait_ready`."""
+        """Start it and tell it its address; returns before it serves, see `wait_ready`.
+
+        Raises:
+            StartError: It ended at once, with the end of its log, or was not told its address.
+        """
         super().start()
+        _check_runs(self, "the broker")
         code, output = self.exec(["sh", "-c", f"echo {self.bootstrap_servers} > {self._file}"])
         if code != 0:
             raise StartError(f"the broker was not told its address: {output.decode()}")
@@ -105,6 +113,9 @@ class MeshContainers(MeshUnderTest):
         topology: What to run; addresses of Kafka clusters that it names are not used.
         kafka_image, node_image: Which images; None for those named above.
         timeout_s: How long all of it may take to serve.
+
+    Raises:
+        ConfigError: The topology is not legal, or has a Kafka cluster that no host can be called.
     """
 
     def __init__(
@@ -116,6 +127,10 @@ class MeshContainers(MeshUnderTest):
         timeout_s: float = 120.0,
     ) -> None:
         super().__init__(topology)
+        for name in self.topology.kafka:
+            if len(name) > HOST_MAX:
+                message = f"is a host's name in the network: use {HOST_MAX} characters or fewer"
+                raise wrong_input(f"spec.kafka.{name}", message, code="LONG_NAME")
         self._kafka_image = kafka_image or os.environ.get("MESH_KAFKA_IMAGE") or KAFKA_IMAGE
         self._node_image = node_image or os.environ.get("MESH_NODE_IMAGE") or NODE_IMAGE
         self._timeout_s = timeout_s
@@ -135,22 +150,24 @@ class MeshContainers(MeshUnderTest):
         (file / "mesh.yaml").chmod(0o644)
         for name in self.topology.kafka:
             broker = KafkaContainer(self._kafka_image, alias=name.lower())
-            self.kafka[name] = self._run(broker, name.lower())
+            self.kafka[name] = self._run(broker.with_network_aliases(name.lower()))
         for broker in self.kafka.values():
             broker.wait_ready(self._timeout_s)
         for node in self.topology.nodes:
             command = f"node run {node} -f /etc/mesh/mesh.yaml --listen :{PORT} --cuts-file {DRILL}"
             made = DockerContainer(self._node_image).with_command(command.split())
             made.with_volume_mapping(folder, "/etc/mesh", "ro").with_exposed_ports(PORT)
-            self.nodes[node] = self._run(made, f"node-{node.lower()}")
+            self.nodes[node] = self._run(made)
         for node in self.nodes:
             self._wait_serving(node)
 
-    def _run(self, container: C, alias: str) -> C:
-        container.with_network(self.network).with_network_aliases(alias)
+    def _run(self, container: C) -> C:
+        container.with_network(self.network)
         self._begun.append(container)
         try:
             container.start()
+        except StartError:
+            raise
         except Exception as error:
             text = f"{container.image} did not start: {error}; is the image there?"
             raise StartError(" ".join(text.split())) from error
@@ -257,15 +274,23 @@ class _NotYetError(Exception):
 def _wait(container: DockerContainer, ask: Callable[[], T], timeout_s: float, who: str) -> T:
     end_s = time.monotonic() + timeout_s
     while True:
+        _check_runs(container, who)
         try:
             return ask()
         except _NotYetError as seen:
-            state = container.get_wrapped_container()
-            state.reload()
-            if state.status != "running" or time.monotonic() > end_s:
-                text = f"{who} is {state.status} and not ready: {seen}\n{_tail(container)}"
+            if time.monotonic() > end_s:
+                text = f"{who} is running and not ready: {seen}\n{_tail(container)}"
                 raise StartError(text) from seen
         time.sleep(POLL_S)
+
+
+def _check_runs(container: DockerContainer, who: str) -> None:
+    """Refuse one that has ended: asked for its port, testcontainers tells nothing of its log."""
+    state = container.get_wrapped_container()
+    state.reload()
+    if state.status != "running":
+        code = state.attrs["State"]["ExitCode"]
+        raise StartError(f"{who} has ended with exit code {code}\n{_tail(container)}")
 
 
 def _tail(container: DockerContainer) -> str:

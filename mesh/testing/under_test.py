@@ -101,7 +101,7 @@ class MeshUnderTest(ABC):
     # -- of all -------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start everything; returns when every node serves.
+        """Start everything; returns when every node serves. What begins in vain is ended.
 
         Raises:
             StartError: It was started before, something could not be had, or serves not in time.
@@ -109,7 +109,11 @@ class MeshUnderTest(ABC):
         if self._is_started or self._is_over:
             raise StartError("this mesh was started before; make another one")
         self._is_started = True
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def _check_runs(self) -> None:
@@ -264,11 +268,7 @@ class MeshUnderTest(ABC):
         self._end()
 
     def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
+        return self.start()
 
     def __exit__(self, *_raised: object) -> None:
         self.stop()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from docker import DockerClient  # type: ignore[import-untyped]
 from testcontainers.core.container import DockerContainer
 
 from mesh.client import connect, load_topology
@@ -94,15 +95,48 @@ def test_what_a_client_saw_of_a_broker_is_told_first(kafka_image: str) -> None:
     assert where in first.removeprefix(said), first
 
 
+def test_a_container_that_has_ended_is_told_at_once(kafka_image: str) -> None:
+    """With the end of its log, of which testcontainers tells nothing when asked for its port."""
+    container = KafkaContainer(kafka_image).with_kwargs(entrypoint=["sh", "-c", "echo why; exit 3"])
+    try:
+        DockerContainer.start(container)
+        assert container.get_wrapped_container().wait(timeout=30)["StatusCode"] == 3
+        with pytest.raises(StartError, match=r"^the broker has ended with exit code 3\nwhy$"):
+            container.wait_ready()
+    finally:
+        container.stop(force=True, delete_volume=True)
+
+
+def test_what_begins_in_vain_leaves_nothing(kafka_image: str, node_image: str) -> None:
+    """Images are taken for each other, and nobody calls `stop`."""
+    engine = DockerClient.from_env()
+
+    def there() -> set[str]:
+        kept = [*engine.containers.list(all=True), *engine.networks.list()]
+        return {one.id for one in kept}
+
+    try:
+        before = there()
+        mesh = MeshContainers(TOPOLOGY, kafka_image=node_image, node_image=kafka_image)
+        with pytest.raises(StartError, match=r"^the broker (has ended with|was not told) "):
+            mesh.start()
+        assert there() == before
+    finally:
+        engine.close()
+
+
 def test_broker_runs_without_root(containers: Sequence[KafkaContainer]) -> None:
     """The image's user is not root."""
     code, output = containers[0].exec(["id", "-u"])
     assert (code, output.strip()) == (0, b"1000")
 
 
+ODD = "node-tk1"
+"""A Kafka cluster that is called as a node's container might be."""
+
 TOPOLOGY = {
-    "kafka": {"tk": {}, "ny": {}, "pa": {}},
-    "nodes": {"tk1": {"kafka": "tk"}, "ny1": {"kafka": "ny"}, "pa1": {"kafka": "pa"}},
+    "kafka": {ODD: {}, "ny": {}, "pa": {}},
+    "nodes": {"tk1": {"kafka": ODD}, "ny1": {"kafka": "ny"}, "pa1": {"kafka": "pa"}},
     "zones": {"WORLD": {"kind": "multi-hop", "links": [["tk1", "ny1"], ["ny1", "pa1"]]}},
 }
 
@@ -183,8 +217,14 @@ def test_commands_and_the_port_work_in_an_image(mesh: MeshContainers) -> None:
     with urllib.request.urlopen(f"{address}/metrics", timeout=5) as answer:
         text = answer.read().decode()
     assert 'mesh_link_up{link="ny1-tk1",node="ny1",zone="WORLD"} 1.0' in text
-    assert mesh.get_bootstrap_server("tk").count(":") == 1
+    assert mesh.get_bootstrap_server(ODD).count(":") == 1
     assert "node.ready" in mesh.logs()["pa1"]
+
+
+def test_a_name_in_the_network_is_of_one_container(mesh: MeshContainers) -> None:
+    """Who looks for a Kafka cluster finds its broker and nobody else."""
+    said = mesh.nodes["ny1"].exec(["getent", "ahostsv4", ODD]).output.decode()
+    assert len({line.split()[0] for line in said.splitlines()}) == 1, said
 
 
 def test_an_image_says_what_it_consists_of(node_image: str, kafka_image: str) -> None:

@@ -83,6 +83,14 @@ def test_a_machine_without_room(programs: Path, monkeypatch: pytest.MonkeyPatch)
     assert line.startswith("error: [Errno 2] No such file or directory:")
 
 
+@pytest.mark.parametrize("tag", ["", "a b", "of/a", "x:y", ".x", "x" * 129])
+def test_what_no_engine_takes_for_a_tag_is_refused_first(programs: Path, tag: str) -> None:
+    docker(programs, ENGINE)
+    code, text = told("kafka", "--tag", tag)
+    assert code == 2
+    assert "is no tag" in text
+
+
 def test_a_bill_that_would_be_a_file_is_refused_first(programs: Path) -> None:
     """And not after the minutes that images take."""
     docker(programs, ENGINE)

@@ -147,6 +147,14 @@ def test_a_docker_engine_that_is_not_there_is_one_line(
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_kafka_cluster_that_no_host_can_be_called_is_refused() -> None:
+    """Its nodes would look for it in vain, for as long as they may take."""
+    name = "k" * 64
+    topology = {"kafka": {name: {}}, "nodes": {"n": {"kafka": name}}}
+    with pytest.raises(ConfigError, match=rf"^spec.kafka.{name}: .* 63 characters or fewer"):
+        MeshContainers(topology)
+
+
 @pytest.mark.parametrize("image", ["kafka", "node", "mesh"])
 def test_no_image_is_begun_where_no_engine_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str
