@@ -25,6 +25,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey
 from mesh.model.trees import tree_id
+from mesh.trees.settings import Settings
 from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from streaming.audits.findings import FindingKind
 from streaming.audits.rules import RULES
@@ -108,7 +109,7 @@ def mesh_in_memory() -> Iterator[str]:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     zones = {**SPEC["zones"], "TK": {"kind": "one-hop", "nodes": ["tk1", "tk2", "tk3"]}}
     topology = topology_from_mapping({**SPEC, "zones": zones}, name="worldwide")
-    api = Api(Mesh(topology), Access())
+    api = Api(Mesh(topology, trees=Settings()), Access())
     try:
         api.live.look()
         auditor = Auditor(api)
