@@ -13,7 +13,9 @@ import pytest
 from mesh.client import connect
 from mesh.client.role_messages import RoleReply
 from mesh.local.fleet import Fleet
+from mesh.model.topics import TopicNames
 from mesh.model.tree_frames import ReplyKind
+from mesh.view.role_routes import role_routes
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import fleet_for
 
@@ -47,6 +49,20 @@ def host(fleet: Fleet, node: str, tree: str, role: str) -> Iterator[None]:
 
 def data(replies: list[RoleReply]) -> list[bytes]:
     return sorted(one.payload for one in replies if one.payload is not None)
+
+
+def until_told(fleet: Fleet, node: str, *, next_link: str) -> None:
+    """Wait until a node has told of the way to the role, for whoever only looks. Spec: 8."""
+    names = TopicNames(fleet.topology.prefix)
+    topic, kafka = names.routes(node), fleet.kafka("k")
+    deadline = time.monotonic() + FOUND_S
+    while True:
+        found = role_routes(kafka, [topic, names.routes("nobody")])
+        assert list(found) == [topic]  # what is not there is left out
+        ways = {route.link for one in found[topic] for route in one.told.routes}
+        if ways == {next_link}:
+            return
+        assert time.monotonic() < deadline, found
 
 
 CHAIN = """
@@ -98,5 +114,6 @@ def test_a_role_is_found_again_after_its_bridge_was_killed(
             assert lost[-1].kind in (ReplyKind.NULL, ReplyKind.NOT_FOUND)
             fleet.start_node("b")
             until_found()
+            until_told(fleet, "a", next_link="b")
     finally:
         fleet.stop()
