@@ -93,7 +93,10 @@ def explained(still: Still, asked: Asked, at_ms: int | None) -> dict[str, Any]:
     since_ms = still.watch.history.since_ms
     has_states = since_ms is not None and at_ms >= since_ms
     crossed, nodes = still.watch.trail.crossed, seen.topology.nodes
-    unseen = [node for node, one in nodes.items() if not crossed.is_read(one.kafka, at_ms)]
+    is_deaf = seen.topology.audit_kafka in seen.faults  # what has ended stands there alone
+    unseen = [
+        node for node, one in nodes.items() if is_deaf or not crossed.is_read(one.kafka, at_ms)
+    ]
     for one in document["not_reached"]:
         one["wants"] = one["wants"] or (None if one["node"] in unseen else one["wants"])
     return {**document, "at_ms": at_ms, "has_states": has_states, "ends_unknown": unseen}

@@ -57,7 +57,7 @@ function linkParts(link) {
     h("p", { class: "soft" }, `zone ${link.zone}${titled(link.zone)}, ${link.kind} · `, pill(tint, word), since),
     link.reason ? h("p", null, shown(link.reason)) : null,
     h("h2", null, "Messages per second"),
-    link.last_minute?.length ? spark(link.last_minute) : link.minutes.length ? spark(link.minutes.map((one) => one.per_s)) : h("p", { class: "soft" }, store.at ? "not on record" : "nothing in the last minute"),
+    link.last_minute?.length ? spark(link.last_minute, "the last minute") : link.minutes.length ? spark(link.minutes.map((one) => one.per_s), "an hour") : h("p", { class: "soft" }, store.at ? "not on record" : "nothing in the last minute"),
     table([
       { name: "", of: (row) => row[0] },
       { name: "guaranteed", of: (row) => row[1], number: true },
@@ -168,10 +168,10 @@ export function certified(endpoint) {
   return `${count(equal)} of ${count(certificates)} equal, last ${moment(last, now())}`;
 }
 
-function spark(values) {
+function spark(values, over) {
   const top = Math.max(1, ...values);
   const step = 300 / Math.max(1, values.length - 1);
   const points = values.map((value, place) => `${(place * step).toFixed(1)},${(38 - (value / top) * 34).toFixed(1)}`);
-  return s("svg", { class: "spark", viewBox: "0 0 300 40", preserveAspectRatio: "none", role: "img", "aria-label": `rates of the last minute, at most ${rate(top)}` },
+  return s("svg", { class: "spark", viewBox: "0 0 300 40", preserveAspectRatio: "none", role: "img", "aria-label": `rates of ${over}, at most ${rate(top)}` },
     s("polyline", { points: points.join(" ") }));
 }

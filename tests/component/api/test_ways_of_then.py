@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from mesh.model.control import Change, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.transport.port import TopicSpec
 from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key
 from tests.component.api.conftest import Api, MakeApi
@@ -64,12 +66,27 @@ def test_an_endpoint_that_ended_is_on_record_where_the_auditor_wrote_it(
 ) -> None:
     """Else nobody is said to have wanted nothing: it is not on record."""
     api = api_of(audited)
-    api.lives(3)
-    moment = _now(api)
+    api.lives(70)
+    moment = 65_000
     told = _at(api, QUESTION, moment)
     assert told["ends_unknown"] == ["a", "b", "c"]
     assert {one["wants"] for one in told["not_reached"]} == {None}
     assert {one["wants"] for one in api.get(QUESTION)["not_reached"]} == {False}
+    kafka = api.mesh.world.kafka["left"]
+    kafka.admin().create([TopicSpec(name="mesh.audit.minutes", partitions=1, settings={})])
+    with api.turn:
+        writer = kafka.writer("auditor")
+        for name in ("left", "right"):
+            read = {"kafka": name, "from_ms": 60_000, "to_ms": 120_000, "minutes": 1}
+            writer.produce("mesh.audit.minutes", json.dumps(read).encode(), name.encode(), 0)
+        writer.flush()
+    api.lives(6)
+    told = _at(api, QUESTION, moment)
+    assert told["ends_unknown"] == []
+    assert {one["wants"] for one in told["not_reached"]} == {False}
+    kafka.available = False
+    api.lives(8)
+    assert _at(api, QUESTION, moment)["ends_unknown"] == ["a", "b", "c"]
 
 
 def test_a_node_that_was_down_then_waits_for_its_messages(api: Api) -> None:

@@ -163,3 +163,19 @@ def test_what_a_stranger_writes_there_is_passed_over(mesh: Mesh, ends: Sequence[
         writer.produce(TopicNames("mesh.").routes("a"), value, key, 0)
     writer.flush()
     assert _ways(_told(mesh)) == WAYS
+
+
+def test_what_still_holds_is_said_again_before_the_topic_forgets_it(
+    mesh: Mesh, ends: Sequence[Roles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And many roles are looked at in turn: all of them are told, some seconds later."""
+    monkeypatch.setattr(telling, "AGAIN_MS", 10_000)
+    monkeypatch.setattr(telling, "AT_ONCE", 1)
+    before = _written(mesh, "a")
+    for number in range(3):
+        ends[0].add(f"tree-{number}", "more")
+    mesh.pause(6)
+    assert _written(mesh, "a") == before + 3
+    mesh.pause(20)
+    assert _written(mesh, "a") >= before + 3 + 4
+    assert len({one["tree_id"] for one in _told(mesh)["routes"]}) == 4
