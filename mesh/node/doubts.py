@@ -6,9 +6,10 @@ no later record of it would ever prove a scope again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from mesh.model.control import Scope
 from mesh.node.neighbour import Neighbour
 
 PATIENCE_MS = 30_000
@@ -25,13 +26,24 @@ class Doubts:
     _since_ms: dict[str, int] = field(default_factory=dict)
     _patience_ms: dict[str, int] = field(default_factory=dict)
 
-    def due(self, neighbours: Mapping[str, Neighbour], now_ms: int) -> Iterator[str]:
-        """Yield the neighbours who are to be read again."""
+    def due(
+        self,
+        neighbours: Mapping[str, Neighbour],
+        offered: Callable[[str], Iterable[Scope]],
+        now_ms: int,
+    ) -> Iterator[str]:
+        """Yield the neighbours who are to be read again.
+
+        Args:
+            neighbours: All.
+            offered: Returns the scopes in which one offers interest.
+            now_ms: The present moment.
+        """
         for name in [one for one in self._patience_ms if one not in neighbours]:
             del self._patience_ms[name]
             self._since_ms.pop(name, None)
         for name, neighbour in neighbours.items():
-            if not neighbour.is_doubtful:
+            if not neighbour.is_doubtful(offered(name)):
                 self._since_ms.pop(name, None)
                 if neighbour.is_proven:
                     self._patience_ms.pop(name, None)

@@ -344,7 +344,7 @@ class Learner:
 
     def doubted(self, now: int) -> Iterator[str]:
         """Yield neighbours whose offers stay unproven: they are to be read again. Spec: K23."""
-        yield from self._doubts.due(self.neighbours, now)
+        yield from self._doubts.due(self.neighbours, self._scopes_of, now)
 
     @property
     def routed(self) -> Mapping[str, tuple[int, int]]:

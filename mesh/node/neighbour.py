@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.routing import LocalLink
@@ -89,17 +89,23 @@ class Neighbour:
         """Whether data come and go, and what it offers counts: `Conduct.reads`, asked often."""
         return not (self.is_disabled or self.is_resyncing or self.gate is not None)
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether it is heard, and yet what it offers is not what its marks say, or not the newest.
+    def is_doubtful(self, offered: Iterable[Scope]) -> bool:
+        """Say whether it is heard, and yet what it offers is not what its marks say, or not all.
 
         Who leads it marks all that it offers under its epoch. A log that lost its end, and grew
-        again before anybody looked, has marks of former epochs alone for who reads on behind them.
+        again before anybody looked, has marks of former epochs, or none, for who reads on behind
+        them.
+
+        Args:
+            offered: The scopes in which it offers interest.
         """
-        is_heard = self.caught_up and self.is_open and not self.is_down
+        if not self.caught_up or not self.is_open or self.is_down:
+            return False
+        if self.led >= 0 and not all(scope in self.scopes for scope in offered):
+            return True
         readers = self.scopes.values()
         is_newest = all(one.mark is None or one.mark.epoch >= self.led for one in readers)
-        return is_heard and not (is_newest and all(one.is_settled for one in readers))
+        return not (is_newest and all(one.is_settled for one in readers))
 
     @property
     def is_proven(self) -> bool:

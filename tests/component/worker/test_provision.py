@@ -35,6 +35,7 @@ def test_a_node_owns_these_topics() -> None:
         "mesh.a.to.b.t": 1,
         "mesh.a.roles": 1,
         "mesh.a.sends": 1,
+        "mesh.a.routes": 1,
         "mesh.a.learned": 1,
         "mesh.a.lanes": 2,
         "mesh.a.dlq": 4,
