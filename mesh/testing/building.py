@@ -37,9 +37,11 @@ PYTHON = "3.11"
 START = "#!/usr/bin/python3\nfrom mesh.__main__ import main\nmain()\n"
 SPARK = ("pyspark", "py4j")
 FETCH_SPARK = (
-    "import sys; from pathlib import Path; from streaming.connectors.session import start_session; "
-    "start_session(Path(sys.argv[1]), cores=1).stop()"
+    "import sys; from pathlib import Path; from streaming.connectors import session; "
+    "cache = Path(sys.argv[1]); "
+    "session.knows_jars(cache) or session.start_session(cache, cores=1).stop()"
 )
+"""A process of its own: Java's virtual machine would stay in this one."""
 
 
 def build(
@@ -140,7 +142,7 @@ def _stage_audit(context: Path, machine: Machine, progress: Progress) -> None:
     # By name, or where they lie is written down and the layer is another one each time.
     _install(context / "audit-site", ["--no-index", "--find-links", str(wheels), *SPARK], machine)
     shutil.rmtree(wheels)
-    progress("fetching Spark's jars, by starting Spark once")
+    progress("taking Spark's jars; where they are not here, Spark starts once and fetches them")
     _run([sys.executable, "-c", FETCH_SPARK, str(_cache())])
     # Archives of classes are of this machine's Java, and Ivy's own copies serve nobody any more.
     unused = shutil.ignore_patterns("classes-*", "cache")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from typer.testing import CliRunner
 
 from mesh.errors import StartError
 from mesh.testing.__main__ import app
-from mesh.testing.building import build_whole
+from mesh.testing.building import FETCH_SPARK, build_whole
 from mesh.testing.contents import bill_of
 from mesh.testing.machines import MACHINES, _load
 
@@ -89,6 +92,19 @@ def test_what_no_engine_takes_for_a_tag_is_refused_first(programs: Path, tag: st
     code, text = told("kafka", "--tag", tag)
     assert code == 2
     assert "is no tag" in text
+
+
+def test_spark_is_not_started_for_jars_that_are_here(tmp_path: Path) -> None:
+    """There is no Java: who wanted to start it would fail."""
+    jars = tmp_path / "ivy-spark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "one.jar").touch()
+    (jars.parent / f"jars-{version('pyspark')}.txt").write_text("one.jar\n", encoding="utf-8")
+    command = [sys.executable, "-c", FETCH_SPARK, str(tmp_path)]
+    nowhere = {"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path)}
+    assert subprocess.run(command, env=nowhere, check=False).returncode == 0
+    (jars / "one.jar").unlink()
+    assert subprocess.run(command, env=nowhere, capture_output=True, check=False).returncode == 1
 
 
 def test_a_bill_that_would_be_a_file_is_refused_first(programs: Path) -> None:
