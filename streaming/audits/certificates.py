@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from streaming.audits.blocks import Block, Blocks, Certificate, Standing
 from streaming.audits.cases import (
@@ -66,6 +67,18 @@ class Waiting:
         return f"{self.source} {self.block} {self.endpoint} {self.last}"
 
 
+class Sound(NamedTuple):
+    """What digests have settled of a block that waits for the rest: it need not be compared again.
+
+    Attributes:
+        mark: Stamp of the block, version of interest, and whether the block is closed.
+        endpoints: Those that are settled for that.
+    """
+
+    mark: tuple[int, int, bool]
+    endpoints: dict[EndpointKey, None]
+
+
 @dataclass(slots=True)
 class Certifier:
     """Issues certificates.
@@ -77,6 +90,7 @@ class Certifier:
         hours: What closed blocks sum up to.
         renewed_ms: When certificates of open blocks were written again the last time.
         undecided: Endpoints of which it was not known by the last judgement what they are owed.
+        sound: What need not be compared again, by block; who goes on from a state compares anew.
     """
 
     blocks: Blocks
@@ -85,6 +99,9 @@ class Certifier:
     hours: Hours = field(default_factory=Hours)
     renewed_ms: int = 0
     undecided: dict[EndpointKey, None] = field(default_factory=dict)
+    sound: dict[tuple[TopicPartition, int], Sound] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def judge(self, world: World, now_s: float, *, is_last: bool = False) -> Round:
         """Certify what digests can certify; return what must be read message by message.
@@ -102,6 +119,7 @@ class Certifier:
         round_, glances = Round(), 0
         claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]] = {}
         promised = endpoints_of(world)
+        known, self.sound = self.sound, {}
         for place, number, block in self.blocks.walk():
             if block.judged == (block.stamp, world.interest.version):
                 continue
@@ -117,6 +135,11 @@ class Certifier:
             else:
                 block.judged_s = now_s
             judgement.is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
+            mark = (block.stamp, world.interest.version, judgement.is_closed)
+            sound = known.get((place, number))
+            if sound is None or sound.mark != mark:
+                sound = Sound(mark, {})
+            self.sound[place, number], judgement.sound = sound, sound.endpoints
             round_.judgements.append(judgement)
             self._judge_block(round_, judgement, promised, world, claims, now_s)
         return round_
@@ -134,6 +157,8 @@ class Certifier:
         offer = judgement.offer = Offer.of(block)
         judgement.others = others_of(block, promised)
         for endpoint, members in sorted({**promised, **judgement.others}.items()):
+            if endpoint in judgement.sound:
+                continue
             claim = claims.get((place, endpoint))
             if claim is None:
                 found = [one for member in members for one in claims_of(place, member, world)]
@@ -159,6 +184,8 @@ class Certifier:
                 verdict = Verdict.UNSURE
             if verdict in (Verdict.EQUAL, Verdict.NOTHING):
                 block.unequal.pop(endpoint, None)
+                if len(members) == 1 and not judgement.is_glance:
+                    judgement.sound[endpoint] = None
             if verdict is Verdict.EQUAL and not judgement.is_glance:
                 block.standing.pop(endpoint, None)
                 sure = is_proof(offer, delivered, claim)

@@ -78,6 +78,8 @@ class Judgement:
         moments: Between which times offsets were routed, of those that certificates speak for.
         plain: Generations that deliveries say, and whether digests can stand for them.
         told: Of those with faults, how many messages had to come, and did, as far as was read.
+        sound: Endpoints that digests have certified, or found nothing to certify for, and of which
+            nothing has changed since.
     """
 
     place: TopicPartition
@@ -97,6 +99,7 @@ class Judgement:
     source: str = field(init=False)
     moments: dict[tuple[int, int], Moments] = field(default_factory=dict)
     plain: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    sound: dict[EndpointKey, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Spell the partition once."""

@@ -1,6 +1,7 @@
 """State as plain JSON values and back, by the types that the state's classes declare.
 
-Dataclasses and tuples become lists, dictionaries lists of pairs: their keys are seldom text.
+Dataclasses and tuples become lists, dictionaries lists of pairs: their keys are seldom text. Fields
+that a constructor does not take are left out.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _record(kind: type) -> Encoder | None:
     hints = _hints(kind)
     if not is_dataclass(kind):
         return _parts([_encoder(hints[name]) for name in hints], list)
-    names = [one.name for one in fields(kind)]
+    names = _names(kind)
     encoders = [_encoder(hints[name]) for name in names]
     if len(names) == 1:
         return _parts(encoders, lambda value: [getattr(value, names[0])]) or (
@@ -174,8 +175,7 @@ def _instance(kind: type, plain: Any, shared: Sequence[Any]) -> Any:
     if is_dataclass(kind):
         if _is_shared(kind) and isinstance(plain, int):
             return shared[plain]
-        names = [one.name for one in fields(kind)]
-        return _made(kind, names, plain, shared)
+        return _made(kind, _names(kind), plain, shared)
     if issubclass(kind, tuple):
         return _made(kind, list(_hints(kind)), plain, shared)
     return kind(plain) if issubclass(kind, Enum) else plain
@@ -185,6 +185,11 @@ def _made(kind: Any, names: Sequence[str], plain: Any, shared: Sequence[Any]) ->
     hints = _hints(kind)
     values = zip(names, plain, strict=True)
     return kind(**{name: from_plain(hints[name], one, shared) for name, one in values})
+
+
+@cache
+def _names(kind: Any) -> list[str]:
+    return [one.name for one in fields(kind) if one.init]
 
 
 @cache

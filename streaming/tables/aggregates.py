@@ -107,19 +107,28 @@ def _block(offset: Column) -> Column:
 def ingress_rows(records: DataFrame, bundles: Bundles | None = None) -> DataFrame:
     """Digest of the published messages per (partition, block, subject or bundle of such).
 
+    Those that the mesh may have had to refuse are a bundle of which nothing is known.
+
     Spec: K29, K31.
     """
     published = records.where(_is_of(INGRESS))
-    if bundles is None:
-        return _rows(published.groupBy(*_of_source("subject")).agg(*_digests()), "ingress")
-    told = published.withColumn("selected", bundles.column).groupBy(*_of_source("selected"))
-    return _rows(told.agg(_one_of(bundles.known), *_digests()).select("told.*", "*"), "ingress")
+    key, known = "subject", None
+    if bundles is not None:
+        key, known = "selected", bundles.known
+        published = published.withColumn(key, bundles.column)
+    told = published.groupBy(*_of_source(key)).agg(_one_of(key, known), *_digests())
+    return _rows(told.drop(key, "is_odd").select("told.*", "*"), "ingress")
 
 
 @once
 def _of_source(key: str) -> list[Column]:
     """Return by what published messages are told apart."""
-    return [F.col("topic"), F.col("partition"), _block(F.col("offset")), F.col(key)]
+    return [
+        F.col("topic"),
+        F.col("partition"),
+        _block(F.col("offset")),
+        *map(F.col, (key, "is_odd")),
+    ]
 
 
 @once
@@ -128,10 +137,16 @@ def _digests() -> list[Column]:
 
 
 @once
-def _one_of(known: int) -> Column:
-    """Return one subject of a bundle, and how many filters told that apart from others."""
-    subject = F.min(F.when(F.col("selected").isNotNull(), F.col("subject")))
-    return F.struct(subject.alias("subject"), F.lit(known).alias("known")).alias("told")
+def _one_of(key: str, known: int | None) -> Column:
+    """Return one subject of a group, and of a bundle how many filters told it apart from others."""
+    is_odd, of = F.col("is_odd"), F.col(key)
+    subject = F.min(F.when(of.isNotNull(), F.col("subject")))
+    selected = F.when(is_odd, F.lit("")).otherwise(F.lit(None) if known is None else of)
+    return F.struct(
+        subject.alias("subject"),
+        selected.alias("selected"),
+        F.when(is_odd, F.lit(0)).otherwise(F.lit(known)).alias("known"),
+    ).alias("told")
 
 
 @once

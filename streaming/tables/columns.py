@@ -24,6 +24,9 @@ FRAME_VALUE_READER = """{"type": "record", "name": "FrameValue", "namespace": "i
 "name": "Message", "fields": [{"name": "offset_delta", "type": "long"}]}}}]}"""
 
 
+NO_UTF8 = "\N{REPLACEMENT CHARACTER}"
+"""Stands for bytes that are no text where Java has made text of them."""
+
 _RESERVED = f"{MESH_HEADER}-"
 
 
@@ -48,9 +51,10 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         message_bytes_max: Larger messages are refused at ingress. Spec: K6.
 
     Returns:
-        `topic, partition, offset, at_ms, topic_kind, letter, subject, delivery, header, content,
-        size, key, value`; `key` and `value` are null where their bytes may be many, `content`
-        stands for what clients wrote, and `size` is that of key and value in bytes.
+        `topic, partition, offset, at_ms, topic_kind, letter, subject, is_odd, delivery, header,
+        content, size, key, value`; `key` and `value` are null where their bytes may be many,
+        `content` stands for what clients wrote, `size` is that of key and value in bytes, and
+        `is_odd` says of a published message that the mesh may have had to refuse it.
     """
     opened = placed(raw, prefix).withColumns(_read()).withColumns(_sound())
     return opened.select(*_parts(message_bytes_max))
@@ -83,6 +87,7 @@ def _parts(message_bytes_max: int) -> list[Column]:
         F.when(kind == INGRESS, _subject(message_bytes_max))
         .when(kind == ENDPOINT, _delivered_subject())
         .alias("subject"),
+        ((kind == INGRESS) & _has_odd_name()).alias("is_odd"),
         *map(F.col, ("delivery", "header")),
         F.when(kind.isin(INGRESS, ENDPOINT), content_column()).alias("content"),
         size_column().alias("size"),
@@ -117,9 +122,7 @@ def _subject(message_bytes_max: int) -> Column:
     Lambdas over arrays run interpreted, so the usual record, whose only header is the subject,
     takes a way of its own.
     """
-    headers = F.col("headers")
-    only = F.get(headers, F.lit(0))
-    is_plain = (F.size(headers) == 1) & (only["key"] == SUBJECT_HEADER)
+    headers, only, is_plain = F.col("headers"), _only(), _is_plain()
     named = F.filter(headers, lambda header: header["key"] == SUBJECT_HEADER)
     sizes = F.transform(headers, lambda header: _length(header["key"]) + _length(header["value"]))
     all_headers = F.aggregate(sizes, F.lit(0), lambda total, one: total + one)
@@ -133,6 +136,24 @@ def _subject(message_bytes_max: int) -> Column:
     )
     is_short = F.octet_length(subject) <= SUBJECT_BYTES_MAX
     return F.when((is_fit <= message_bytes_max) & is_short & F.is_valid_utf8(subject), subject)
+
+
+def _only() -> Column:
+    return F.get(F.col("headers"), F.lit(0))
+
+
+def _is_plain() -> Column:
+    return (F.size("headers") == 1) & (_only()["key"] == SUBJECT_HEADER)
+
+
+def _has_odd_name() -> Column:
+    """Say whether a header has a name that may not have been UTF-8.
+
+    Kafka's Java client puts a sign of its own for what is none, and does not tell whether a client
+    wrote just that. The mesh refuses the one and carries the other. Spec: K7.
+    """
+    is_odd = F.exists("headers", lambda header: header["key"].contains(NO_UTF8))
+    return F.when(_is_plain(), F.lit(False)).otherwise(F.coalesce(is_odd, F.lit(False)))
 
 
 def _delivered_subject() -> Column:

@@ -92,7 +92,7 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
     """Return `case, source_offset, is_must, content` of the messages that somebody wants."""
     one, want = F.broadcast(cases).alias("one"), F.broadcast(wants).alias("want")
     published = records.where((F.col("topic_kind") == INGRESS) & F.col("subject").isNotNull())
-    columns = ("topic", "partition", "offset", "subject", "content")
+    columns = ("topic", "partition", "offset", "subject", "is_odd", "content")
     message = published.select(*columns).alias("message")
     is_in_case = (
         (F.col("message.topic") == F.col("one.topic"))
@@ -107,7 +107,8 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
     wanted = message.join(one, on=is_in_case, how="inner").join(want, on=is_wanted, how="inner")
     keys = (F.col("one.case").alias("case"), F.col("message.offset").alias("source_offset"))
     return wanted.groupBy(*keys).agg(
-        F.max("want.is_must").alias("is_must"), F.first("message.content").alias("content")
+        F.max(F.col("want.is_must") & ~F.col("message.is_odd")).alias("is_must"),
+        F.first("message.content").alias("content"),
     )
 
 

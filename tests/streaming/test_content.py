@@ -9,6 +9,7 @@ import pytest
 from mesh.model.control import Stop
 from mesh.wire.control import encode_stop
 from mesh.wire.keys import stop_key
+from streaming.tables.columns import NO_UTF8
 from tests.streaming.planted import Record, topic_id
 
 pytestmark = pytest.mark.spark
@@ -114,3 +115,35 @@ def test_where_a_truncation_was_told_copies_below_it_are_not_excused(bench, plan
     plant.progress("c", "c.in.g", 0, 6, generation=1)
     found = {one for one in told(bench) if one[0] != "gap"}
     assert found == {("duplicate", "c/s", ("mesh.c.in.g/0/1/3",))}
+
+
+@pytest.mark.parametrize("asked", ["with the messages", "before them"])
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_header_whose_name_may_be_no_text_is_owed_to_nobody(bench, plant, comes, asked):
+    """Who wrote bytes is refused, who wrote the sign that Java puts for them is not. Spec: K7."""
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
+    if asked == "before them":
+        bench.take()  # so the messages are read in bundles
+    plant.publish("a", "acme/x", 2)
+    odd = Record(b"k", b"v", ((f"na{NO_UTF8}me", b"1"),), plant.at_ms)
+    headers = [*odd.headers, ("mesh-subject", b"acme/x")]
+    plant.put("a.in.g", 0, odd.key, odd.value, headers)
+    plant.publish("a", "acme/x", 3)
+    plant.progress("a", "a.in.g", 0, 6)
+    plant.deliver("b/s1", range(2), ["a", "b"])
+    plant.deliver("b/s1", [2] if comes else [], ["a", "b"], like=odd)
+    plant.deliver("b/s1", [3, 5], ["a", "b"])
+    assert told(bench) == {("missing", "b/s1", ("mesh.a.in.g/0/0/4",))}
+    plant.deliver("b/s1", [4], ["a", "b"])
+    bench.settle()
+    (certificate,) = bench.certificates.values()
+    count = 6 if comes else 5
+    assert (certificate.expected, certificate.delivered, certificate.equal) == (count, count, True)
+
+
+def test_java_puts_a_sign_for_what_is_no_text(spark):
+    """Kafka's client does so, whose records Spark hands on."""
+    jvm = spark._jvm
+    name = jvm.java.nio.ByteBuffer.wrap(bytearray(b"na\xffme"))
+    header = jvm.org.apache.kafka.common.header.internals.RecordHeader(name, None)
+    assert header.key() == f"na{NO_UTF8}me"
