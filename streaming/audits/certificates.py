@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from streaming.audits.blocks import Block, Blocks, Certificate, Standing
 from streaming.audits.cases import (
@@ -25,6 +24,7 @@ from streaming.audits.hours import Hours
 from streaming.audits.interest import EndpointKey
 from streaming.audits.judgements import (
     QUIET_S,
+    Compared,
     Judgement,
     Round,
     World,
@@ -67,18 +67,6 @@ class Waiting:
         return f"{self.source} {self.block} {self.endpoint} {self.last}"
 
 
-class Sound(NamedTuple):
-    """What digests have settled of a block that waits for the rest: it need not be compared again.
-
-    Attributes:
-        mark: Stamp of the block, version of interest, and whether the block is closed.
-        endpoints: Those that are settled for that.
-    """
-
-    mark: tuple[int, int, bool]
-    endpoints: dict[EndpointKey, None]
-
-
 @dataclass(slots=True)
 class Certifier:
     """Issues certificates.
@@ -90,7 +78,7 @@ class Certifier:
         hours: What closed blocks sum up to.
         renewed_ms: When certificates of open blocks were written again the last time.
         undecided: Endpoints of which it was not known by the last judgement what they are owed.
-        sound: What need not be compared again, by block; who goes on from a state compares anew.
+        compared: What digests have told, by block; who goes on from a state compares anew.
     """
 
     blocks: Blocks
@@ -99,7 +87,7 @@ class Certifier:
     hours: Hours = field(default_factory=Hours)
     renewed_ms: int = 0
     undecided: dict[EndpointKey, None] = field(default_factory=dict)
-    sound: dict[tuple[TopicPartition, int], Sound] = field(
+    compared: dict[tuple[TopicPartition, int], Compared] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -119,9 +107,9 @@ class Certifier:
         round_, glances = Round(), 0
         claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]] = {}
         promised = endpoints_of(world)
-        known, self.sound = self.sound, {}
+        before, self.compared = self.compared, {}
         for place, number, block in self.blocks.walk():
-            if block.judged == (block.stamp, world.interest.version):
+            if block.judged == (block.stamp, world.version):
                 continue
             for ticket in block.tickets:
                 world.passing.advance(ticket, world.sight())
@@ -135,11 +123,10 @@ class Certifier:
             else:
                 block.judged_s = now_s
             judgement.is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
-            mark = (block.stamp, world.interest.version, judgement.is_closed)
-            sound = known.get((place, number))
-            if sound is None or sound.mark != mark:
-                sound = Sound(mark, {})
-            self.sound[place, number], judgement.sound = sound, sound.endpoints
+            mark = (block.stamp, world.version, judgement.is_closed)
+            known = before.get((place, number))
+            judgement.compared = Compared(mark) if known is None or known.mark != mark else known
+            self.compared[place, number] = judgement.compared
             round_.judgements.append(judgement)
             self._judge_block(round_, judgement, promised, world, claims, now_s)
         return round_
@@ -157,7 +144,7 @@ class Certifier:
         offer = judgement.offer = Offer.of(block)
         judgement.others = others_of(block, promised)
         for endpoint, members in sorted({**promised, **judgement.others}.items()):
-            if endpoint in judgement.sound:
+            if endpoint in judgement.compared.settled:
                 continue
             claim = claims.get((place, endpoint))
             if claim is None:
@@ -178,17 +165,14 @@ class Certifier:
             if offer.is_undecided(claim):
                 judgement.undecided[endpoint] = None
                 continue
-            delivered = block.delivered(members)
-            verdict, expected = compare(offer, delivered, claim)
-            if verdict is Verdict.EQUAL and not is_plain(judgement, members, world):
-                verdict = Verdict.UNSURE
+            verdict, expected = _verdict(judgement, endpoint, members, claim, world)
             if verdict in (Verdict.EQUAL, Verdict.NOTHING):
                 block.unequal.pop(endpoint, None)
                 if len(members) == 1 and not judgement.is_glance:
-                    judgement.sound[endpoint] = None
+                    judgement.compared.settled[endpoint] = None
             if verdict is Verdict.EQUAL and not judgement.is_glance:
                 block.standing.pop(endpoint, None)
-                sure = is_proof(offer, delivered, claim)
+                sure = is_proof(offer, block.delivered(members), claim)
                 counts = (block.last, expected, expected)
                 self._issue(judgement, endpoint, *counts, world, members, is_sure=sure)
                 _take_back(judgement, endpoint, world)
@@ -207,7 +191,7 @@ class Certifier:
         now_s: float,
     ) -> None:
         """Have what digests cannot tell read message by message, or wait until all has passed."""
-        block, stamp = judgement.block, (judgement.block.stamp, world.interest.version)
+        block, stamp = judgement.block, (judgement.block.stamp, world.version)
         if stamp in (block.cleared.get(endpoint), block.settled.get(endpoint)):
             return
         if endpoint in block.standing and self._stands(judgement, endpoint, members, claims, world):
@@ -315,7 +299,7 @@ class Certifier:
         # What came after the bound of a ticket is looked at with the next one.
         if outcome.is_equal and case.last >= judgement.block.last:
             judgement.late.pop(case.endpoint, None)
-            stamp = (judgement.block.stamp, world.interest.version)
+            stamp = (judgement.block.stamp, world.version)
             judgement.block.cleared[case.endpoint] = stamp
 
     def _settle_cut(
@@ -338,7 +322,7 @@ class Certifier:
         for finding in case_findings(case, seen):
             world.register.replace(finding)
         judgement.late.pop(case.endpoint, None)
-        judgement.block.cleared[case.endpoint] = (judgement.block.stamp, world.interest.version)
+        judgement.block.cleared[case.endpoint] = (judgement.block.stamp, world.version)
 
     def _settle_rest(
         self, judgement: Judgement, case: Case, outcome: Outcome, world: World
@@ -359,7 +343,7 @@ class Certifier:
         block = judgement.block
         strange = fault(FindingKind.UNEXPECTED, case.place, case.block, case.endpoint)
         if not outcome.unexpected:
-            block.cleared[case.endpoint] = (block.stamp, world.interest.version)
+            block.cleared[case.endpoint] = (block.stamp, world.version)
             judgement.late.pop(case.endpoint, None)
             world.register.withdraw(strange.id)
         elif case.is_passed:
@@ -377,7 +361,7 @@ class Certifier:
         """End a judgement: what is late is followed, what is settled rests until news come."""
         for judgement in round_.judgements:
             block = judgement.block
-            stamp = (block.stamp, world.interest.version)
+            stamp = (block.stamp, world.version)
             for endpoint in judgement.undecided:
                 self.undecided[endpoint] = None
                 self._wait(judgement, endpoint, ended_of(endpoint))
@@ -398,16 +382,17 @@ class Certifier:
             self._follow(judgement, world)
             if not (judgement.late or judgement.undecided):
                 block.judged = stamp
+            reasons: dict[int, str] = {}
             for endpoint in judgement.late:
                 if (followed := block.ticket_of(endpoint)) is not None:
-                    self._wait(judgement, endpoint, world.passing.where(followed, world.read))
+                    if (reason := reasons.get(id(followed))) is None:
+                        reason = reasons[id(followed)] = world.passing.where(followed, world.read)
+                    self._wait(judgement, endpoint, reason)
         for place in self.blocks.open:
             self.blocks.route(place, world.passing.position(place), now_s)
         self.unpublished.update({one.key: one for one in self.blocks.retimed()})
         now_ms = world.register.now_ms
-        for certificate in self.blocks.forget(
-            now_s, world.read, world.read_s, world.interest.version
-        ):
+        for certificate in self.blocks.forget(now_s, world.read, world.read_s, world.version):
             self.hours.close(certificate, now_ms)
         if not 0 <= now_ms - self.renewed_ms < RENEW_MS:
             self.renewed_ms = now_ms
@@ -430,7 +415,7 @@ class Certifier:
 
     def _wait(self, judgement: Judgement, endpoint: EndpointKey | str, reason: str) -> None:
         block = judgement.block
-        told = (str(judgement.place), judgement.number, str(endpoint), block.last, reason)
+        told = (judgement.source, judgement.number, str(endpoint), block.last, reason)
         self.waiting.append(Waiting(*told))
 
     def _issue(
@@ -448,7 +433,7 @@ class Certifier:
         first: int = 0,
     ) -> None:
         place, number, issued = judgement.place, judgement.number, judgement.block.issued
-        stamp = (judgement.block.stamp, world.interest.version)
+        stamp = (judgement.block.stamp, world.version)
         strays = [one for one in judgement.owners if one in members]
         is_equal &= not any(judgement.block.settled.get(one) == stamp for one in strays)
         if is_equal and endpoint in judgement.others and endpoint not in issued:
@@ -482,6 +467,24 @@ class Certifier:
 def ended_of(endpoint: EndpointKey) -> str:
     """Return what is waited for where that alone decides what is owed, for people."""
     return f"lanes of {endpoint.node} to tell where a subscription of {endpoint} ended"
+
+
+def _verdict(
+    judgement: Judgement,
+    endpoint: EndpointKey,
+    members: Sequence[EndpointKey],
+    claims: Sequence[Claim],
+    world: World,
+) -> tuple[Verdict, int]:
+    """Return what digests tell of an endpoint, and how many messages were expected if equal."""
+    verdicts = judgement.compared.verdicts
+    if (known := verdicts.get(endpoint)) is not None:
+        return known
+    verdict, expected = compare(judgement.offer, judgement.block.delivered(members), claims)
+    if verdict is Verdict.EQUAL and not is_plain(judgement, members, world):
+        verdict = Verdict.UNSURE
+    verdicts[endpoint] = verdict, expected
+    return verdict, expected
 
 
 def _stand(judgement: Judgement, case: Case, expected: int, delivered: int) -> bool:

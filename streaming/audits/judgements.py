@@ -35,6 +35,7 @@ class World:
     """What a judgement looks at besides the blocks; all of it belongs to other audits.
 
     `read_s`: all that was written before this moment has been read, in every Kafka cluster.
+    `ways`: how many ways of sources into nodes have been seen.
     """
 
     names: Names
@@ -47,11 +48,32 @@ class World:
     register: Register
     ends: Ends
     read_s: float = inf
+    ways: int = 0
     consumed: Consumed = field(default_factory=lambda: Consumed(""))
+
+    @property
+    def version(self) -> int:
+        """Return a number that rises with every change of who is owed what."""
+        return self.interest.version + self.names.version + self.ways
 
     def sight(self) -> Sight:
         """Return what tickets are followed by."""
         return Sight(self.heads, self.names, self.read, self.ends, self.eras.leads)
+
+
+@dataclass(slots=True)
+class Compared:
+    """What digests have told of a block: while that is as it was, nothing is compared again.
+
+    Attributes:
+        mark: Stamp of the block, version of what is owed, and whether the block is closed.
+        verdicts: By endpoint, each with how many messages were expected if they are equal.
+        settled: Endpoints that need not be looked at again.
+    """
+
+    mark: tuple[int, int, bool]
+    verdicts: dict[EndpointKey, tuple[Verdict, int]] = field(default_factory=dict)
+    settled: dict[EndpointKey, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -78,8 +100,7 @@ class Judgement:
         moments: Between which times offsets were routed, of those that certificates speak for.
         plain: Generations that deliveries say, and whether digests can stand for them.
         told: Of those with faults, how many messages had to come, and did, as far as was read.
-        sound: Endpoints that digests have certified, or found nothing to certify for, and of which
-            nothing has changed since.
+        compared: What digests have told of it as it is.
     """
 
     place: TopicPartition
@@ -99,7 +120,7 @@ class Judgement:
     source: str = field(init=False)
     moments: dict[tuple[int, int], Moments] = field(default_factory=dict)
     plain: dict[tuple[int, ...], bool] = field(default_factory=dict)
-    sound: dict[EndpointKey, None] = field(default_factory=dict)
+    compared: Compared = field(default_factory=lambda: Compared((-1, -1, False)))
 
     def __post_init__(self) -> None:
         """Spell the partition once."""

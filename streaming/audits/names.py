@@ -22,6 +22,7 @@ class Names:
         by_brokers: Topic name -> id, as a broker says.
         former: Ids of topics that were made again under their names.
         told: Nodes whose uuid is that of their present `clients` topic.
+        version: Rises with every change: who is owed what rests on names.
     """
 
     topics: dict[str, str] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class Names:
     by_brokers: dict[str, str] = field(default_factory=dict)
     former: dict[str, None] = field(default_factory=dict)
     told: dict[str, None] = field(default_factory=dict)
+    version: int = 0
 
     def learn(self, identity: Identity) -> str | None:
         """Take what a node says about itself; return its uuid before, if it counts versions on.
@@ -40,11 +42,11 @@ class Names:
         before = self.uuids.get(node) if node in self.told else None
         others = [uuid for one, uuid in self.uuids.items() if one != node]
         is_own = before not in others and identity.uuid not in others
+        self.version += self.uuids.get(node) != identity.uuid
         self.uuids[node], self.told[node] = identity.uuid, None
         for topic in identity.topics:
             if topic.name not in self.by_brokers:
-                self.topics[topic.topic_id.hex()] = topic.name
-                self.ids[topic.name] = topic.topic_id.hex()
+                self._name(topic.name, topic.topic_id.hex())
         return before if is_own and before != identity.uuid else None
 
     def tell(self, topic: str, topic_id: str) -> None:
@@ -55,8 +57,12 @@ class Names:
                 del self.topics[id_]
         elif self.by_brokers[topic] != topic_id:
             self.former[self.by_brokers[topic]] = None
-        self.by_brokers[topic] = self.ids[topic] = topic_id
-        self.topics[topic_id] = topic
+        self.by_brokers[topic] = topic_id
+        self._name(topic, topic_id)
+
+    def _name(self, topic: str, topic_id: str) -> None:
+        self.version += self.ids.get(topic) != topic_id
+        self.topics[topic_id], self.ids[topic] = topic, topic_id
 
     def place(self, source: SourceKey) -> TopicPartition | None:
         """Return the partition by name, or None as long as nobody has told it."""

@@ -76,11 +76,13 @@ class Origins:
         prefix: Start of every topic name.
         reached: Highest origin offset per outbox partition and source.
         arrived: Per receiver and source: outbox partition -> interval of origin offsets.
+        ways: How many of these there ever were.
     """
 
     prefix: str
     reached: dict[OriginKey, int] = field(default_factory=dict)
     arrived: dict[ArrivalKey, dict[TopicPartition, Interval]] = field(default_factory=dict)
+    ways: int = 0
 
     def absorb(self, rows: Sequence[FrameRow]) -> Iterator[FrameSuspicion]:
         """Take the frames of a batch; yield what must be looked at closely."""
@@ -113,6 +115,7 @@ class Origins:
             if outbox != key.outbox and known.overlaps(interval)
         ]
         known = arrivals.get(key.outbox)
+        self.ways += known is None
         arrivals[key.outbox] = interval if known is None else known | interval
         if others:
             yield FrameSuspicion(

@@ -147,5 +147,6 @@ class State:
             register=self.register,
             ends=ends,
             read_s=read_s,
+            ways=self.origins.ways,
             consumed=self.consumed,
         )

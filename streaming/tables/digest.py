@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 BLOCK_BITS = 12
@@ -63,7 +63,8 @@ class Digest:
 
     def has_ids_of(self, other: Digest) -> bool:
         """Say whether both are of the same messages, whatever these hold."""
-        return replace(self, content=other.content) == other
+        mine = self.count, self.xor, self.high, self.low
+        return mine == (other.count, other.xor, other.high, other.low)
 
     @property
     def ids_text(self) -> str:

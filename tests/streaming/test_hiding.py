@@ -288,3 +288,17 @@ def test_an_account_that_nobody_can_read_is_told(bench, plant):
     """The auditor alone reads it: from where on something is owed may be in it."""
     plant.put("a.ledger", 0, b"0", b"\xff")
     assert found(bench) == [("unexpected", "", 0, 0)]
+
+
+# -- read late ------------------------------------------------------------------------------
+
+
+def test_a_loss_is_found_where_its_node_is_known_late(bench, plant):
+    """What is owed rests on uuids: until then all may come, and nothing must."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[3])
+    bench.take("mesh.c.control")
+    bench.wait(5)
+    assert found(bench) == [("missing", "c/s1", 3, 3)]
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.delivered, certificate.equal) == (5, 4, False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mesh.model.control import Subscription
+from streaming.audits import certificates
 from streaming.audits.cases import Case, Outcome
 from streaming.audits.interest import EndpointKey
+from streaming.audits.verdicts import compare
 from streaming.tables.digest import Digest
 from streaming.tables.rows import TopicPartition
 from tests.unit.streaming.test_audit_certificates import PLACE, SPY, TARGET, Table
@@ -189,3 +191,28 @@ def test_a_loss_is_found_also_where_deliveries_are_always_read_ahead(table):
         table.look()
     (finding,) = table.world.register.findings.values()
     assert (finding.kind, finding.ids) == ("missing", ("mesh.a.in.g/0/0/5",))
+
+
+def test_digests_are_compared_once_and_again_when_something_changes(table, monkeypatch):
+    """What is late is followed for as long as it takes: what its digests tell stays the same."""
+    compared = []
+
+    def count(*told: object) -> object:
+        compared.append(told)
+        return compare(*told)
+
+    monkeypatch.setattr(certificates, "compare", count)
+    table.publish(0, 1)
+    table.deliver(0)
+    table.world.passing.positions.clear()  # no hop has passed it
+    for _ in range(10):
+        table.look()
+    assert len(compared) == 1
+    table.deliver(1)
+    table.look(2.0)
+    assert len(compared) == 2
+    assert [one.equal for one in table.certifier.unpublished.values()] == [True]
+    table.deliver(1)
+    table.world.names.tell("mesh.other.in.g", "77")
+    table.look(2.0)
+    assert len(compared) == 3

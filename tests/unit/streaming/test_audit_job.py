@@ -221,7 +221,7 @@ def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
         "k1": {"bootstrap.servers": "here:1"},
         "k2": {"bootstrap.servers": "elsewhere:9092"},
     }
-    assert settings.checkpoint == tmp_path / "c" / "v10"
+    assert settings.checkpoint == tmp_path / "c" / "v11"
     assert settings.cache == Path("/cache")
     assert settings.until_drained
 
