@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -129,7 +129,7 @@ def load_scenario(path: str | Path) -> Scenario:
     read = _Steps(mesh, model.spec.workers)
     for index, written in enumerate(model.spec.steps):
         read.add(document.within("spec", "steps", index), written)
-    problems += [*read.problems, *read.miscounted()]
+    problems += read.problems
     if mesh is not None:
         problems += _workers(document, model.spec.workers, read.known)
     apart: dict[str, Topology] = {}
@@ -218,7 +218,6 @@ class _Steps:
         self._mesh = mesh
         self._workers = workers
         self._subscriptions = Subscriptions()
-        self._expected: list[tuple[Expect, Document]] = []
 
     def add(self, part: Document, written: Mapping[str, object]) -> None:
         """Read the next step."""
@@ -232,18 +231,10 @@ class _Steps:
             if isinstance(named.step, Subscribe | Unsubscribe | Consume):
                 in_order = self._subscriptions.follow(named.step, self._mesh.topology)
                 faults = faults or in_order
-            if isinstance(named.step, Expect) and not faults:
-                self._expected.append((named.step, inner))
             self.problems += [_problem("BAD_VALUE", text, inner) for text in faults]
             if isinstance(named.step, Apply):
                 self._propose(self._mesh, named.step, inner)
         self.steps.append(named)
-
-    def miscounted(self) -> Iterator[Problem]:
-        """Yield what is expected of endpoints and queues that the whole file never mentions."""
-        for step, part in self._expected:
-            if (fault := self._subscriptions.expected(step)) is not None:
-                yield _problem("BAD_VALUE", fault, part)
 
     def _faults(self, named: NamedStep, topology: Topology) -> Sequence[str]:
         """Return what is wrong; what is counted may have been there before a change."""

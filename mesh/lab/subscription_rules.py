@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mesh.config.nearest import nearest
-from mesh.lab.steps import Consume, Expect, Subscribe, Unsubscribe
+from mesh.lab.steps import Consume, Subscribe, Unsubscribe
 from mesh.model.names import fold
 from mesh.model.queues import QueuePolicy, declared_queue, policy_in_force
 from mesh.model.topology import Topology, ZoneKind
@@ -20,7 +20,6 @@ class Subscriptions:
     def __init__(self) -> None:
         self._endpoints: dict[tuple[str, str], dict[str, Subscribe]] = {}
         self._queues: dict[str, dict[str, None]] = {}  # by node, those of before as well
-        self._names: dict[str, dict[str, None]] = {}  # of endpoints, by node, of the whole file
 
     def follow(self, step: Subscribe | Unsubscribe | Consume, topology: Topology) -> list[str]:
         """Take the next step; return what is wrong with it."""
@@ -34,7 +33,6 @@ class Subscriptions:
         if isinstance(step, Unsubscribe):
             return [] if filters.pop(step.filter, None) else [_absent(step, filters)]
         filters[step.filter] = step
-        self._names.setdefault(step.node, {})[step.endpoint] = None
         if step.kind == "queue":
             self._queues.setdefault(step.node, {})[step.endpoint] = None
         faults = _other_kind(step, filters), self._second_home(step, topology)
@@ -47,27 +45,6 @@ class Subscriptions:
             return []
         hint = nearest(step.queue, [*there]) or "; subscribe it before, with kind: queue"
         return [f"{step.node} has no queue {step.queue!r} at this step{hint}"]
-
-    def expected(self, step: Expect) -> str | None:
-        """Return what is wrong with what is counted, once all steps are read.
-
-        Of what nobody subscribes nothing ever comes: `count: 0` would hold whatever happens.
-        """
-        if step.endpoint is not None:
-            node, _, name = step.endpoint.partition("/")
-            there = self._names.get(node, {})
-            if name in there:
-                return None
-            return f"no step subscribes endpoint {name!r} of {node}{nearest(name, [*there])}"
-        if step.queue is None:
-            return None
-        node, _, name = step.queue.rpartition("/")
-        queues = [self._queues.get(node, {})] if node else [*self._queues.values()]
-        there = {one: None for names in queues for one in names}
-        if name in there:
-            return None
-        at = f" of {node}" if node else ""
-        return f"no step subscribes queue {name!r}{at}{nearest(name, [*there])}"
 
     def _second_home(self, step: Subscribe, topology: Topology) -> str | None:
         """A queue without a declared home has it where it is wanted. Spec: DESIGN 6.
