@@ -125,8 +125,10 @@ class Certifier:
             judgement.is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
             mark = (block.stamp, world.version, judgement.is_closed)
             known = before.get((place, number))
-            judgement.compared = Compared(mark) if known is None or known.mark != mark else known
-            self.compared[place, number] = judgement.compared
+            if known is None or known.mark != mark:
+                known = Compared(mark, Offer.of(block))
+            judgement.compared, judgement.offer = known, known.offer
+            self.compared[place, number] = known
             round_.judgements.append(judgement)
             self._judge_block(round_, judgement, promised, world, claims, now_s)
         return round_
@@ -141,7 +143,7 @@ class Certifier:
         now_s: float,
     ) -> None:
         place, number, block = judgement.place, judgement.number, judgement.block
-        offer = judgement.offer = Offer.of(block)
+        offer = judgement.offer
         judgement.others = others_of(block, promised)
         for endpoint, members in sorted({**promised, **judgement.others}.items()):
             if endpoint in judgement.compared.settled:

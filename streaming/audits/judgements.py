@@ -67,11 +67,13 @@ class Compared:
 
     Attributes:
         mark: Stamp of the block, version of what is owed, and whether the block is closed.
+        offer: What the block holds.
         verdicts: By endpoint, each with how many messages were expected if they are equal.
         settled: Endpoints that need not be looked at again.
     """
 
     mark: tuple[int, int, bool]
+    offer: Offer = field(default_factory=Offer)
     verdicts: dict[EndpointKey, tuple[Verdict, int]] = field(default_factory=dict)
     settled: dict[EndpointKey, None] = field(default_factory=dict)
 
