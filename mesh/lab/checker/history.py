@@ -273,7 +273,9 @@ class _Located:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, self._kinds):
-            raise _bad(self.path, self.number, f"no line of a history: {error}") from error
+            what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            text = f"no line of a history: {what}; name a file that a storm wrote with --history"
+            raise _bad(self.path, self.number, text) from error
 
 
 def _bad(path: Path, number: int, message: str) -> ConfigError:

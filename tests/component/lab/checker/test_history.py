@@ -30,14 +30,14 @@ def test_a_file_gives_the_same_history(tmp_path: Path) -> None:
     ("text", "place", "message"),
     [
         ("", "h.jsonl:1", "no history of a storm"),
-        ("{}\n", "h.jsonl:1", "no line of a history: 'is'"),
+        ("{}\n", "h.jsonl:1", "no line of a history: it has no 'is'; name a file"),
         ('{"is": "song"}\n', "h.jsonl:1", "no record is called 'song'"),
         ("\n[1", "h.jsonl:1", "no line of a history"),
         ('{"is": "held", "origin": null}\n', "h.jsonl:1", "no line of a history"),
         (
             '\n{"is":"run","drained":true}\n'.lstrip(),
             "h.jsonl:1",
-            "no line of a history: 'origins'",
+            "no line of a history: it has no 'origins'; name a file",
         ),
         ('{"is":"run","drained":1,"drains":[],"origins":[1]}', "h.jsonl:1", "no line of a history"),
         ("[" * 100_000, "h.jsonl:1", "no line of a history"),
