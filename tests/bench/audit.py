@@ -42,6 +42,7 @@ HEAP_MB = 512
 MEMORY = "1500m"
 WARM = 1 / 3
 LIMIT_S = 600.0
+SAVE_LIMIT_S, LOOK_S = 30.0, 0.05
 RATIO = 0.4
 GROWTH = 1.5
 DRIVER_CPU = 3.0
@@ -230,10 +231,17 @@ class Auditor:
                 raise StartError("\n".join(["the auditor does not come to an end", *last]))
 
     def saved(self) -> State:
-        """Return its state as it was saved last."""
-        state = Snapshots(self._folder / "checkpoint" / QUERY_VERSION / "state").load()
-        if state is None:
-            raise StartError("the auditor has saved no state")
+        """Return its state with all that it has told of: it saves a moment after it tells.
+
+        Raises:
+            StartError: It has saved none, or closes its blocks already: that comes ten seconds later.
+        """
+        snapshots = Snapshots(self._folder / "checkpoint" / QUERY_VERSION / "state")
+        deadline_s = time.monotonic() + SAVE_LIMIT_S
+        while (state := snapshots.load()) is None or not _certified(state):
+            if time.monotonic() > deadline_s:
+                raise StartError("the auditor saved no state that holds what it has certified")
+            time.sleep(LOOK_S)
         return state
 
     def stop(self) -> None:
@@ -346,12 +354,15 @@ def _refuse_faults(auditor: Auditor, written: Written) -> None:
         raise StartError(f"the auditor found faults: {[*findings.table.values()][:3]}")
 
 
+def _certified(state: State) -> int:
+    """Return how many certificates open blocks have; none while something waits for one."""
+    blocks = state.certifier.blocks.walk()
+    return 0 if state.certifier.waiting else sum(len(block.issued) for _, _, block in blocks)
+
+
 def _bytes_of(state: State) -> float:
     blocks = state.certifier.blocks
-    pairs = sum(len(block.issued) for _, _, block in blocks.walk())
-    if not pairs:
-        raise StartError("the auditor had closed every block before its state was looked at")
-    return sum(map(len, Snapshots(Path()).packed(blocks))) / pairs
+    return sum(map(len, Snapshots(Path()).packed(blocks))) / _certified(state)
 
 
 def _save_s(state: State, folder: Path, messages: int) -> float:
