@@ -109,7 +109,8 @@ def _wording(model: type[StrictModel], error: ErrorDetails, path: KeyPath) -> tu
     if kind in {"too_short", "too_long"}:
         wanted = context.get("min_length", context.get("max_length"))
         wanted = "at least 1" if wanted == 1 else wanted
-        return "WRONG_LENGTH", f"has {context.get('actual_length')} items; write {wanted}"
+        length = context.get("actual_length")
+        return "WRONG_LENGTH", f"has {length} item{'' if length == 1 else 's'}; write {wanted}"
     if kind == "literal_error":
         wanted = str(context.get("expected", "")).replace("'", "")
         return "WRONG_VALUE", f"must be {wanted}; got {got}"

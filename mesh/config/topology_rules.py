@@ -264,7 +264,7 @@ class _Checker:
             wanted = "nodes" if kind is _BY_NODES_ONLY else "links"
             if kind not in {_BY_NODES_ONLY, _BY_LINKS_ONLY}:
                 wanted = "nodes (a full mesh) or links (as listed)"
-            self._note("WRONG_FORM", f"says not what it links; add {wanted}", path)
+            self._note("WRONG_FORM", f"does not say what it links; add {wanted}", path)
 
     def _listed_nodes(self, name: str, listed: object, members: dict[str, KeyPath]) -> None:
         for index, node in _texts(listed):

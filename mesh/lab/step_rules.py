@@ -72,7 +72,12 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
 def _link(ends: Sequence[str], topology: Topology) -> str | None:
     if any(sorted(ends) == sorted(link.ends) for link in topology.links):
         return None
-    return f"no link between {ends[0]} and {ends[1]}"
+    node, other = ends
+    if unknown := [fault for end in ends if (fault := node_fault(end, topology.nodes))]:
+        return f"no link between {node} and {other}: {unknown[0]}"
+    others = topology.neighbours(node)
+    hint = f"{node} has links to {', '.join(others)}" if others else f"{node} has no links"
+    return f"no link between {node} and {other}; {hint}"
 
 
 def _left(step: steps.Leave) -> str | None:

@@ -111,7 +111,7 @@ BAD = [
     ("kill_broker: {kafka: far}", "Kafka cluster far is given by bootstrap.servers"),
     ("start_broker: {kafka: far}", "Kafka cluster far is given by bootstrap.servers"),
     ("kill_broker: {kafka: three, broker: 4}", "has 3 brokers, counted from 1"),
-    ("slow: {link: [a, c]}", "no link between a and c"),
+    ("slow: {link: [a, c]}", "no link between a and c; a has links to b"),
     ("slow: {link: [a, b], loss: 1}", "must be at most 0.9"),
     ("slow: {link: [a, b], delay_ms: -1}", "must be at least 0"),
     ("truncate: {topic: mesh.a.control, records: 1}", "is no ingress, outbox or endpoint topic"),

@@ -286,7 +286,7 @@ def test_bad_setting_is_one_located_line(before: str, after: str, line: str) -> 
         (
             "  zones: {Z: {kind: one-hop}}",
             [
-                "m.yaml:7:11: spec.zones.Z: says not what it links; add nodes (a full mesh) or links (as listed) [WRONG_FORM]"
+                "m.yaml:7:11: spec.zones.Z: does not say what it links; add nodes (a full mesh) or links (as listed) [WRONG_FORM]"
             ],
         ),
         (
