@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from mesh.api import details
+from mesh.api.details import in_force_since
 from mesh.api.items import attracting, ended_then
 from mesh.api.live import Still
 from mesh.config.legal import legal_topology_of
@@ -98,7 +98,8 @@ def explained(still: Still, asked: Asked, at_ms: int | None) -> dict[str, Any]:
         node for node, one in nodes.items() if is_deaf or not crossed.is_read(one.kafka, at_ms)
     ]
     for one in document["not_reached"]:
-        one["wants"] = one["wants"] or (None if one["node"] in unseen else one["wants"])
+        if one["node"] in unseen and not one["wants"]:
+            one["wants"] = None
     return {**document, "at_ms": at_ms, "has_states": has_states, "ends_unknown": unseen}
 
 
@@ -122,7 +123,7 @@ def _known_then(still: Still, subject: str, at_ms: int) -> Mapping[str, KnownNod
 
 def _check_in_force(still: Still, at_ms: int | None) -> None:
     """Refuse a moment before the topology in force: ways of a former one are not on record."""
-    since_ms = details.in_force_since(still)
+    since_ms = in_force_since(still)
     if at_ms is not None and since_ms is not None and at_ms < since_ms:
         since = datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         text = f"the topology in force is of {since}: ways of before that are not on record"

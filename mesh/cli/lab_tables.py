@@ -25,9 +25,8 @@ def run_table(result: Mapping[str, Any], written: Sequence[Mapping[str, Any]]) -
         for number, (step, what) in enumerate(zip(result["steps"], said, strict=False))
     ]
     checker = result.get("checker")
-    verdict = "ok" if result["ok"] else "NOT OK"
     return Group(
-        f"{result['name']} on {result['backend']}: {verdict}",
+        _head(result),
         grid(("", "STEP", "WHAT", "RESULT", "DETAIL"), steps),
         *(grid(columns, rows) for columns, rows in _of_messages(result) if rows),
         *(grid(columns, rows) for columns, rows in _of_roles(result) if rows),
@@ -84,6 +83,10 @@ def _of_roles(result: Mapping[str, Any]) -> Sequence[_Table]:
     )
 
 
+def _head(result: Mapping[str, Any]) -> str:
+    return f"{result['name']} on {result['backend']}: {'ok' if result['ok'] else 'NOT OK'}"
+
+
 def _outcome(step: Mapping[str, Any]) -> str:
     return "ok" if step["ok"] else "FAILED"
 
@@ -103,7 +106,7 @@ def storm_table(result: Mapping[str, Any]) -> RenderableType:
         for number, step in enumerate(result["steps"])
         if not step["ok"]
     ]
-    head = f"{result['name']} on {result['backend']}: {'ok' if result['ok'] else 'NOT OK'}"
+    head = _head(result)
     checker = result.get("checker")
     if checker is None:
         return Group(head, *errors, "no verdict: the storm did not come to its end")

@@ -26,7 +26,7 @@ several times for nothing is not asked for."""
 
 DOUBLINGS_MAX = 5
 """Without a later frame of the chain each wait is twice the one before, up to eight minutes: the
-source may be one that is not read at all just now, and each repair sends all that is missing."""
+source may not be read at all just now, and each repair sends all that is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ def ask_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
 
 
 def _patience_ms(attempts: int) -> int:
-    """Return how long a repair is waited for that was asked for so often in vain."""
-    return int(AGAIN_MS << min(attempts, DOUBLINGS_MAX))
+    """Return how long to wait for a repair that was asked for so often in vain. Spec: K11."""
+    return AGAIN_MS << min(attempts, DOUBLINGS_MAX)
 
 
 def repair_comes(lane: Lane, batch: Batch, key: ChainKey) -> None:
-    """Take note that a repair is under way: it is waited for once more as long."""
+    """Take note that a repair is under way, and wait as long once more. Spec: K11."""
     gap = lane.positions.gaps.get(key)
     if gap is not None:
         lane.broken.asked_ms[key] = batch.opened_ms
@@ -170,10 +170,7 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
         else:
             known.append(Halted(stop))
     known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
-    lane.broken.ask_again_ms = {
-        key: now_ms + (AGAIN_MS if _is_vain(lane, key) else _patience_ms(attempts))
-        for key, (_, attempts) in positions.gaps.items()
-    }
+    lane.broken.ask_again_ms = dict.fromkeys(positions.gaps, now_ms + AGAIN_MS)
     notices += inputs_of(known, neighbours)
 
 

@@ -246,7 +246,7 @@ class Learner:
             self._note_version(name, scope, reader)
 
     def _note_version(self, name: str, scope: Scope, reader: ScopeReader) -> None:
-        """Take note of how far the next round follows a scope: all up to there is in force."""
+        """Take note of how far the next round follows a scope: all up to there is in force. K24."""
         if reader.mark is not None:
             version = (reader.mark.epoch, reader.mark.number)
             self._read[input_name(name, scope)] = max(version, reader.recalled)

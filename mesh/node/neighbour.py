@@ -92,9 +92,9 @@ class Neighbour:
     def is_doubtful(self, offered: Iterable[Scope]) -> bool:
         """Say whether it is heard, and yet what it offers is not what its marks say, or not all.
 
-        Who leads it marks all that it offers under its epoch. A log that lost its end, and grew
-        again before anybody looked, has marks of former epochs, or none, for who reads on behind
-        them.
+        Its leader marks all that it offers under its epoch. Of a log that lost its end, and grew
+        again before anybody looked, those who read on behind them see marks of former epochs, or
+        none. Spec: K23.
 
         Args:
             offered: The scopes in which it offers interest.

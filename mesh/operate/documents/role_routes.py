@@ -58,7 +58,7 @@ def role_routes_document(
         for one in told[node]:
             if one.epoch == beat.epoch:  # else a former incarnation's, of which it knows nothing
                 rows += _rows(node, one)
-    _lead(rows)
+    _add_ends(rows)
     return {"ok": True, "routes": rows, "unknown": unknown}
 
 
@@ -87,8 +87,8 @@ def _route(one: KnownRoute, told_ms: int) -> Row:
     }
 
 
-def _lead(rows: Sequence[Row]) -> None:
-    """Note of each route at which node it ends, going from node to node."""
+def _add_ends(rows: Sequence[Row]) -> None:
+    """Add to each route the node where it ends, going from node to node."""
 
     def key(row: Row, node: str) -> tuple[object, ...]:
         return (row["tree_id"], row["role"], row["instance"], row["scope"], node)

@@ -53,7 +53,7 @@ _STANDING = {
     "cleanup.policy": "compact,delete",
     "retention.ms": str(24 * 3600 * 1000),
 }
-"""Of what is said again now and then for as long as it holds."""
+"""For what is said again from time to time, as long as it holds."""
 
 _PROMISED = ("max.message.bytes", "retention.ms", "retention.bytes")
 """Settings on which promises hang; of direct messages only the first."""

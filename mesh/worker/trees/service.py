@@ -40,11 +40,11 @@ from mesh.worker.trees.telling import RouteTeller
 from mesh.worker.trees.writing import TreeWriter
 
 TURN_MS = 20
-"""How often is looked what links, topics and clocks ask for. A worker that is busy turns more often
-than that, and most of its turns are no matter of the tree layer; what is read is taken at once."""
+"""How often the tree layer looks at its links, topics and clocks. A busy worker turns more often,
+and most of its turns do not concern the tree layer; what is read is taken at once."""
 
 TICK_MS = 100
-"""How often is looked whether anything is due: each application has its time."""
+"""How often it looks whether anything is due: each application has its time."""
 
 REST_MS = 1_000
 """How long a link rests whose frames cannot be read."""

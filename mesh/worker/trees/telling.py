@@ -16,11 +16,11 @@ from mesh.trees.known_routes import tell_routes
 from mesh.trees.machine import TreeNode
 
 ROLES_MAX = 1_000
-"""Roles that are told of, those of trees used last first: names that are made up have no end. Of
-others tells the node to who asks (`mesh role route`)."""
+"""Roles that are told of, those of the trees used last first: there is no end to names that people
+make up. A node tells of the others when it is asked (`mesh role route`)."""
 
 AT_ONCE = 200
-"""Roles that are looked at in one go: of thousands is told some seconds later."""
+"""Roles that are looked at in one go: where there are thousands, some are told seconds later."""
 
 AGAIN_MS = 6 * 3600 * 1000
 """After so long what still holds is said again: the topic forgets what is older than a day, which
@@ -31,12 +31,12 @@ a former incarnation may have said."""
 class RouteTeller:
     """Knows what was told."""
 
-    _told: dict[Address, tuple[RoutesTold, int]] = field(default_factory=dict)
+    _told: dict[Address, tuple[RoutesTold | None, int]] = field(default_factory=dict)
     _rest: list[Address] = field(default_factory=list)
 
     def forget(self) -> None:
-        """Tell all again: what was told may be gone, or no longer believed."""
-        self._told.clear()
+        """Tell all again, and of what is known no more that it is: nobody may have heard it."""
+        self._told = dict.fromkeys(self._told, (None, 0))
         self._rest.clear()
 
     def news(self, node: TreeNode, now_ms: int) -> Iterator[tuple[Address, RoutesTold | None]]:

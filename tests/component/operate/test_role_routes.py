@@ -106,6 +106,19 @@ def test_a_role_that_is_given_up_leads_nowhere(mesh: Mesh, ends: Sequence[Roles]
     assert _told(mesh)["routes"] == []
 
 
+def test_a_role_that_ends_while_words_are_lost_leads_nowhere(
+    mesh: Mesh, ends: Sequence[Roles]
+) -> None:
+    """All is told again then, and of what is known no more that it is."""
+    ends[1].remove("desk-7", "pricing")
+    for _ in range(30):
+        for worker in mesh.world.workers.values():
+            worker.tree_service._now.teller.forget()  # type: ignore[union-attr]
+        mesh.pause(0.1)
+    mesh.pause(2)
+    assert _told(mesh)["routes"] == []
+
+
 def test_what_a_former_incarnation_knew_is_not_told(mesh: Mesh, ends: Sequence[Roles]) -> None:
     """A restart forgets every route, and nobody told it of the end of a role meanwhile."""
     before = _written(mesh, "b")
