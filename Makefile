@@ -46,7 +46,7 @@ lint: .venv/installed ## Lint, types and import contracts: seconds
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 check: lint ## The same, with unit tests and a tenth of the property tests
-	@$(BIN)/python -m pytest -q -n 2 --hypothesis-profile=quick tests/unit tests/property tests/test_tidy.py
+	@$(BIN)/python -m pytest -q -n 2 --hypothesis-profile=quick tests/unit tests/property tests/test_tidy.py tests/test_pages.py
 
 fmt: .venv/installed ## Format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .

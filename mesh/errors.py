@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Self, TypeVar, cast
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 class MeshError(Exception):
@@ -61,15 +64,15 @@ def wrong_input(where: str, message: str, *, code: str = "BAD_VALUE") -> ConfigE
 
 
 class SubjectError(MeshError, ValueError):
-    """A text is no valid subject or filter; the text says why."""
+    """A text is not a valid subject or filter; the message says why."""
 
 
 class OtherKindError(SubjectError):
-    """An endpoint has another kind or class already, and nothing was changed. Spec: K13."""
+    """The endpoint exists with another kind or class; nothing was changed. Spec: K13."""
 
 
 class RoleRefusedError(MeshError):
-    """The node does not do what an application asked of the tree layer; nothing has changed.
+    """The node refuses what an application asked of the tree layer; nothing has changed.
 
     Attributes:
         code: A fixed word, such as `EXCLUSIVE_HELD`.
@@ -87,11 +90,11 @@ class StartError(MeshError):
 
 
 class OutputError(MeshError):
-    """What a command has to say could not be written: a full disk, a closed stream. Exit code 1."""
+    """A command's output could not be written: a full disk, a closed stream. Exit code 1."""
 
 
 class NotPublishedError(MeshError):
-    """Messages that Kafka did not take; they may be published again.
+    """Kafka did not take some messages; they may be published again.
 
     Attributes:
         failed: How many.
@@ -105,11 +108,11 @@ class NotPublishedError(MeshError):
 
 
 class BackpressureError(MeshError):
-    """As much waits for a neighbour as may, and the node takes nothing more; try again later."""
+    """The outbox to a neighbour is full, so the node takes nothing more; try again later."""
 
 
 class PausedError(BackpressureError):
-    """Nothing of the subject is taken at the node: an operator has paused it; try again later."""
+    """An operator has paused this subject at the node; try again later."""
 
 
 class LaggardsError(MeshError):
@@ -129,11 +132,11 @@ class NotBegunError(MeshError):
 
 
 class NotInTimeError(MeshError):
-    """A change of the topology has begun and is not in force in time. Exit code 10."""
+    """A change of the topology has begun, but is not in force in time. Exit code 10."""
 
 
 class ProtocolError(MeshError):
-    """Somebody broke the wire's rules; see the two kinds below."""
+    """The rules of the wire were broken; the two kinds below say by whom."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -149,15 +152,15 @@ class DecodeError(RemoteProtocolError):
 
 
 class UnknownVersionError(RemoteProtocolError):
-    """A major version newer than this program: the link stops and names it."""
+    """A major version newer than this program knows: the link stops, and names it."""
 
 
 class PoisonError(MeshError):
-    """A record breaks the routing itself: nothing of it is committed, and it is tried alone."""
+    """Routing fails over a record: nothing of its batch is committed, and it is tried alone."""
 
 
 class ClosedError(MeshError):
-    """A client is used after it was closed, or in a process that was forked since it was made."""
+    """A client was used after it was closed, or in a process forked after it was made."""
 
 
 class TransportError(MeshError):
@@ -165,25 +168,33 @@ class TransportError(MeshError):
 
     Attributes:
         topics: The topics that took no records, as far as they are known.
-        told: Of a question about many: the answers that there are all the same.
     """
 
     def __init__(self, text: str, *, topics: Sequence[str] = ()) -> None:
         self.topics = tuple(topics)
-        self.told: Mapping[Any, Any] = {}
+        self._answers: Mapping[object, object] = {}
         super().__init__(text)
+
+    def with_answers(self, answers: Mapping[_K, _V]) -> Self:
+        """Have it carry what was answered all the same, of a question about many."""
+        self._answers = cast("Mapping[object, object]", answers)
+        return self
+
+    def answers_to(self, _question: Callable[..., Mapping[_K, _V]]) -> Mapping[_K, _V]:
+        """Return what was answered to the question that raised it; often nothing."""
+        return cast("Mapping[_K, _V]", self._answers)
 
 
 class TransportUnavailableError(TransportError):
-    """A broker cannot be reached just now; trying again is right."""
+    """A broker cannot be reached just now; try again."""
 
 
 class TransportStalledError(TransportUnavailableError):
-    """Brokers tell where a log ends, and what lies before that does not come."""
+    """Brokers say where a log ends, but the records before that do not arrive."""
 
 
 class TransportHeldError(TransportUnavailableError):
-    """The last transaction under an id waits for a partition, and holds the id meanwhile."""
+    """The last transaction under an id still waits for a partition, so the id is taken."""
 
 
 class TransportFencedError(TransportError):
@@ -193,12 +204,13 @@ class TransportFencedError(TransportError):
 class TransportUnknownError(TransportError):
     """Whether a transaction was committed is unknown, or a late request could disturb the next one.
 
-    The writer is spent: open one with the same transactional id and read the positions again.
+    The writer is of no more use: open another with the same transactional id and read the
+    positions again.
     """
 
 
 class TransportUnreadableError(TransportError):
-    """What a node wrote for itself stands there no more, or in words of a newer program.
+    """What a node wrote for itself is gone, or was written by a newer program.
 
     Attributes:
         offset: Of the record that stands in its place.
@@ -210,16 +222,16 @@ class TransportUnreadableError(TransportError):
 
 
 class TransportMovedError(TransportError):
-    """A consumer group has given partitions to another member; nothing was committed."""
+    """The consumer group gave partitions to another member; nothing was committed."""
 
 
 class TransportDeniedError(TransportError):
-    """The broker refuses us for good: rights, size or configuration."""
+    """The broker refuses for good: rights, size or configuration."""
 
 
 class TransportRecordError(TransportDeniedError):
-    """The broker refuses a record for what it is, too large or invalid; others it may take."""
+    """The broker refuses one record, as too large or invalid; it may take others."""
 
 
 class InvariantError(MeshError):
-    """The program contradicts itself. Nobody goes on from there: the state is made anew."""
+    """The program contradicts itself. Nothing goes on from there: the state is built again."""

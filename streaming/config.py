@@ -20,7 +20,7 @@ from mesh.model.topology import Topology
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgKMG]")
 _MASTER = re.compile(r"spark://\S+:[0-9]+(,\S+:[0-9]+)*|k8s://\S+|yarn|local(\[[0-9]+\])?")
 
-QUERY_VERSION = "v11"
+QUERY_VERSION = "v12"
 """Part of every checkpoint path: a query that reads other topics must not use an old one."""
 
 

@@ -21,8 +21,34 @@ CLOSED: Mapping[str, str] = {
     "streaming/audits/findings.py": "FindingKind",
 }
 """Where an enum stands -> its name."""
-MATCHING = ("mesh/model/queues.py", "mesh/cli/render.py", "mesh/cli/drawing_formats.py")
+UNIONS: Mapping[str, tuple[str, ...]] = {
+    "mesh/wire/keys.py": ("NodeKey", "NeighbourKey", "OperatorKey"),
+    "mesh/model/facts.py": ("Fact",),
+}
+"""Where unions of classes stand -> their names."""
+MATCHING = (
+    "mesh/model/queues.py",
+    "mesh/cli/render.py",
+    "mesh/cli/drawing_formats.py",
+    "mesh/client/operators.py",
+    "mesh/lane/positions.py",
+    "mesh/view/lane_reports.py",
+    "mesh/view/mesh_view.py",
+    "mesh/wire/state.py",
+    "mesh/worker/control/leading.py",
+    "mesh/worker/control/listening.py",
+    "mesh/worker/control/orders.py",
+    "mesh/worker/control/peer_lanes.py",
+)
 """Modules that must know each member of one of them."""
+PLANTED_CLASS = '''
+
+@dataclass(frozen=True, slots=True)
+class Planted{union}{base}:
+    """One more."""
+
+
+{union} = Planted{union} | '''
 TABLES = "tests/unit/model/test_closed.py"
 """The test that compares tables with their enums."""
 NO_NEWS = {"PYTEST_ADDOPTS": "", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -30,7 +56,7 @@ NO_NEWS = {"PYTEST_ADDOPTS": "", "PYTHONDONTWRITEBYTECODE": "1"}
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the code in which each of these enums has a member more."""
+    """Return a copy of the code in which each of these sets has a member more."""
     folder = tmp_path_factory.mktemp("planted")
     for room in ("mesh", "streaming", "schemas"):
         ignored = shutil.ignore_patterns("__pycache__", "page", "images")
@@ -42,6 +68,14 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert found is not None, enum
         member = '\n    PLANTED = "planted"\n'
         (folder / file).write_text(text[: found.end()] + member + text[found.end() :])
+    for file, unions in UNIONS.items():
+        text = (folder / file).read_text()
+        for union in unions:
+            base = "(_OfLane)" if union == "Fact" else ""
+            planted = PLANTED_CLASS.format(union=union, base=base)
+            text, count = re.subn(rf"\n{union} = ", planted, text)
+            assert count == 1, union
+        (folder / file).write_text(text)
     return folder
 
 
@@ -65,6 +99,8 @@ def test_the_checker_names_who_does_not_know_it(planted: Path) -> None:
     assert named == set(MATCHING), said
     for enum in ("QueuePolicy", "ZoneKind", "Output"):
         assert f"{enum}.PLANTED" in said, (enum, said)
+    for union in (one for unions in UNIONS.values() for one in unions):
+        assert f"Planted{union}" in said, (union, said)
 
 
 def test_a_test_names_each_table_that_lacks_it(planted: Path) -> None:
@@ -79,5 +115,6 @@ def test_a_test_names_each_table_that_lacks_it(planted: Path) -> None:
         "policies of queues",
         "findings in scenarios",
         "rules of findings",
+        "policies of the audit",
         "formats of the doctor",
     ], said

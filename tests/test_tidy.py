@@ -13,7 +13,6 @@ import pytest
 from tests import spec_map
 
 ROOT = Path(__file__).parents[1]
-MODULE_LINES_MAX = 600
 BODY_LINES_MAX = 60
 CODE = ("mesh", "streaming", "schemas")
 RULES = {"EMS": 16, "UM": 10, "DMR": 13}
@@ -24,16 +23,6 @@ FORBIDDEN_FOLDERS = ("utils", "common", "helpers", "base")
 def code_files() -> Iterator[Path]:
     for package in CODE:
         yield from sorted((ROOT / package).rglob("*.py"))
-
-
-def test_modules_can_be_read_in_one_sitting() -> None:
-    """Spec: style.md 0."""
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for path in code_files()
-        if (lines := path.read_text().count("\n")) > MODULE_LINES_MAX
-    }
-    assert long == {}
 
 
 def test_function_bodies_are_short() -> None:

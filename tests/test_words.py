@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 PAGES = sorted(
     page
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
-    if page.name not in ("CHANGELOG.md", "glossary.md", "spec-map.md")  # history, words, file names
+    if page.name not in ("glossary.md", "spec-map.md")  # words, file names
 )
 
 
@@ -63,6 +64,35 @@ def test_help_uses_no_word_that_is_left_out() -> None:
     assert {line: words for line, words in found.items() if words} == {}
 
 
+def sentences(path: Path) -> Iterator[str]:
+    """Yield what a module says while it runs, in more than one word: one is a key or a name."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    strings = (
+        node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in docs
+    )
+    yield from (text for text in strings if isinstance(text, str) and " " in text)
+
+
+def test_messages_use_no_word_that_is_left_out() -> None:
+    paths = [
+        path for room in ("mesh", "streaming", "schemas") for path in (ROOT / room).rglob("*.py")
+    ]
+    found = [text for path in paths for text in sentences(path) if PATTERN.search(text)]
+    assert found == []
+
+
+LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`')
+
+
+def test_page_and_alerts_use_no_word_that_is_left_out() -> None:
+    scripts = (ROOT / "mesh" / "api" / "page").glob("*.js")
+    said = [text for path in scripts for text in LITERAL.findall(path.read_text(encoding="utf-8"))]
+    said = [re.sub(r"\$\{[^}]*\}", "", text) for text in said]
+    said += (ROOT / "infra" / "prometheus" / "alerts.yaml").read_text(encoding="utf-8").splitlines()
+    assert [text for text in said if PATTERN.search(text)] == []
+
+
 def test_a_word_that_is_left_out_would_be_seen() -> None:
     assert PATTERN.findall("Made anew by the wishes of a node") == ["anew", "wishes"]
 
@@ -71,6 +101,16 @@ def test_a_word_that_is_left_out_would_be_seen() -> None:
 def test_every_decision_has_a_date_and_a_status(page: Path) -> None:
     """Who reads it wants to know whether it still holds."""
     assert re.search(r"\*\*Date\.\*\* 20\d\d-\d\d-\d\d\. \*\*Status\.\*\* \w", page.read_text())
+
+
+def test_decisions_that_change_one_another_say_so_at_both_ends() -> None:
+    """Who reads the older one must learn that it holds no more, or not all of it."""
+    told: set[tuple[int, int]] = set()
+    for page in ROOT.glob("docs/adr/*.md"):
+        status = page.read_text(encoding="utf-8").partition("**Status.**")[2].partition("\n")[0]
+        for others in re.findall(r"ADR (\d+(?:, \d+)*(?: and \d+)?)", status):
+            told |= {(int(page.name[:4]), int(other)) for other in re.findall(r"\d+", others)}
+    assert {(one, other) for one, other in told if (other, one) not in told} == set()
 
 
 def test_decisions_have_numbers_of_their_own() -> None:

@@ -7,11 +7,12 @@ from importlib.resources import files
 
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 
 from mesh.api.details import first_document
 from mesh.api.feed import Feed
 from mesh.api.guard import Access, Guard
+from mesh.api.lists import answer
 from mesh.api.live import Live
 from mesh.api.page_files import First, add_page
 from mesh.api.problems import ProblemDocument, answer_errors
@@ -79,9 +80,9 @@ def _add_probes(app: FastAPI, live: Live) -> None:
 
 def _add_openapi(app: FastAPI, access: Access) -> None:
     @app.get("/openapi.json", include_in_schema=False)
-    async def openapi(_request: Request) -> Response:
+    async def openapi(request: Request) -> Response:
         """Describe the API."""
-        return JSONResponse(openapi_document(app, access.root_path))
+        return answer(request, openapi_document(app, access.root_path))
 
 
 def openapi_document(app: FastAPI, root_path: str) -> dict[str, object]:

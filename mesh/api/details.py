@@ -65,7 +65,7 @@ def mesh_document(still: Still, at_ms: int | None) -> dict[str, Any]:
             {"zone": name, "title": zone.title, "kind": str(zone.kind)}
             for name, zone in seen.topology.zones.items()
         ],
-        "parts": parts_of(seen.view, seen.nodes),
+        "parts": None if at_ms is not None else parts_of(seen.view, seen.nodes),
         "proof": proof_document(proof_of(trail, seen.at_ms, at_ms)),
         "on_record": {
             "traffic_since_ms": traffic.since_ms,
@@ -109,7 +109,9 @@ def node_document(still: Still, node: str, at_ms: int | None) -> dict[str, Any]:
     lag = {} if at_ms is not None else _lag(still, node)
     ends = endpoint_items(still, node, at_ms)
     endpoints = [{**one, "lag": lag.get(one["name"])} for _, one in ends]
-    return {**row, "directions": links, "ends": endpoints, "commands": _node_commands(node)}
+    is_known = at_ms is None or not still.seen.view.is_unreachable(node)
+    more = {"ends_known": is_known, "ends": endpoints, "commands": _node_commands(node)}
+    return {**row, "directions": links, **more}
 
 
 def _lag(still: Still, node: str) -> Mapping[str, Mapping[str, Any]]:
@@ -142,11 +144,8 @@ def link_document(still: Still, source: str, target: str, at_ms: int | None) -> 
     flow = traffic.links.get((source, target))
     # What was kept off is counted from when it was first looked at: of then nobody knows it.
     refused = {} if at_ms is not None else dict(traffic.not_forwarded.get((source, target), ()))
-    wanted = [
-        one
-        for _, one in interest_items(still, "", source, at_ms)
-        if one["by"] == "link" and one["who"] == target
-    ]
+    interest, unknown = interest_items(still, "", source, at_ms)
+    wanted = [one for _, one in interest if one["by"] == "link" and one["who"] == target]
     behind = _endpoints_behind(still, source, target, at_ms)
     findings = [
         finding_item(said)
@@ -156,6 +155,7 @@ def link_document(still: Still, source: str, target: str, at_ms: int | None) -> 
     now = (still.seen.at_ms if at_ms is None else at_ms) // MINUTE_MS
     return {
         **row,
+        "is_carried_known": target not in unknown,
         "carries": [_carried(one, behind) for one in wanted[:CARRIED_MAX]],
         "carries_more": max(0, len(wanted) - CARRIED_MAX),
         "refused": [
@@ -254,15 +254,15 @@ def audit_now(still: Still, at_ms: int | None) -> dict[str, Any]:
     told = audit_document(trail.audited(at_ms), still.seen.at_ms if at_ms is None else at_ms)
     del told["findings"], told["certificates"]
     if at_ms is not None:
-        told |= {"uncertified": None, "waiting": []}  # what waited then nobody wrote
+        told |= {"uncertified": None, "waiting": None}  # what waited then nobody wrote
     else:
         _add_summed(told["counts"], list(trail.summed.values()))
     return {
         **told,
         "proof": proof_document(proof_of(trail, still.seen.at_ms, at_ms)),
         "fault": trail.fault or None,
-        "batch": trail.status.get("batch"),
-        "endpoints": trail.status.get("endpoints", []),
+        "batch": None if at_ms is not None else trail.status.get("batch"),
+        "endpoints": None if at_ms is not None else trail.status.get("endpoints", []),
     }
 
 

@@ -39,10 +39,13 @@ REQUESTS_MAX = 500
 """Requests, feeds among them, that are answered at one time."""
 
 DROPPED_BYTES_MAX, DROPPED_WITHIN_S = 16 << 20, 2.0
-"""So much of a larger body is taken in, within so many seconds, before it is refused."""
+"""How much of a larger body is read, and for how many seconds, before it is refused."""
 
 LOGIN_BYTES_MAX, LOGIN_WITHIN_S = 10_000, 10.0
-"""A token is shorter, and comes at once: whoever has none yet may hold nobody up."""
+"""A token is shorter, and comes at once: one that has none yet must not hold others up."""
+
+OWN = ("/api/v1/", "/static/")
+"""Where most of our paths begin."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -113,6 +116,9 @@ class Guard:
         self._access = access
         self._running = 0
         self._hosts = {host.lower(): None for host in access.hosts}
+        below = f"{access.root_path}/"
+        # A path that is the beginning of one of ours is always taken off by who is in front.
+        self._below = "" if any(one.startswith(below) for one in OWN) else below
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -120,6 +126,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        scope = self._at_root(scope)
         if scope["method"] == "HEAD" and not scope["path"].endswith(FEED):
             scope = {**scope, "method": "GET"}  # the server itself sends no more than the head
 
@@ -134,6 +141,13 @@ class Guard:
             await (answer or self._app)(scope, receive, guarded)
         finally:
             self._running -= 1
+
+    def _at_root(self, scope: Scope) -> Scope:
+        """Take off the path that this is served below, where nobody in front has done it."""
+        path, below = scope["path"], self._below
+        if not below or not f"{path}/".startswith(below):
+            return scope
+        return {**scope, "path": f"/{path[len(below) :]}"}
 
     def _set_headers(self, headers: MutableHeaders) -> None:
         headers["Content-Security-Policy"] = self._access.policy
@@ -166,12 +180,13 @@ class Guard:
             return None  # the form looks like the page; it tells nothing of a mesh
         if self._may_ask(request):
             return None
+        if not self._access.token:
+            text = f"the proxy in front of this server sent no {self._access.user_header}"
+            return problem(401, text, [Problem(code="USER_HEADER", message=text)])
         if request.method == "GET" and "text/html" in headers.get("accept", ""):
-            if self._access.token:
-                query = f"?{request.url.query}" if request.url.query else ""
-                asked = "" if path == "/" else "?" + urlencode({"to": f"{path}{query}"})
-                return RedirectResponse(f"{self._access.root_path}{LOGIN}{asked}", status_code=303)
-            return problem(401, "the proxy in front of this server did not say who asks")
+            query = f"?{request.url.query}" if request.url.query else ""
+            asked = "" if path == "/" else "?" + urlencode({"to": f"{path}{query}"})
+            return RedirectResponse(f"{self._access.root_path}{LOGIN}{asked}", status_code=303)
         text = "give the token: Authorization: Bearer TOKEN"
         answer = problem(401, text, [Problem(code="TOKEN", message=text)])
         answer.headers["WWW-Authenticate"] = 'Bearer realm="mesh"'
@@ -190,8 +205,12 @@ class Guard:
 
     async def _login(self, request: Request) -> Response:
         to = _local(request.query_params.get("to", "/"))
-        if request.method != "POST":
+        if request.method == "GET":
             return self._form("", to)
+        if request.method != "POST":
+            refused = problem(405, f"{request.method[:20]} is none of what this path answers")
+            refused.headers["Allow"] = "GET, POST"
+            return refused
         body = b""
         try:
             async with asyncio.timeout(LOGIN_WITHIN_S):

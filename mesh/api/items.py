@@ -19,13 +19,13 @@ from mesh.operate.dead_letters import check_queue, read_letters
 from mesh.operate.documents.interest import interest_document
 from mesh.operate.documents.links import links_document
 from mesh.operate.documents.messages import letter_document
-from mesh.operate.documents.queues import queues_document
+from mesh.operate.documents.queues import queues_document, queues_document_then
 from mesh.operate.documents.status import status_document
 from mesh.operate.documents.zones import ends_document, zone_document
 from mesh.operate.history import (
     HeldSubscription,
     interest_around,
-    interest_at,
+    interest_then,
     subscriptions_now,
 )
 from mesh.operate.minutes import MINUTE_MS
@@ -201,10 +201,15 @@ def _certified(said: Sequence[Said], summed: Summed | None) -> dict[str, Any]:
     }
 
 
-def queue_items(still: Still) -> Items:
-    """Return every queue."""
+def queue_items(still: Still, at_ms: int | None) -> Items:
+    """Return every queue; of a moment gone by who was a member, and for what."""
     seen = still.seen
-    told = queues_document(seen.topology, seen.view, seen.kafka)
+    if at_ms is None:
+        told = queues_document(seen.topology, seen.view, seen.kafka)
+    else:
+        nodes = list(seen.topology.nodes)
+        pasts = interest_around(seen.topology, seen.view, seen.kafka, nodes, at_ms)
+        told = queues_document_then(seen.topology, pasts, ended_then(still, at_ms))
     return sorted(((one["queue"], one) for one in told["queues"]), key=lambda pair: pair[0])
 
 
@@ -222,8 +227,13 @@ def letter_items(still: Still, node: str, queue: str, most: int, at_ms: int | No
     return sorted(found, key=lambda pair: pair[0])
 
 
-def interest_items(still: Still, filter_: str, node: str, at_ms: int | None) -> Items:
-    """Return who wants what, of what overlaps with a filter or a subject; now or then."""
+def interest_items(
+    still: Still, filter_: str, node: str, at_ms: int | None
+) -> tuple[Items, Sequence[str]]:
+    """Return who wants what, of what overlaps with a filter or a subject; now or then.
+
+    And the nodes, of those asked for and their neighbours, of which it is not known.
+    """
     seen = still.seen
     nodes = [node] if node else list(seen.topology.nodes)
     pasts = interest_around(seen.topology, seen.view, seen.kafka, nodes, at_ms)
@@ -233,7 +243,7 @@ def interest_items(still: Still, filter_: str, node: str, at_ms: int | None) -> 
         if not filter_ or overlap(attracting(row["filter"]), filter_):
             key = f"{row['node']} {row['by']} {row['who']} {row['zone']} {row['filter']}"
             found.append((key, row))
-    return sorted(found, key=lambda pair: pair[0])
+    return sorted(found, key=lambda pair: pair[0]), told["unknown"]
 
 
 def attracting(entry: str) -> str:
@@ -249,7 +259,7 @@ def _subscriptions(still: Still, node: str, at_ms: int | None) -> Sequence[HeldS
     if seen.view.is_unreachable(node):
         return ()  # said beside the list
     cluster = seen.kafka[seen.topology.nodes[node].kafka]
-    return interest_at(seen.topology, cluster, node, at_ms).subscriptions
+    return interest_then(seen.topology, seen.view, cluster, node, at_ms).subscriptions
 
 
 def ended_then(still: Still, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from json import dumps
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+
+from mesh.errors import wrong_input
 
 LIMIT_DEFAULT = 1_000
 LIMIT_MAX = 10_000
@@ -24,30 +28,82 @@ class ItemList(BaseModel):
     next: str | None = Field(description="Give it as `cursor` for the next page; null at the end.")
 
 
-class RoleList(ItemList):
-    """One page of roles."""
+class KnownList(ItemList):
+    """One page of what nodes tell, as far as they can be asked."""
 
     unknown: list[str] = Field(description="Nodes that could not be asked.")
 
 
-def page_of(items: Sequence[tuple[str, Item]], cursor: str, limit: int) -> dict[str, Any]:
+class RoleList(KnownList):
+    """One page of roles."""
+
+    ends_unknown: list[str] | None = Field(
+        default=None,
+        description="With `at`: nodes of which roles that were given up since may be lacking.",
+    )
+
+
+OF_LIST_BYTES = 6
+"""Of a cursor: which list it is of."""
+
+PAGING = ("cursor", "limit")
+"""Parameters that all pages of one list need not share."""
+
+
+def name_of_list(request: Request) -> str:
+    """Return what tells a list from others: its path, and what was asked of it."""
+    asked = [pair for pair in request.query_params.multi_items() if pair[0] not in PAGING]
+    return f"{request.url.path}?{urlencode(sorted(asked))}"
+
+
+def page_of(
+    items: Sequence[tuple[str, Item]], cursor: str, limit: int, name: str = ""
+) -> dict[str, Any]:
     """Return one page of a list that is sorted by its keys.
 
     What comes or goes meanwhile moves no other item to another page.
 
     Args:
         items: (key, item), sorted.
-        cursor: The key that the page before ended with; empty for the first one.
+        cursor: `next` of the page before; empty for the first one.
         limit: Items on a page; a few more if they have one key.
+        name: Of the list: a cursor of another one would leave out items without a word.
+
+    Raises:
+        ConfigError: The cursor is none of this list.
     """
-    rest = [pair for pair in items if pair[0] > cursor] if cursor else list(items)
+    last = _key_in(cursor, name) if cursor else None
+    rest = list(items) if last is None else [pair for pair in items if pair[0] > last]
     end = min(limit, len(rest))
     while 0 < end < len(rest) and rest[end][0] == rest[end - 1][0]:
         end += 1  # of one key all are on one page: the next begins behind it
     return {
         "items": [item for _, item in rest[:end]],
-        "next": rest[end - 1][0] if end < len(rest) else None,
+        "next": _cursor_of(rest[end - 1][0], name) if end < len(rest) else None,
     }
+
+
+def _cursor_of(key: str, name: str) -> str:
+    """Return what stands for the key that a page ended with."""
+    said = key.encode("utf-8", "surrogatepass")
+    return urlsafe_b64encode(_mark_of(said, name) + said).decode().rstrip("=")
+
+
+def _key_in(cursor: str, name: str) -> str:
+    try:
+        read = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+        mark, said = read[:OF_LIST_BYTES], read[OF_LIST_BYTES:]
+        if mark == _mark_of(said, name):
+            return said.decode("utf-8", "surrogatepass")
+    except ValueError:
+        pass
+    text = f"{cursor[:80]!r} is none of this list; give `next` of the page before, and ask the same"
+    raise wrong_input("cursor", text)
+
+
+def _mark_of(said: bytes, name: str) -> bytes:
+    list_key = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+    return blake2b(said, key=list_key, digest_size=OF_LIST_BYTES).digest()
 
 
 def is_known(tag: str, request: Request) -> bool:

@@ -55,7 +55,8 @@ class Still:
         Raises:
             ConfigError: It is no time, or in the future.
         """
-        return moment(at, self.seen.at_ms, where) if at else None
+        # By the clock, and not as of the last look: who asks for just now asks for nothing to come.
+        return moment(at, self.watch.wall_ms(), where) if at else None
 
 
 class Live:

@@ -58,7 +58,7 @@ def check_endpoint(still: Still, endpoint: str, at_ms: int | None) -> None:
     """Refuse an endpoint of which nobody has ever heard, for the same reason.
 
     Raises:
-        ConfigError: It is none of now or of the moment, and the auditor never spoke of it.
+        ConfigError: It is neither there now nor was at that moment, and the auditor never named it.
     """
     trail = still.watch.trail
     if not endpoint or endpoint in trail.summed:

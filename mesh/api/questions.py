@@ -27,7 +27,7 @@ from mesh.operate.plan import refuse_loss
 from mesh.operate.plan_file import plan_document
 from mesh.operate.proposal import plan_on_mesh
 from mesh.operate.trace import Tracer
-from mesh.worker.topics.provision import node_topics
+from mesh.operate.trace_then import trace_then
 
 PROPOSED = "proposed.yaml"
 """What problems call the file that was sent."""
@@ -146,11 +146,14 @@ def routed(still: Still, source: str, target: str, at_ms: int | None) -> dict[st
     return route_document(still.seen.topology, source, target)
 
 
-def traced(still: Still, message: str, last: int | None) -> dict[str, Any]:
-    """Return what is found of one message."""
+def traced(still: Still, message: str, last: int | None, at_ms: int | None) -> dict[str, Any]:
+    """Return what is found of one message; of a moment gone by what was written by then."""
     seen = still.seen
     tracer = Tracer(seen.topology, seen.kafka, last)
-    return trace_document(tracer.trace(tracer.find(message)))
+    found = tracer.trace(tracer.find(message))
+    if at_ms is None:
+        return trace_document(found)
+    return {**trace_document(trace_then(found, at_ms)), "at_ms": at_ms}
 
 
 def planned(still: Still, body: bytes, *, allow_delete: bool) -> Mapping[str, Any]:
@@ -165,7 +168,7 @@ def planned(still: Still, body: bytes, *, allow_delete: bool) -> Mapping[str, An
     seen = still.seen
     locate = document.within("spec").where
     refuse_unchangeable(seen.in_force.topology, after, locate)
-    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(still), seen.kafka, node_topics)
+    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(still), seen.kafka)
     if not allow_delete:
         refuse_loss(made.unread, locate)
     return plan_document(made, allow_delete=allow_delete)

@@ -13,13 +13,22 @@ from mesh.operate.documents.role_routes import role_routes_document
 from mesh.operate.documents.roles import roles_document
 
 
-def role_items(still: Still) -> tuple[Items, Sequence[str]]:
-    """Return who wants which role, and the nodes that could not be asked."""
-    told = roles_document(still.seen.topology, still.seen.view, still.seen.kafka)
+def role_items(still: Still, at_ms: int | None) -> tuple[Items, Mapping[str, Sequence[str]]]:
+    """Return who wants which role, or wanted it then, and what is told beside that.
+
+    That is `unknown`, the nodes that could not be asked, and of a moment gone by `ends_unknown`,
+    those where roles that were given up since may be lacking.
+    """
+    seen = still.seen
+    told = roles_document(seen.topology, seen.view, seen.kafka, at_ms)
     keyed = (
         (f"{one['tree']} {one['role']} {one['node']} {one['app']}", one) for one in told["roles"]
     )
-    return sorted(keyed, key=lambda pair: pair[0]), told["unknown"]
+    unknown = told["unknown"]
+    more = {"unknown": unknown}
+    if at_ms is not None:
+        more["ends_unknown"] = [node for node in seen.topology.nodes if node not in unknown]
+    return sorted(keyed, key=lambda pair: pair[0]), more
 
 
 def role_route_items(still: Still, tree: str, role: str, node: str) -> tuple[Items, Sequence[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -13,7 +14,16 @@ from sse_starlette import EventSourceResponse
 from mesh.api import details, items, proof_items, role_items
 from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
-from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, RoleList, answer, page_of
+from mesh.api.lists import (
+    LIMIT_DEFAULT,
+    LIMIT_MAX,
+    ItemList,
+    KnownList,
+    RoleList,
+    answer,
+    name_of_list,
+    page_of,
+)
 from mesh.api.live import Live, Still
 from mesh.api.problems import RESPONSES, RefusedError
 from mesh.api.questions import Asked, check_link, explained, planned, routed, traced
@@ -39,7 +49,7 @@ At = Annotated[
         description="A moment gone by: 2026-05-04T10:00:00Z, or 15m for a quarter of an hour ago.",
     ),
 ]
-Cursor = Annotated[str, Query(max_length=2_000, description="`next` of the page before.")]
+Cursor = Annotated[str, Query(max_length=8_000, description="`next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 NodeName = Annotated[str, Query(max_length=64, description="Only of this node.")]
 EndpointName = Annotated[str, Query(max_length=200, description="Only of `node/name`.")]
@@ -69,6 +79,7 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
     _add_roles(router, live)
     _add_details(router, live)
     _add_questions(router, live)
+    _add_trace_and_plan(router, live)
 
     @router.get("/events", response_class=EventSourceResponse)
     async def events(
@@ -99,6 +110,7 @@ def only_known_parameters(request: Request) -> None:
     Raises:
         ConfigError: One of the parameters is none of this path.
     """
+    _check_encoding(request.scope["query_string"])
     known = [one.alias for one in request.scope["route"].dependant.query_params]
     for name in request.query_params:
         if name == "at" and name not in known:
@@ -108,6 +120,17 @@ def only_known_parameters(request: Request) -> None:
             raise wrong_input(shown, f"is no parameter of this path{nearest(shown, known)}")
         if len(request.query_params.getlist(name)) > 1 and name not in REPEATED:
             raise wrong_input(name, "is given more than once; give it once")
+
+
+def _check_encoding(query: bytes) -> None:
+    """Refuse what is no UTF-8: with letters replaced it would ask for something else."""
+    for pair in query.split(b"&"):
+        try:
+            unquote_to_bytes(pair).decode()
+        except UnicodeDecodeError:
+            name = unquote_to_bytes(pair.partition(b"=")[0]).decode(errors="replace")
+            text = "is not UTF-8; encode it as such, and then as %XX"
+            raise wrong_input(name[:80], text) from None
 
 
 def _wanted(still: Still, endpoint: str, from_: str, to: str, at: str) -> proof_items.Wanted:
@@ -134,7 +157,7 @@ async def _body_of(request: Request) -> bytes:
 
 
 def _listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
-    return answer(request, page_of(found, cursor, limit))
+    return answer(request, page_of(found, cursor, limit, name_of_list(request)))
 
 
 def _add_parts(router: APIRouter, live: Live) -> None:
@@ -182,10 +205,15 @@ def _add_parts(router: APIRouter, live: Live) -> None:
 
 def _add_waiting(router: APIRouter, live: Live) -> None:
     @router.get("/queues", response_model=ItemList)
-    def queues(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
-        """Every queue, as `mesh queue show` has it."""
+    def queues(
+        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
+    ) -> Response:
+        """Every queue, as `mesh queue show` has it; of a moment gone by its members and filters.
+
+        What waited there then and who consumed is not on record: these are null.
+        """
         still = live.still
-        return _listed(request, items.queue_items(still), cursor, limit)
+        return _listed(request, items.queue_items(still, still.moment(at)), cursor, limit)
 
     @router.get("/dead-letters", response_model=ItemList)
     def dead_letters(
@@ -205,7 +233,7 @@ def _add_waiting(router: APIRouter, live: Live) -> None:
         found = items.letter_items(still, node, queue, most, still.moment(at))
         return _listed(request, found, cursor, limit)
 
-    @router.get("/interest", response_model=ItemList)
+    @router.get("/interest", response_model=KnownList)
     def interest(
         request: Request,
         filter: Annotated[  # noqa: A002 - what users call it
@@ -222,8 +250,9 @@ def _add_waiting(router: APIRouter, live: Live) -> None:
             raise wrong_input("filter", fault)
         if node:
             check_node(still.seen.topology, node, "node")
-        found = items.interest_items(still, filter, node, still.moment(at))
-        return _listed(request, found, cursor, limit)
+        found, unknown = items.interest_items(still, filter, node, still.moment(at))
+        page = page_of(found, cursor, limit, name_of_list(request))
+        return answer(request, {**page, "unknown": unknown})
 
 
 def _add_proofs(router: APIRouter, live: Live) -> None:
@@ -270,11 +299,17 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
 
 def _add_roles(router: APIRouter, live: Live) -> None:
     @router.get("/roles", response_model=RoleList)
-    def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
-        """Who wants which role of the tree layer, as `mesh role list` has it."""
+    def roles(
+        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
+    ) -> Response:
+        """Who wants which role of the tree layer, as `mesh role list` has it.
+
+        Of a moment gone by those that are known to have been wanted then: of those that were given
+        up since, the nodes named in `ends_unknown` may tell nothing any more.
+        """
         still = live.still
-        found, unknown = role_items.role_items(still)
-        return answer(request, {**page_of(found, cursor, limit), "unknown": unknown})
+        found, more = role_items.role_items(still, still.moment(at))
+        return answer(request, {**page_of(found, cursor, limit, name_of_list(request)), **more})
 
     @router.get("/roles/routes", response_model=RoleList)
     def role_routes(
@@ -290,7 +325,8 @@ def _add_roles(router: APIRouter, live: Live) -> None:
         As nodes have told it, at most some seconds ago; `mesh role route` asks them.
         """
         found, unknown = role_items.role_route_items(live.still, tree, role, node)
-        return answer(request, {**page_of(found, cursor, limit), "unknown": unknown})
+        page = page_of(found, cursor, limit, name_of_list(request))
+        return answer(request, {**page, "unknown": unknown})
 
 
 def _add_details(router: APIRouter, live: Live) -> None:
@@ -361,6 +397,8 @@ def _add_questions(router: APIRouter, live: Live) -> None:
         still = live.still
         return answer(request, routed(still, from_, to, still.moment(at)))
 
+
+def _add_trace_and_plan(router: APIRouter, live: Live) -> None:
     @router.get("/trace/{message:path}", response_model=dict[str, Any])
     def trace(
         request: Request,
@@ -369,9 +407,14 @@ def _add_questions(router: APIRouter, live: Live) -> None:
             int | None,
             Query(ge=1, le=SCANNED_MAX, description="Look at so many of the newest records."),
         ] = None,
+        at: At = "",
     ) -> Response:
-        """One message hop by hop; `mesh trace`."""
-        return answer(request, traced(live.still, message[:1_000], last))
+        """One message hop by hop; `mesh trace`.
+
+        As of a moment gone by: what of it was written by then.
+        """
+        still = live.still
+        return answer(request, traced(still, message[:1_000], last, still.moment(at)))
 
     @router.post(
         "/plan",

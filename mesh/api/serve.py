@@ -48,7 +48,7 @@ ORIGIN = re.compile(r"https?://[\w.*-]+(:\d{1,5})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServeSettings:
     """What a server is told.
 
     Attributes:
@@ -110,7 +110,7 @@ class Settings:
             yield Problem(code="BAD_VALUE", message=message, where="MESH_TOKEN")
 
 
-def serve(topology: Topology, settings: Settings, announce: Callable[[str], None]) -> None:
+def serve(topology: Topology, settings: ServeSettings, announce: Callable[[str], None]) -> None:
     """Serve until told to stop by SIGINT or SIGTERM.
 
     Args:
@@ -222,7 +222,7 @@ class _Server(uvicorn.Server):
         self.listens.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what was asked, and listen no more."""
+        """Answer what was asked, and stop listening."""
         self._feed.end()
         await super().shutdown(sockets)
 

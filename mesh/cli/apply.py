@@ -22,10 +22,10 @@ from mesh.errors import NotInTimeError, TransportError, TransportUnavailableErro
 if TYPE_CHECKING:
     from mesh.config.located import Document, Locate
     from mesh.model.topology import Topology
-    from mesh.operate.apply import ChangeContext, PendingChange
-    from mesh.operate.change_driver import Outcome
+    from mesh.operate.change_begin import PendingChange
+    from mesh.operate.change_driver import ChangeContext, Outcome
     from mesh.operate.draining import FollowedLaneReports
-    from mesh.operate.in_force import InForce
+    from mesh.operate.in_force import TopologyInForce
     from mesh.operate.plan import Place, Plan
     from mesh.transport.port import KafkaCluster
 
@@ -83,7 +83,7 @@ def apply(
         with open_session(target, is_look=False) as seen:
             _abort(seen.in_force(), seen, wait, output)
         return
-    # What is wrong with the file is told before anybody is asked, and whoever answers.
+    # What is wrong with the file is reported before anybody is asked.
     document = read_or_refused(proposed, output)
     kept = document.within("kind").value == "Plan"
     part = document.within("document") if kept else document
@@ -138,7 +138,7 @@ class ApplyOptions:
 
 
 def put_in_force(
-    found: InForce,
+    found: TopologyInForce,
     seen: Session,
     after: Topology,
     begun: PendingChange | None,
@@ -185,7 +185,7 @@ def put_in_force(
         _tell(outcome, made, deleted, how.output)
 
 
-def _found(topology: Topology, seen: Session) -> InForce:
+def _found(topology: Topology, seen: Session) -> TopologyInForce:
     """Write a topology as what is in force where nobody has: nodes go by their files till then.
 
     Raises:
@@ -193,12 +193,12 @@ def _found(topology: Topology, seen: Session) -> InForce:
         TransportError: A Kafka cluster did not answer or did not take it.
     """
     from mesh.operate.founding import publish
-    from mesh.operate.in_force import InForce
+    from mesh.operate.in_force import TopologyInForce
 
-    return InForce(number=publish(topology, seen.kafka), topology=topology)
+    return TopologyInForce(number=publish(topology, seen.kafka), topology=topology)
 
 
-def _still_so(found: InForce, seen: Session) -> PendingChange | None:
+def _still_so(found: TopologyInForce, seen: Session) -> PendingChange | None:
     """Refuse what was planned against another topology than the one in force by now."""
     from mesh.operate.in_force import read_in_force
 
@@ -213,14 +213,14 @@ def _still_so(found: InForce, seen: Session) -> PendingChange | None:
 
 
 def _carry_out(
-    found: InForce,
+    found: TopologyInForce,
     after: Topology,
     begun: PendingChange | None,
     seen: Session,
     context: ChangeContext,
     how: ApplyOptions,
 ) -> Outcome:
-    from mesh.operate.apply import begin_change
+    from mesh.operate.change_begin import begin_change
 
     down = [node for node in found.topology.nodes if not seen.beats[node]]
     given_up = [node for node in down if node not in after.nodes] if how.allow_delete else []
@@ -230,7 +230,7 @@ def _carry_out(
 
 @contextmanager
 def _interrupted_by_sigterm(told: list[int]) -> Iterator[None]:
-    """Have SIGTERM do what Ctrl-C does, and note it: so Kubernetes ends a pod."""
+    """Let SIGTERM do what Ctrl-C does, and note it: that is how Kubernetes ends a pod."""
 
     def end(number: int, _frame: object) -> None:
         told.append(number)
@@ -256,14 +256,14 @@ def _may_go_back(begun: PendingChange | None, but: Topology | None = None) -> Pe
     return begun if is_early and not is_meant else None
 
 
-def _abort(found: InForce, seen: Session, wait: float | None, output: Output) -> None:
+def _abort(found: TopologyInForce, seen: Session, wait: float | None, output: Output) -> None:
     outcome = _take_back(found, seen, wait)
     text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
     render(_as_mapping(outcome), lambda: text, output)
 
 
-def _take_back(found: InForce, seen: Session, wait: float | None) -> Outcome:
-    from mesh.operate.apply import abort_change
+def _take_back(found: TopologyInForce, seen: Session, wait: float | None) -> Outcome:
+    from mesh.operate.change_begin import abort_change
     from mesh.operate.draining import FollowedLaneReports
 
     begun = read_begun_last(found, seen)
@@ -279,7 +279,7 @@ def _change_context(
     seen: Session, after: Topology, reports: FollowedLaneReports
 ) -> Iterator[ChangeContext]:
     """Open the Kafka clusters that the mesh has afterwards, too."""
-    from mesh.operate.apply import ChangeContext
+    from mesh.operate.change_driver import ChangeContext
     from mesh.view.connection import open_kafka
 
     fresh = [name for name in after.kafka if name not in seen.kafka]
@@ -300,13 +300,13 @@ def _change_context(
             more[name].close()
 
 
-def read_begun_last(found: InForce, seen: Session) -> PendingChange | None:
+def read_begun_last(found: TopologyInForce, seen: Session) -> PendingChange | None:
     """Return the change that was begun last; refuse to go on blindly.
 
     Raises:
         TransportUnavailableError: A Kafka cluster does not answer: to try again is right.
     """
-    from mesh.operate.apply import read_begun
+    from mesh.operate.change_begin import read_begun
 
     for fault in seen.view.unreachable.values():
         raise TransportUnavailableError(f"nothing was changed: {fault}")
@@ -316,7 +316,7 @@ def read_begun_last(found: InForce, seen: Session) -> PendingChange | None:
         raise TransportUnavailableError(f"nothing was changed: {error}") from error
 
 
-def _refuse_moved_on(document: Document, found: InForce) -> None:
+def _refuse_moved_on(document: Document, found: TopologyInForce) -> None:
     base = document.value.get("base") if isinstance(document.value, Mapping) else None
     if base == {"version": found.number, "hash": found.hash}:
         return
@@ -329,7 +329,7 @@ def _refuse_moved_on(document: Document, found: InForce) -> None:
 
 
 def _ask(*, yes: bool) -> bool:
-    """Have a person agree; say whether there was one to ask."""
+    """Ask a person to agree; return whether there was one to ask."""
     if yes or not is_asked():
         return False
     if not typer.confirm("put this in force?", err=True):
@@ -360,7 +360,7 @@ def _as_mapping(outcome: Outcome) -> Mapping[str, object]:
     }
 
 
-def _tell_nothing(found: InForce, made: Plan, proposed: str, output: Output) -> None:
+def _tell_nothing(found: TopologyInForce, made: Plan, proposed: str, output: Output) -> None:
     data = {"version": found.number, "in_force": True, "ms": 0, "pauses_ms": {}}
     data |= {"restart": [], "deleted": [], "left": []}
     render(data, lambda: shown(made, proposed), output)

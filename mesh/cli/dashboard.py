@@ -88,16 +88,16 @@ def _serve(
     secure_cookie: bool,
     page: Sequence[str] | None = None,
 ) -> None:
-    """Serve until a signal comes; `page` names who may frame the page, None: there is none."""
+    """Serve until a signal comes; `page` names who may frame the page, None: no page."""
     for package in ("fastapi", "uvicorn", "sse_starlette"):
         if find_spec(package) is None:
             raise StartError(f"{package} is not installed: pip install 'trellis-mesh[api]'")
-    from mesh.api.serve import Settings, serve
+    from mesh.api.serve import ServeSettings, serve
     from mesh.transport.probes import parse_address
     from mesh.worker.process.logs import set_up_logs
 
     host, port = parse_address(listen)
-    settings = Settings(
+    settings = ServeSettings(
         host=host,
         port=port,
         token=os.environ.get("MESH_TOKEN", "").strip(),  # files end with a line break

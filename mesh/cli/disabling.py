@@ -59,7 +59,7 @@ def enable_link(
 
 
 def tell_ends(seen: Session, ends: Sequence[DisableKey], why: Pause | None, output: Output) -> int:
-    """Have the ends of links disable them, or with None enable them; return the exit code."""
+    """Let the ends of links disable them, or with None enable them; return the exit code."""
     from mesh.view.disabling import write_disabled
 
     failed = write_disabled(seen.topology, seen.kafka, ends, why, seen.view.unreachable)

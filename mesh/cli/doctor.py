@@ -104,7 +104,6 @@ def _examination(
 ) -> Iterator[Examination]:
     from mesh.operate.doctor import Examination
     from mesh.view.mesh_view import MeshView
-    from mesh.worker.topics.provision import endpoint_topic, node_topics
 
     def see(
         topology: Topology,
@@ -117,16 +116,6 @@ def _examination(
             kafka=kafka,
             view=view,
             beats=beats,
-            expected={node: node_topics(topology, node) for node in topology.nodes},
-            endpoints={
-                node: [
-                    endpoint_topic(topology, node, endpoint, one.message_class)
-                    for endpoint, one in {
-                        endpoint: one for (endpoint, _), one in seen.subscriptions.items()
-                    }.items()
-                ]
-                for node, seen in view.nodes.items()
-            },
             pause=clock.pause,
             wall_ms=clock.wall_ms,
             patience_s=patience_s,

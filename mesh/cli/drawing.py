@@ -14,6 +14,7 @@ import typer
 from mesh.cli.render import Output, as_json, console, render, standard_output
 from mesh.cli.target import HERE, Target
 from mesh.cli.topology import topology_in_question
+from mesh.model.counted import counted
 
 if TYPE_CHECKING:
     from mesh.model.topology import Link, Topology, Zone
@@ -67,9 +68,9 @@ def as_text(topology: Topology, width: int) -> str:
 
     zones_of = _zones_of(topology)
     leads = directions(topology)
-    kafka = _count(len(topology.kafka), "Kafka cluster")
-    counts = f"{_count(len(topology.zones), 'zone')}, {_count(len(topology.links), 'link')}"
-    lines = [f"{topology.name}: {_count(len(topology.nodes), 'node')} on {kafka}, {counts}", ""]
+    kafka = counted(len(topology.kafka), "Kafka cluster")
+    counts = f"{counted(len(topology.zones), 'zone')}, {counted(len(topology.links), 'link')}"
+    lines = [f"{topology.name}: {counted(len(topology.nodes), 'node')} on {kafka}, {counts}", ""]
     longest = max(map(len, topology.kafka), default=0)
     for name in topology.kafka:
         here = [node for node, one in topology.nodes.items() if one.kafka == name]
@@ -141,7 +142,7 @@ def _headline(zone: Zone) -> str:
     title = f' "{zone.title}"' if zone.title else ""
     marks = ", exclusive" if zone.exclusive else ""
     marks += ", direct-only" if zone.direct_only else ""
-    counts = f"{_count(len(zone.nodes), 'node')}, {_count(len(zone.links), 'link')}"
+    counts = f"{counted(len(zone.nodes), 'node')}, {counted(len(zone.links), 'link')}"
     return f"zone {zone.name}{title}  {zone.kind}{marks}: {counts}"
 
 
@@ -185,7 +186,3 @@ def _is_gateway(topology: Topology, node: str) -> bool:
     from mesh.core.forwarding import crosses_external
 
     return any(crosses_external(topology.kind_of(link)) for link in topology.links_of(node))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -42,15 +42,15 @@ def drill(
     Only where the topology in force says `drills: allowed`. Exit code 10: not found in time.
     """
     from mesh.config.nearest import nearest
-    from mesh.operate.drills import Drill, ends_of, refuse_if_wanted, refuse_unless_allowed
+    from mesh.operate.drills import DrillKind, ends_of, refuse_if_wanted, refuse_unless_allowed
     from mesh.operate.planting import Planter
 
     if name is None:
-        known = {one.value: {"finding": one.finding, "text": one.text} for one in Drill}
+        known = {one.value: {"finding": one.finding, "text": one.text} for one in DrillKind}
         render(known, _list, output)
         return
-    if name not in list(Drill):
-        raise wrong_input("NAME", f"no drill {name!r}{nearest(name, list(Drill))}")
+    if name not in list(DrillKind):
+        raise wrong_input("NAME", f"no drill {name!r}{nearest(name, list(DrillKind))}")
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         if seen.found is None:
             raise wrong_input(
@@ -60,7 +60,7 @@ def drill(
                 code="NO_DRILLS",
             )
         refuse_unless_allowed(seen.topology)
-        refuse_if_wanted(Drill(name), seen.view)
+        refuse_if_wanted(DrillKind(name), seen.view)
         ends = ends_of(seen.topology, source, to)
         identities = {node: one.identity for node, one in seen.view.nodes.items()}
         planter = Planter(
@@ -72,12 +72,12 @@ def drill(
         )
         with _fresh_findings(seen.topology, seen.kafka) as fresh:
             try:
-                planted = planter.plant(Drill(name), *ends)
+                planted = planter.plant(DrillKind(name), *ends)
                 say(f"planted {planted.drill.text}, in {planted.endpoint}; waiting for the auditor")
                 found = _await(fresh, planted, timeout)
                 seconds = (clock.now_ms() - planted.at_ms) / 1000
             finally:
-                planter.clear(Drill(name), ends[1])
+                planter.clear(DrillKind(name), ends[1])
     data: dict[str, Any] = {
         "drill": planted.drill.value,
         "endpoint": planted.endpoint,
@@ -135,9 +135,9 @@ def _await(
 
 
 def _list() -> RenderableType:
-    from mesh.operate.drills import Drill
+    from mesh.operate.drills import DrillKind
 
-    return grid(("DRILL", "PLANTS", "FOUND AS"), [(d.value, d.text, d.finding) for d in Drill])
+    return grid(("DRILL", "PLANTS", "FOUND AS"), [(d.value, d.text, d.finding) for d in DrillKind])
 
 
 def _told(data: Mapping[str, Any]) -> str:

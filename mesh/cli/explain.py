@@ -16,6 +16,7 @@ from mesh.cli.target import HERE, Target, topology_of
 from mesh.cli.topology import NO_MESH, legal_or_refused
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
+from mesh.model.counted import counted
 from mesh.model.reasons import Reason
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def explain(
     With --proposed or --subscribe: who would get it if that were so, and all nodes were up.
     """
     from mesh.model.subject import subject_fault
+    from mesh.node.converged_interest import converged_interest
     from mesh.node.explanation import explain as explain_message
-    from mesh.node.supposing import suppose
     from mesh.operate.documents.explanations import explanation_document
     from mesh.operate.knowledge import known_nodes
 
@@ -67,14 +68,16 @@ def explain(
             raise wrong_input(f"--proposed {proposed}", NO_MESH)
         supposed = file or topology_of(target)
         wanted = subscriptions_of(supposed, subscribe)
-        topology, known, unknown = supposed, suppose(supposed, wanted), list[str]()
+        topology, known, unknown = supposed, converged_interest(supposed, wanted), list[str]()
     else:
         with open_session(target, heard=Heard.ANYBODY) as seen:
             topology, known = seen.topology, known_nodes(seen.view, seen.beats)
             unknown = [node for node in topology.nodes if seen.view.is_unreachable(node)]
         if file is not None:
             topology = file
-            known = suppose(topology, {node: one.subscriptions for node, one in known.items()})
+            known = converged_interest(
+                topology, {node: one.subscriptions for node, one in known.items()}
+            )
     check_node(topology, source, "--from")
     headers = {name: raw.decode(errors="ignore") for name, raw in reversed(given)}
     explanation = explain_message(topology, known, subject, source, message_class, headers)
@@ -146,14 +149,10 @@ def _sentence(explanation: Explanation) -> str:
     endpoints, links = sum(map(len, by_node)), len(explanation.crossed)
     if not endpoints:
         return "no endpoint gets it"
-    crossed = f"over {_count(links, 'link')}, one copy each" if links else "over no link"
+    crossed = f"over {counted(links, 'link')}, one copy each" if links else "over no link"
     waits = "; it waits on the way" if any(one.waits for one in explanation.reached) else ""
-    where = f"{_count(endpoints, 'endpoint')} on {_count(len(by_node), 'node')}"
+    where = f"{counted(endpoints, 'endpoint')} on {counted(len(by_node), 'node')}"
     return f"{where} {'gets' if endpoints == 1 else 'get'} it, {crossed}{waits}"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _tree(explanation: Explanation) -> Tree:

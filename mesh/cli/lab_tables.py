@@ -10,6 +10,9 @@ from rich.console import Group, RenderableType
 
 from mesh.cli.render import as_flow, grid
 
+SAID_MAX = 300
+"""So many characters of what a step says are shown."""
+
 
 def run_table(result: Mapping[str, Any], written: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return the result of a scenario for people.
@@ -21,7 +24,7 @@ def run_table(result: Mapping[str, Any], written: Sequence[Mapping[str, Any]]) -
     """
     said = chain(written, repeat({}))
     steps = [
-        (number, step["step"], as_flow(what), _outcome(step), _told(step["detail"]))
+        (number, step["step"], _cut(as_flow(what)), _outcome(step), _told(step["detail"]))
         for number, (step, what) in enumerate(zip(result["steps"], said, strict=False))
     ]
     checker = result.get("checker")
@@ -32,6 +35,11 @@ def run_table(result: Mapping[str, Any], written: Sequence[Mapping[str, Any]]) -
         *(grid(columns, rows) for columns, rows in _of_roles(result) if rows),
         *(() if checker is None else verdict_lines(checker)),
     )
+
+
+def _cut(said: str) -> str:
+    """Return the beginning of what a step says: a payload may have a million characters."""
+    return said if len(said) <= SAID_MAX else f"{said[:SAID_MAX]}..."
 
 
 _Table = tuple[Sequence[str], Sequence[Sequence[object]]]

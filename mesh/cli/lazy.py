@@ -71,7 +71,7 @@ class CountedCommand(TyperCommand):
         """Check what was given, then do it.
 
         Raises:
-            ConfigError: A number is none of these.
+            ConfigError: A number is not one of these.
         """
         for one in self.params:
             value = ctx.params.get(one.name or "")

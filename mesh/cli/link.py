@@ -50,7 +50,7 @@ def pause_link(
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Have a link's messages wait where they are; interest and heartbeats go on.
+    """Let a link's messages wait where they are; interest and heartbeats go on.
 
     Direct messages wait too. Other links, and the lanes behind them, are not slowed. Each end is
     told on its own Kafka cluster, and where one does not answer nothing is changed: name the end

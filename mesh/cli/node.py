@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from mesh.cli.target import addresses_of, check_addresses
+from mesh.config.nearest import check_node
 from mesh.errors import StartError, wrong_input
 
 
@@ -47,14 +48,13 @@ def run(
     from mesh.config.legal import load_legal_topology
     from mesh.config.topology_file import load_topology
     from mesh.model.topology import with_addresses
+    from mesh.worker.main import WorkerProcess
     from mesh.worker.process.logs import set_up_logs
-    from mesh.worker.serve import Serving
 
     legal = load_legal_topology(file)
     check_addresses(bootstrap or [], legal)
     topology = with_addresses(legal, addresses_of(bootstrap or []))
-    if node not in topology.nodes:
-        raise wrong_input(f"{file}: spec.nodes", f"has no node {node!r}: check the name")
+    check_node(topology, node, f"{file}: spec.nodes")
     for name in {topology.nodes[n].kafka: None for n in [node, *topology.neighbours(node)]}:
         if topology.kafka[name].is_embedded:
             raise wrong_input(
@@ -67,7 +67,7 @@ def run(
             _make_room(path)
     port = None
     if listen is not None:
-        from mesh.worker.port.server import Port
+        from mesh.worker.http.server import Port
 
         port = Port(node)
         port.start(listen)
@@ -76,10 +76,10 @@ def run(
         if traces:
             if find_spec("opentelemetry") is None:
                 raise StartError("OpenTelemetry is not installed: pip install 'trellis-mesh[otel]'")
-            from mesh.worker.port.spans import exported_spans
+            from mesh.worker.http.spans import exported_spans
 
             spans = opened.enter_context(exported_spans(node, os.environ))
-        Serving(
+        WorkerProcess(
             topology,
             node,
             os.environ,
@@ -95,7 +95,7 @@ def level_of(text: str) -> int:
     """Return the level of logs that an option names.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is not one.
     """
     known = {"debug": 10, "info": 20, "warning": 30, "error": 40}
     if text.lower() not in known:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mesh.config.located import Locate
     from mesh.model.topology import Topology
-    from mesh.operate.in_force import InForce
+    from mesh.operate.in_force import TopologyInForce
     from mesh.operate.plan import Plan
 
 EXIT_CHANGES = 3
@@ -105,18 +105,17 @@ def shown(made: Plan, proposed: str) -> RenderableType:
 
 def _against_file(from_file: Path, topology: Topology, locate: Locate, output: Output) -> Plan:
     from mesh.core.live_change_limits import refuse_unchangeable
-    from mesh.operate.in_force import InForce
+    from mesh.operate.in_force import TopologyInForce
     from mesh.operate.plan import compare_topics, make_plan
     from mesh.operate.proposal import topics_of_all
-    from mesh.worker.topics.provision import node_topics
 
-    base = InForce(number=0, topology=legal_or_refused(from_file, output)[0])
+    base = TopologyInForce(number=0, topology=legal_or_refused(from_file, output)[0])
     refuse_unchangeable(base.topology, topology, locate)
-    old, new = (topics_of_all(one, node_topics) for one in (base.topology, topology))
+    old, new = topics_of_all(base.topology), topics_of_all(topology)
     return make_plan(base, topology, compare_topics(base.topology, topology, old, new, {}))
 
 
-def against_mesh(found: InForce, seen: Session, topology: Topology, locate: Locate) -> Plan:
+def against_mesh(found: TopologyInForce, seen: Session, topology: Topology, locate: Locate) -> Plan:
     """Return what a topology would change on the mesh that is seen.
 
     Raises:
@@ -124,10 +123,9 @@ def against_mesh(found: InForce, seen: Session, topology: Topology, locate: Loca
     """
     from mesh.core.live_change_limits import refuse_unchangeable
     from mesh.operate.proposal import plan_on_mesh
-    from mesh.worker.topics.provision import node_topics
 
     refuse_unchangeable(found.topology, topology, locate)
-    return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka, node_topics)
+    return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka)
 
 
 def _keep(path: Path, data: Mapping[str, object]) -> None:

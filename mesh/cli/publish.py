@@ -14,6 +14,7 @@ from mesh.cli.session import running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
+from mesh.model.counted import counted
 
 if TYPE_CHECKING:
     from mesh.client import MeshClient, Published
@@ -79,9 +80,8 @@ def publish(
         "published": accepted,
         "last": None if last is None else last.id,
     }
-    noun = "message" if accepted == 1 else "messages"
     named = "" if last is None else f"{', the last' if accepted > 1 else ''} as {last.id}"
-    render(data, lambda: f"{accepted} {noun} accepted at {node}{named}", output)
+    render(data, lambda: f"{counted(accepted, 'message')} accepted at {node}{named}", output)
 
 
 def _publish_all(
@@ -122,7 +122,7 @@ def class_of(text: str) -> MessageClass:
     """Return the class that an option names.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is not one.
     """
     from mesh.model.frames import MessageClass
 

@@ -17,6 +17,7 @@ from mesh.cli.session import Heard, open_session, running_mesh
 from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
+from mesh.model.counted import counted
 
 if TYPE_CHECKING:
     from mesh.client import MeshClient
@@ -140,7 +141,7 @@ def consume_queue(
                     say(f"{done} of {count} messages came; nothing more for {timeout:g} s")
                     break
             if is_interrupted():
-                say(f"{done} messages")
+                say(counted(done, "message"))
         consumer.close()
     raise typer.Exit(EXIT_NOT_WELL if count is not None and done < count else 0)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mesh.model.trees import Address
 
 APP = "cli"
-"""The application of whoever types commands; two at a time are one, and tell their calls apart."""
+"""The application that commands run as; two at a time are one, and tell their calls apart."""
 
 Row = Mapping[str, Any]
 TreeArgument = Annotated[str, typer.Argument(metavar="TREE", help="Name or UUID of the tree.")]
@@ -99,7 +99,7 @@ def _table(wanted: Sequence[Row]) -> Any:
         for one in wanted
     ]
     columns = ("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT", "LEASE")
-    return grid(columns, rows, "no application wants one")
+    return grid(columns, rows, "no application wants a role")
 
 
 def _disjoint(nodes: Sequence[Row], of: Row) -> int | None:
@@ -158,7 +158,7 @@ NOTHING: Row = {
 
 
 def application(seen: Session, node: str) -> Roles | None:
-    """Return the application of whoever types commands at a node, if its Kafka cluster is known."""
+    """Return the application that commands run as at a node, if its Kafka cluster is known."""
     from mesh.client.roles import Roles
 
     kafka = seen.kafka.get(seen.topology.nodes[node].kafka)
@@ -207,7 +207,7 @@ def _known_routes(seen: Session, node: str, tree: str, role: str, timeout_s: flo
 
 
 def role_address(tree: str, role: str) -> Address:
-    """Return the address that somebody typed; exit 2 if a name is none."""
+    """Return the address that somebody typed; exit 2 if a name is not valid."""
     from mesh.model.trees import Address, name_fault, tree_id
 
     if fault := name_fault(role):

@@ -54,7 +54,7 @@ def send_to_role(
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Send to whoever has a role, and print the replies.
+    """Send to the holders of a role, and print the replies.
 
     Exit code 10: nobody has it, somebody may have got it and cannot answer, or the last reply did
     not come in time.
@@ -122,7 +122,7 @@ def trace_role(
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Send to whoever has a role, and show node by node where the message and its replies go.
+    """Send to the holders of a role, and show node by node where the message and its replies go.
 
     It is a real message: those who have the role get it. Exit code 10: as `role send`, or a node
     could not be watched.

@@ -21,7 +21,7 @@ from mesh.errors import ConfigError, MeshError, ProtocolError, TransportUnavaila
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-    from mesh.operate.in_force import InForce, Records
+    from mesh.operate.in_force import Records, TopologyInForce
     from mesh.transport.port import KafkaCluster
     from mesh.view.mesh_view import MeshView
 
@@ -55,11 +55,11 @@ class Running:
 
     topology: Topology
     plain: Topology
-    found: InForce | None
+    found: TopologyInForce | None
 
-    def in_force(self) -> InForce:
+    def in_force(self) -> TopologyInForce:
         """Return what is in force; else the file stands for it, and the user is told."""
-        from mesh.operate.in_force import InForce
+        from mesh.operate.in_force import TopologyInForce
 
         if self.found is not None:
             return self.found
@@ -67,7 +67,7 @@ class Running:
             "warning: mesh.config does not say what is in force (`mesh up` writes it); "
             "the topology file stands for it"
         )
-        return InForce(number=0, topology=self.plain)
+        return TopologyInForce(number=0, topology=self.plain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ def running_mesh(target: Target, *, near: str | None = None, is_look: bool = Tru
 
     Args:
         target: Options of the command.
-        near: A node whose Kafka cluster alone is asked: whoever publishes there needs no other.
+        near: A node whose Kafka cluster alone is asked: publishing there needs no other.
         is_look: As for `open_session`.
 
     Raises:
@@ -251,7 +251,7 @@ def quiet_client_library() -> None:
     logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
 
 
-def named(found: InForce) -> str:
+def named(found: TopologyInForce) -> str:
     """Return which topology in force it is, for people."""
     name = found.topology.name
     if not found.number:
@@ -259,7 +259,7 @@ def named(found: InForce) -> str:
     return f"{name}, version {found.number} ({found.hash[:SHORT_HASH]})"
 
 
-def _name_mesh(stated: Stated, found: InForce | None) -> None:
+def _name_mesh(stated: Stated, found: TopologyInForce | None) -> None:
     """Tell people at a terminal which mesh a command speaks to."""
     if sys.stderr is None or not sys.stderr.isatty():
         return
@@ -269,7 +269,9 @@ def _name_mesh(stated: Stated, found: InForce | None) -> None:
     say(f"mesh {name}{by}{version}")
 
 
-def _record_or_file(record: Callable[[], InForce | None], *, is_needed: bool) -> InForce | None:
+def _record_or_file(
+    record: Callable[[], TopologyInForce | None], *, is_needed: bool
+) -> TopologyInForce | None:
     """Return what is in force, or None where the file stands for it.
 
     Raises:
@@ -288,7 +290,7 @@ def _record_or_file(record: Callable[[], InForce | None], *, is_needed: bool) ->
 def _records_of(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
     """Return the records of all Kafka clusters; several dead ones are waited for but once.
 
-    Whoever may publish but not read `mesh.config` finds no record and goes by the file.
+    Somebody who may publish but not read `mesh.config` finds no record and goes by the file.
 
     Raises:
         TransportUnavailableError: Not one answers.

@@ -176,13 +176,24 @@ def _unusual(node: Mapping[str, Any]) -> Iterator[str]:
     for one in node["stopped"]:
         yield f"{name}: stopped: {one['text']}"
     for source in dict.fromkeys(one["from"] for one in node["paused"]):
-        yield f"{name}: an operator has paused what comes from {source}"
+        pauses = [one for one in node["paused"] if one["from"] == source]
+        yield f"{name}: an operator has paused {_paused(source, pauses)}"
     for one in node["disabled"]:
         yield f"{name}: link to {_with_why(one['neighbour'], one['why'])} is disabled"
     for one in node["paused_subjects"]:
         yield f"{name}: an operator has paused {one['filter']}"
     for one in node["endpoints_full"]:
         yield f"{name}: endpoint {one['endpoint']}: {one['reason']}"
+
+
+def _paused(source: str, pauses: Sequence[Mapping[str, Any]]) -> str:
+    """Return `what comes from tk1 (moving house)`, or which partitions of that."""
+    partitions = [one["partition"] for one in pauses]
+    what = f"what comes from {source}"
+    if None not in partitions:
+        noun = "partition" if len(partitions) == 1 else "partitions"
+        what = f"{noun} {', '.join(map(str, sorted(partitions)))} of {what}"
+    return _with_why(what, "; ".join(dict.fromkeys(one["why"] for one in pauses if one["why"])))
 
 
 def _with_why(what: str, why: str) -> str:

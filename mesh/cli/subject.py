@@ -27,7 +27,7 @@ def pause_subject(
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Have a node take nothing that is published there under a filter, of either class.
+    """Let a node take nothing published there under a filter, of either class.
 
     Clients of the mesh are refused. What others write waits in the ingress, and with it all that
     was written after it to the same partition, whatever its subject: so order is kept.

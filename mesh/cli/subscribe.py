@@ -18,6 +18,7 @@ from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 from mesh.model.control import EndpointKind
+from mesh.model.counted import counted
 from mesh.model.queues import QueuePolicy
 
 if TYPE_CHECKING:
@@ -237,5 +238,5 @@ def _follow(
                 say(f"{printed} of {count} messages came; nothing more for {timeout_s:g} s")
                 return EXIT_NOT_WELL
         if is_interrupted():
-            say(f"{printed} messages")
+            say(counted(printed, "message"))
     return EXIT_NOT_WELL if count is not None and printed < count else 0

@@ -6,6 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -205,7 +206,12 @@ def is_asked() -> bool:
 
 
 def say(line: str) -> None:
-    """Write a line for people on standard error; what strangers wrote in it steers no terminal."""
-    if sys.stderr is not None:  # None where it was closed
+    """Write a line for people on standard error; what strangers wrote in it steers no terminal.
+
+    Nobody has to read it: a change of a running mesh does not stop half way because `head` is gone.
+    """
+    if sys.stderr is None:  # closed
+        return
+    with suppress(BrokenPipeError):
         sys.stderr.write(printable_lines(line) + "\n")
         sys.stderr.flush()

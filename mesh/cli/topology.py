@@ -14,6 +14,7 @@ from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import ConfigError, Problem, wrong_input
+from mesh.model.counted import counted
 
 if TYPE_CHECKING:
     from mesh.config.located import Document
@@ -30,7 +31,7 @@ def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
     """Judge a topology file: its form, and that no message can arrive twice."""
     topology, _ = legal_or_refused(file, output)
     summary = f"{topology.name} is legal: " + ", ".join(
-        f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+        counted(count, noun)
         for count, noun in (
             (len(topology.nodes), "node"),
             (len(topology.zones), "zone"),

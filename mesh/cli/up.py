@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -86,5 +85,4 @@ class Reporter:
 
     def __call__(self, message: str) -> None:
         """Write one line."""
-        with suppress(BrokenPipeError):  # the mesh goes on, whether somebody reads this or not
-            say(f"{time.monotonic() - self._started_s:6.1f} s  {message}")
+        say(f"{time.monotonic() - self._started_s:6.1f} s  {message}")

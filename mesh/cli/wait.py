@@ -34,7 +34,8 @@ def wait(
 ) -> None:
     """Wait until every live node that can be reached knows every subscription.
 
-    Nodes that are down are named and not waited for. Exit code 10: not in time; who lags is named.
+    Nodes that are down and links that are disabled are named and not waited for. Exit code 10:
+    not in time; who lags is named.
     """
     if version is not None and node is None:
         raise wrong_input("--version", "a version is of one node; give its name, mesh wait NODE")
@@ -49,17 +50,31 @@ def wait(
             if name not in down
         }
         late = _wait(seen, wanted, timeout)
+        later = _later(seen, wanted)
     is_known = not late and bool(wanted)
+    how_far = "known everywhere"
+    if later:
+        how_far = f"known to every node that can be reached; later over {', '.join(later)}"
     text = "\n".join(
         [
             *late,
             *(f"{name} is down: what its clients want is known when it is back" for name in down),
-            *(["known everywhere"] if is_known else []),
+            *([how_far] if is_known else []),
         ]
     )
-    data = {"ok": is_known, "versions": wanted, "laggards": late, "down": down}
+    data = {"ok": is_known, "versions": wanted, "laggards": late, "later": later, "down": down}
     render(data, lambda: text, output)
     raise typer.Exit(0 if is_known else EXIT_NOT_WELL)
+
+
+def _later(seen: Session, wanted: Mapping[str, int]) -> Sequence[str]:
+    """Return the links over which something is not known, because nothing is heard over them."""
+    from mesh.view.laggards import open_links
+
+    links = [
+        link for node, offset in wanted.items() for link in open_links(seen.view, node, offset)[1]
+    ]
+    return [f"{source}->{target}" for source, target in dict.fromkeys(links)]
 
 
 def _wait(seen: Session, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:

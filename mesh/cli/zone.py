@@ -29,8 +29,8 @@ from mesh.errors import ConfigError, Problem, wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-    from mesh.operate.apply import PendingChange
-    from mesh.operate.in_force import InForce
+    from mesh.operate.change_begin import PendingChange
+    from mesh.operate.in_force import TopologyInForce
 
 Edit = Callable[["Topology"], Mapping[str, object]]
 """The topology in force -> the spec that is wanted instead."""
@@ -294,7 +294,9 @@ def _put_in_force(edit: Edit, how: ApplyOptions, target: Target, *, dry_run: boo
         render(data, lambda: shown(made, how.name), how.output)
 
 
-def _wanted(found: InForce, begun: PendingChange | None, edit: Edit, output: Output) -> Topology:
+def _wanted(
+    found: TopologyInForce, begun: PendingChange | None, edit: Edit, output: Output
+) -> Topology:
     """Return the legal topology that an edit leads to.
 
     A change that was left when some Kafka clusters had it in force already is gone on with by the

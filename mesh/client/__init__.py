@@ -22,7 +22,7 @@ from mesh.client.client import MeshClient, connect
 from mesh.client.consuming import QueueConsumer, QueueMessage
 from mesh.client.deliveries import Deliveries
 from mesh.client.published import Published
-from mesh.client.role_messages import RoleMessage, RoleReply
+from mesh.client.role_messages import Call, RoleMessage, RoleReply
 from mesh.client.roles import Roles
 from mesh.client.watching import Passing, Verdict
 from mesh.config.topology_file import load_topology
@@ -40,6 +40,7 @@ from mesh.errors import (
 )
 from mesh.model.control import EndpointKind
 from mesh.model.frames import MessageClass
+from mesh.model.losses import Loss
 from mesh.model.queues import QueuePolicy
 from mesh.model.tree_apps import (
     ColourChanged,
@@ -48,18 +49,20 @@ from mesh.model.tree_apps import (
     PartitionSuspected,
     Refused,
     RoleLost,
+    RoleRequest,
     RoleTaken,
-    RoleWish,
     SplitTold,
     TreeBuilt,
     Unpartitioned,
 )
+from mesh.model.tree_nodes import NodeSeen
 from mesh.model.trees import Address, Extent
-from mesh.view.messages import Loss, MessageIdentity, ReceivedMessage
+from mesh.view.messages import MessageIdentity, ReceivedMessage
 
 __all__ = [
     "Address",
     "BackpressureError",
+    "Call",
     "ChannelReader",
     "ClosedError",
     "ColourChanged",
@@ -74,6 +77,7 @@ __all__ = [
     "MessageClass",
     "MessageIdentity",
     "NewsOf",
+    "NodeSeen",
     "NotPublishedError",
     "OtherKindError",
     "PartitionSuspected",
@@ -89,8 +93,8 @@ __all__ = [
     "RoleMessage",
     "RoleRefusedError",
     "RoleReply",
+    "RoleRequest",
     "RoleTaken",
-    "RoleWish",
     "Roles",
     "SplitTold",
     "SubjectError",

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from mesh.transport.port import KafkaCluster
 
 READ_S = 0.2
-"""Longest wait of one read, so that whoever closes from another thread need not wait longer."""
+"""Longest wait of one read, so that a close from another thread need not wait longer."""
 RETRY_MS = 500
 
 LONGEST_S = 366 * 24 * 3600.0
@@ -21,7 +21,7 @@ def deadline_of(now_ms: int, timeout_s: float) -> int:
     """Return the moment so many seconds later; `inf` is as good as never.
 
     Raises:
-        ValueError: It is no number.
+        ValueError: It is not a number.
     """
     if timeout_s != timeout_s:  # noqa: PLR0124 - nothing else says so of every number
         raise ValueError("a timeout of nan; write seconds")
@@ -103,7 +103,7 @@ class AwaitedTopic(Generic[Source]):
         return self.source
 
     def release(self) -> None:
-        """Close what is open; the next read opens it anew."""
+        """Close what is open; the next read opens it again."""
         with self.lock:
             source, self.source = self.source, None
             self._tried_ms = -RETRY_MS
@@ -112,7 +112,7 @@ class AwaitedTopic(Generic[Source]):
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Have a last use of what is open, which is closed behind it, for good.
+        """Use what is open one last time; it is closed behind it, for good.
 
         Any thread may do so; who reads in another one has ended by then.
         """

@@ -14,14 +14,14 @@ from mesh.client.awaited import deadline_of
 from mesh.client.channels import ChannelReader
 from mesh.client.consuming import QueueConsumer
 from mesh.client.deliveries import Deliveries
-from mesh.client.leases import Leases
+from mesh.client.in_flight import InFlight
 from mesh.client.operators import OperatorsWord
-from mesh.client.outbound import check_names, encoded, outgoing, word_of
+from mesh.client.outbound import check_names, outgoing, word_of
 from mesh.client.pressure import Pressure
 from mesh.client.published import Published
 from mesh.client.refusals import refusal
 from mesh.client.roles import Roles
-from mesh.client.subscribed import Subscriptions
+from mesh.client.subscription_writer import SubscriptionWriter
 from mesh.config.nearest import check_node
 from mesh.config.published import published_topology
 from mesh.core.direct_only import direct_only_zone_of
@@ -29,39 +29,26 @@ from mesh.errors import (
     ClosedError,
     ConfigError,
     LaggardsError,
-    NotPublishedError,
     SubjectError,
     TransportDeniedError,
     TransportError,
-    TransportUnavailableError,
 )
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.names import name_fault
 from mesh.model.queues import QueuePolicy
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import Headers, KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import Headers, KafkaCluster
 from mesh.view.connection import ClosedKafka, open_around
 from mesh.view.laggards import open_links
 from mesh.view.mesh_view import MeshView
-from mesh.wire.keys import subscription_key
-
-IN_FLIGHT_BYTES_MAX = 16 << 20
-"""Handed over and not acknowledged; more waits, because a full queue would lose records."""
-
-REFUSED_MAX = 1_000
-"""Messages that were not taken and that one error names at most; its text has `NAMED_MAX`."""
-NAMED_MAX = 3
 
 _UNKNOWN_WAY = "a change of the topology brought it, and this client does not know the way there"
 
 S = TypeVar("S", Deliveries, QueueConsumer, ChannelReader)
 
 POLL_S = 0.1
-READ_BACK_S = 30.0
-"""How long a subscription that was just written may take to be seen in its topic."""
 
 
 def _close_all_the_same(stream: Deliveries | QueueConsumer | ChannelReader) -> None:
@@ -91,10 +78,10 @@ def connect(topology: Topology, node: str) -> MeshClient:
 
 
 class MeshClient:
-    """A client of one node, on the ports: real Kafka or memory. One thread uses it.
+    """A client of one node, on real Kafka or in memory. One thread uses it.
 
-    It goes by the topology in force as soon as it has heard of it; the one it is made with says
-    how to reach Kafka.
+    It works by the topology in force as soon as it has read it; the one it is made with says how
+    to reach Kafka.
 
     Args:
         topology: The mesh.
@@ -126,23 +113,18 @@ class MeshClient:
         self._followed = ""
         self._process = os.getpid()
         self._is_closed = False
-        self._leases = Leases(self._write_again, now_ms)
-        self._subscriptions = Subscriptions(self._kafka, self._names.clients(node))
-        self._lease_writer: Writer | None = None
-        self._writer: Writer | None = None
+        self._in_flight = InFlight(self._kafka, topology.nodes[node].kafka)
+        self._subscriptions = SubscriptionWriter(
+            self._kafka, self._names.clients(node), self._in_flight, now_ms, pause
+        )
         self._view: MeshView | None = None
         self._checked: dict[str, str] = {}
         self._streams: list[Deliveries | QueueConsumer | ChannelReader] = []
-        self._applications: WeakSet[Roles] = WeakSet()  # whoever lets one go has its lease run out
-        self._handed_over = 0
-        self._in_flight_bytes = 0
-        self._failed = 0
-        self._pending: list[Published] = []
-        self._refused: list[tuple[str, str]] = []
+        self._applications: WeakSet[Roles] = WeakSet()  # one that is let go ends with its lease
 
     @property
     def topology(self) -> Topology:
-        """The topology by which this client works: what is in force, once it was heard."""
+        """The topology by which this client works: the one in force, once it was read."""
         self._follow()
         return self._topology
 
@@ -171,7 +153,7 @@ class MeshClient:
             self._view = None
 
     def _check_usable(self) -> None:
-        """Refuse what a client that was closed or forked could only lose.
+        """Refuse to work once closed or forked: messages would only be lost.
 
         Raises:
             ClosedError: It was.
@@ -197,7 +179,7 @@ class MeshClient:
         headers: Headers = (),
         message_class: MessageClass = MessageClass.GUARANTEED,
     ) -> Published:
-        """Hand over one message; `flush` settles whether it was accepted.
+        """Hand over one message; `flush` tells whether it was accepted.
 
         Args:
             subject: Mesh address.
@@ -207,15 +189,15 @@ class MeshClient:
             message_class: Guaranteed or direct.
 
         Returns:
-            The message, which knows its place and identity once Kafka has acknowledged it, or why
-            it was not taken.
+            The message, which knows its place and identity once Kafka has acknowledged it, or else
+            why it was not taken.
 
         Raises:
             SubjectError: The subject, a header or the size is not allowed; nothing was sent.
             BackpressureError: The node takes no guaranteed messages just now; nothing was sent.
             PausedError: It takes nothing of this subject just now; nothing was sent.
             TransportError: Kafka does not answer, or the node's topics do not exist.
-            ClosedError: This client was closed, or made before a fork; so with all it can do.
+            ClosedError: This client was closed, or made before a fork. All its methods raise this.
 
         Spec: K6, K7, R14.
         """
@@ -227,16 +209,8 @@ class MeshClient:
         topic = self._names.ingress(self._node, message_class)
         topic_id = self._require(topic)
         self._operators.check(subject)
-        if self._in_flight_bytes + given.size > IN_FLIGHT_BYTES_MAX:
-            self._drain()
-        sent = [*given.headers, (SUBJECT_HEADER, subject.encode())]
         published = Published(subject, message_class, topic, topic_id)
-        self._open_writer().produce(
-            topic, given.payload, given.key, headers=sent, on_delivery=published.settle
-        )
-        self._pending.append(published)
-        self._in_flight_bytes += given.size + 100
-        self._handed_over += 1
+        self._in_flight.publish(published, given)
         return published
 
     def flush(self) -> int:
@@ -246,41 +220,10 @@ class MeshClient:
             NotPublishedError: Some were not; `refused` of it names them, and says why.
         """
         self._check_usable()
-        self._drain()
-        total, self._handed_over = self._handed_over, 0
-        failed, self._failed = self._failed, 0
-        refused, self._refused = self._refused, []
-        if failed:
-            kafka = self._topology.nodes[self._node].kafka
-            named = "; ".join(f"{subject}: {why}" for subject, why in refused[:NAMED_MAX])
-            more = f"; and {failed - NAMED_MAX} more" if failed > NAMED_MAX else ""
-            raise NotPublishedError(
-                f"{failed} of {total} messages were not acknowledged by Kafka cluster {kafka}; "
-                f"publish them again ({named}{more})",
-                failed=failed,
-                refused=refused,
-            )
-        return total
-
-    def _drain(self) -> None:
-        if self._writer is not None:
-            self._writer.flush()
-        self._in_flight_bytes = 0
-        pending, self._pending = self._pending, []
-        for one in pending:
-            if not one.is_accepted:
-                self._failed += 1
-                one.error = one.error or "no broker has acknowledged it in time"
-                if len(self._refused) < REFUSED_MAX:
-                    self._refused.append((one.subject, one.error))
-
-    def _open_writer(self) -> Writer:
-        if self._writer is None:
-            self._writer = self._kafka.writer("publish", tells=True)
-        return self._writer
+        return self._in_flight.flush()
 
     def _require(self, topic: str) -> str:
-        """Return the id of a topic; refuse to write to one that is not: records would be lost."""
+        """Return the id of a topic; refuse one that does not exist: records would be lost."""
         self._check_usable()
         if topic in self._checked:
             return self._checked[topic]
@@ -311,7 +254,7 @@ class MeshClient:
         """Subscribe an endpoint to a filter; return the version, to be given to `wait`.
 
         Args:
-            endpoint: Name of the endpoint; it is made if there is none.
+            endpoint: Name of the endpoint; it is made if it does not exist.
             filter_: What it wants.
             message_class: Of the endpoint: whether messages wait for it while the node is down.
             lease_s: Seconds after which the subscription ends unless it is renewed, as this client
@@ -336,37 +279,17 @@ class MeshClient:
             lease_s,
             noexport,
         )
-        value = encoded(subscription)
         self._require(self._names.clients(self._node))
-        self._subscriptions.check(self._node, endpoint, subscription)
-        key = subscription_key(endpoint, filter_)
-        # What is renewed meanwhile would stand in the topic after the newer word.
-        before = self._leases.drop(key)
-        try:
-            version = self._tell(key, value)
-        except TransportError:
-            self._leases.put_back(key, before)
-            raise
-        if lease_s is not None:
-            self._leases.keep(key, value, lease_s)
-        return version
+        return self._subscriptions.subscribe(self._node, endpoint, filter_, subscription)
 
     def begin_renewing(self) -> None:
         """Renew leases in a thread of its own until `close`; `connect` has done that."""
-        self._leases.begin()
+        self._subscriptions.leases.begin()
 
     def renew_leases(self) -> None:
-        """Renew the leases of which a third has passed; for who lets no thread do that."""
+        """Renew leases of which a third has passed, where no thread does it (`begin_renewing`)."""
         self._check_usable()
-        self._leases.renew()
-
-    def _write_again(self, key: bytes, value: bytes) -> None:
-        if self._lease_writer is None:
-            self._lease_writer = self._kafka.writer("lease")
-        topic = self._names.clients(self._node)
-        self._lease_writer.produce(topic, value, key, 0)
-        if self._lease_writer.flush():
-            raise TransportUnavailableError(f"topic {topic} did not take the subscription")
+        self._subscriptions.leases.renew()
 
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
         """End a subscription, if there is one; return the version, to be given to `wait`.
@@ -375,51 +298,20 @@ class MeshClient:
             SubjectError, TransportError: As for `subscribe`.
         """
         check_names(endpoint, filter_)
-        key = subscription_key(endpoint, filter_)
-        self._leases.drop(key)
-        return self._tell(key, None)
+        self._require(self._names.clients(self._node))
+        return self._subscriptions.unsubscribe(endpoint, filter_)
 
     def subscribed(self) -> Mapping[tuple[str, str], Subscription]:
         """Return every subscription at the node by (endpoint, filter), in the order written."""
         self._check_usable()
-        return dict(self._subscriptions.refresh())
-
-    def _tell(self, key: bytes, value: bytes | None) -> int:
-        topic = self._names.clients(self._node)
-        self._require(topic)
-        place = TopicPartition(topic, 0)
-        begin = self._kafka.admin().ends([place])[place]
-        self._drain()
-        writer = self._open_writer()
-        writer.produce(topic, value, key, 0)
-        if writer.flush():
-            raise TransportUnavailableError(f"topic {topic} did not take the subscription")
-        return self._read_back(place, begin, key, value)
-
-    def _read_back(self, place: TopicPartition, begin: int, key: bytes, value: bytes | None) -> int:
-        """Return the offset of the record just written: its version. Spec: K13."""
-        reader = self._kafka.reader("version")
-        try:
-            reader.assign({place: begin})
-            deadline = self._now_ms() + int(READ_BACK_S * 1000)
-            while self._now_ms() <= deadline:
-                for record in reader.read(POLL_S, 100):
-                    if (record.key(), record.value()) == (key, value):
-                        return record.offset()
-                self._pause(0)
-        finally:
-            reader.close()
-        raise TransportUnavailableError(
-            f"{place.topic}: the subscription was written but cannot be read back; look for a "
-            "hanging transaction"
-        )
+        return self._subscriptions.subscribed()
 
     def wait(self, version: int, timeout_s: float = 60.0) -> Sequence[tuple[str, str]]:
         """Wait until every live reachable node has acknowledged a version.
 
         Returns:
-            Links (from, to) over which it is not acknowledged because their end is down or
-            cannot be reached: there it takes effect when it is back.
+            Links (from, to) over which it is not acknowledged because their other end is down or
+            out of reach: there it takes effect later.
 
         Raises:
             LaggardsError: Not in time; names the links that are still open.
@@ -450,7 +342,7 @@ class MeshClient:
             self._pause(POLL_S)
 
     def refusal(self, endpoint: str, timeout_s: float = 10.0) -> str | None:
-        """Return why the node refuses what a queue asked for, once `wait` has returned, or None."""
+        """Return why the node refuses what a queue subscribed to, or None; ask after `wait`."""
         self._check_usable()
         until_ms = deadline_of(self._now_ms(), timeout_s)
         view, pause = self._open_view(), self._pause
@@ -493,7 +385,7 @@ class MeshClient:
     def channel(self, endpoint: str, group: str) -> ChannelReader:
         """Read a channel of the node as a member of a group, which keeps its position.
 
-        Who reads it again under the same group goes on where that was; several at once share it.
+        A later reader of the same group goes on where it left off; several at once share it.
 
         Args:
             endpoint: Its name.
@@ -519,7 +411,7 @@ class MeshClient:
         Args:
             queue: Its name.
             deliveries_max: How often a message is handed out before it becomes a dead letter;
-                None for what `spec.queues` says, or else for as often as it takes.
+                None for what `spec.queues` says, or without that for as often as it takes.
 
         Raises:
             SubjectError: The name is not allowed.
@@ -543,15 +435,15 @@ class MeshClient:
         return stream
 
     def roles(self, app: str, *, lease_s: float = 10.0, is_new: bool = True) -> Roles:
-        """Return an application that takes roles and sends to roles; `with` opens it.
+        """Return an application that takes roles and sends to them; `with` opens it.
 
         Args:
-            app: Its name; two of one name at one node are one application.
-            lease_s: How long it lives without a word.
-            is_new: End what an application of this name held before.
+            app: Its name; two of the same name at one node are one application.
+            lease_s: How long it lives without renewing its lease.
+            is_new: End what a former application of this name held.
 
         Raises:
-            SubjectError: The name or the lease is none.
+            SubjectError: The name or the lease is not valid.
         """
         self._check_usable()
         roles = Roles(
@@ -571,7 +463,7 @@ class MeshClient:
     def close(self) -> None:
         """Release everything; messages that were not flushed may be lost.
 
-        After a fork it is the other process that has what is to be released.
+        After a fork, what is to be released belongs to the other process.
         """
         if self._is_closed:
             return
@@ -581,16 +473,17 @@ class MeshClient:
         with ExitStack() as closing:  # the last first, and each of them whatever another raises
             for kafka in self._all.values():
                 closing.callback(kafka.close)
-            for one in (self._lease_writer, self._writer, self._view):
-                if one is not None:
-                    closing.callback(one.close)
+            closing.callback(self._subscriptions.close)
+            closing.callback(self._in_flight.close)
+            if self._view is not None:
+                closing.callback(self._view.close)
             closing.callback(self._operators.close)
             closing.callback(self._pressure.close)
             for stream in self._streams:
                 closing.callback(_close_all_the_same, stream)
             for application in self._applications:
                 closing.callback(application.leave)
-            closing.callback(self._leases.close)
+            closing.callback(self._subscriptions.leases.close)
 
     def __enter__(self) -> Self:
         return self

@@ -11,11 +11,12 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.client.awaited import READ_S, AwaitedTopic
 from mesh.core.redelivery import Share
 from mesh.errors import SubjectError, TransportError, TransportMovedError, TransportUnavailableError
+from mesh.model.losses import Loss
 from mesh.model.names import fold, name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
@@ -30,7 +31,7 @@ from mesh.transport.port import (
     TopicSpec,
     Writer,
 )
-from mesh.view.messages import Loss, ReceivedMessage, received, said
+from mesh.view.messages import ReceivedMessage, received, said
 from mesh.wire.dead_letters import dead_letter_record
 
 PREFETCH = 500
@@ -110,7 +111,7 @@ class QueueConsumer:
         pause: Lets time pass while nothing is there yet, in seconds.
 
     Raises:
-        SubjectError: The queue's name is none, or `deliveries_max` is below 1.
+        SubjectError: The queue's name is not valid, or `deliveries_max` is below 1.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class QueueConsumer:
         self._writer: Writer | None = None
         self._member = uuid.uuid4().hex
         self._parts: dict[TopicPartition, _Part] = {}
+        self._topic_id = b""
         self.foreign = 0
         self.losses: list[Loss] = []
         self.given_up = 0
@@ -206,6 +208,7 @@ class QueueConsumer:
     # -- what is read -----------------------------------------------------------------------
 
     def _open(self) -> Consumer:
+        self._topic_id = self._ask_topic_id()
         return self._kafka.consumer("queue", self._topic, self._topic)
 
     def _fetch(self, consumer: Consumer, wait_s: float) -> None:
@@ -219,7 +222,11 @@ class QueueConsumer:
         # What waits here is of no use to the other consumers: not too much of it.
         consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
         records = consumer.read(timeout_s, PREFETCH)
-        self._follow(consumer)
+        try:
+            self._follow(consumer)
+        except TransportError:
+            self._leave()  # what was read just now comes again
+            raise
         read: dict[TopicPartition, _Part] = {}
         for record in records:
             at = TopicPartition(record.topic(), record.partition())
@@ -232,8 +239,13 @@ class QueueConsumer:
     def _follow(self, consumer: Consumer) -> None:
         """Forget what went to others, and take up what came."""
         owned = consumer.owned()
-        for at in [at for at, part in self._parts.items() if owned.get(at) is not part.taken]:
-            del self._parts[at]
+        gone = [at for at, part in self._parts.items() if owned.get(at) is not part.taken]
+        former = {at: self._parts.pop(at) for at in gone}
+        if any(at in former and passed.is_rewound for at, passed in owned.items()):
+            before, self._topic_id = self._topic_id, self._ask_topic_id()
+            if self._topic_id == before:  # it has lost its end: what was done there stays so
+                for at in [at for at in former if at in owned and owned[at].is_rewound]:
+                    self._parts[at] = replace(former[at], taken=owned[at])
         for at, passed in owned.items():
             if at not in self._parts:
                 share = Share.parse(max(0, passed.offset), passed.remark)
@@ -313,7 +325,7 @@ class QueueConsumer:
         records = {(at, offset): self._parts[at].records[offset] for at, offset in spent}
         try:
             writer = self._writer or self._open_writer()
-            topic_id = self._topic_id()
+            topic_id = self._ask_topic_id()
             writer.begin()
             for (at, offset), record in records.items():
                 letter = DeadLetter(
@@ -343,7 +355,7 @@ class QueueConsumer:
         for at in positions:
             self._parts[at].is_changed = False
 
-    def _topic_id(self) -> bytes:
+    def _ask_topic_id(self) -> bytes:
         known = self._kafka.admin().describe([self._topic])
         if self._topic not in known:
             raise TransportUnavailableError(f"topic {self._topic} is gone")

@@ -101,7 +101,7 @@ class Deliveries(Sifter):
             reader.assign(dict.fromkeys(lost, BEGINNING))
             raise TransportError(
                 f"{lost[0].topic}[{lost[0].partition}]: messages were deleted before they were "
-                "read; whoever reads on gets those that are still there"
+                "read; the next read goes on with the oldest that are still there"
             )
 
     @property

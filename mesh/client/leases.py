@@ -50,7 +50,7 @@ class Leases:
             self._kept[key] = Lease(lease_s, value, self._now_ms())
 
     def drop(self, key: bytes) -> Lease | None:
-        """Renew it no more; return what was renewed until now."""
+        """Stop renewing it; return what was renewed until now."""
         with self._lock:
             return self._kept.pop(key, None)
 
@@ -74,7 +74,7 @@ class Leases:
                 one.renewed_ms = now_ms
 
     def begin(self) -> None:
-        """Renew them beside the application until `close`, whatever that does meanwhile."""
+        """Renew them in a thread beside the application until `close`."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="mesh-leases", daemon=True)
             self._thread.start()

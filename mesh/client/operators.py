@@ -16,7 +16,16 @@ from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record
 from mesh.view.operator_records import OperatorRecords
 from mesh.wire.control import decode_config
-from mesh.wire.keys import SubjectPauseKey, config_key, parse_control_key
+from mesh.wire.keys import (
+    OPERATOR_KEYS,
+    AcceptKey,
+    ChangeKey,
+    DisableKey,
+    PauseKey,
+    SubjectPauseKey,
+    config_key,
+    parse_key,
+)
 
 RETRY_MS = 10_000
 """How long it is not asked again after brokers did not answer: a publisher waits for the answer."""
@@ -75,11 +84,13 @@ class OperatorsWord:
             if value is not None and (found := decode_config(value)).number > self._number:
                 self._number, self.in_force = found.number, found.topology
             return
-        match parse_control_key(key):
+        match parse_key(key, OPERATOR_KEYS):
             case SubjectPauseKey(node) as paused if node == self._node:
                 self._wanted.take_operator_record(paused, value)
-            case _:
-                pass
+            case SubjectPauseKey():
+                pass  # at another node
+            case AcceptKey() | PauseKey() | DisableKey() | ChangeKey():
+                pass  # of links and of the mesh: clients publish as before
 
     def close(self) -> None:
         """Release the reader."""

@@ -22,7 +22,7 @@ W = TypeVar("W", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message as the client library takes it: bytes, whatever kind of them was given.
+    """A message as the client library takes it: `bytes`, whatever kind was given.
 
     Attributes:
         payload: Record value; None is a tombstone.
@@ -77,7 +77,7 @@ def _header(pair: object) -> tuple[str, bytes | None]:
 
 
 def as_bytes(what: str, value: object) -> bytes | None:
-    """Return bytes as they are by now: the client library takes no other kind of them.
+    """Return a copy as `bytes`: the client library takes nothing else.
 
     Raises:
         TypeError: It is text, or anything else; None is nothing, and allowed.
@@ -91,7 +91,7 @@ def as_bytes(what: str, value: object) -> bytes | None:
 
 
 def check_text(what: str, value: object) -> None:
-    """Refuse what is no text.
+    """Refuse what is not text.
 
     Raises:
         TypeError: It is bytes, or anything else.
@@ -105,8 +105,8 @@ def check_names(endpoint: str, filter_: str) -> None:
     """Refuse the names of a subscription that no node takes.
 
     Raises:
-        SubjectError: The endpoint or the filter is none.
-        TypeError: One is no text.
+        SubjectError: The endpoint or the filter is not valid.
+        TypeError: One is not text.
     """
     check_text("filter", filter_)
     check_text("endpoint", endpoint)
@@ -132,10 +132,10 @@ def encoded(subscription: Subscription) -> bytes:
 
 
 def word_of(kind: type[W], what: str, value: str) -> W:
-    """Return a word as what it stands for: whoever writes `"direct"` means that.
+    """Return the member that a word stands for, so that `"direct"` may be written as text.
 
     Raises:
-        SubjectError: It is no word of this kind.
+        SubjectError: It is not one of these words.
     """
     if isinstance(value, kind):
         return value

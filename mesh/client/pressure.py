@@ -12,7 +12,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import ANY, Topology, WhenFull
 from mesh.transport.port import KafkaCluster
 from mesh.wire.control import decode_heartbeat
-from mesh.wire.keys import HeartbeatKey, parse_control_key
+from mesh.wire.keys import NODE_KEYS, HeartbeatKey, parse_key
 
 
 class Pressure:
@@ -65,7 +65,7 @@ class Pressure:
         for record in self._records.look():
             value = record.value()
             try:
-                if value is None or parse_control_key(record.key() or b"") != HeartbeatKey():
+                if value is None or parse_key(record.key() or b"", NODE_KEYS) != HeartbeatKey():
                     continue
                 beat = decode_heartbeat(value)
             except ProtocolError:

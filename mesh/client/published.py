@@ -48,5 +48,5 @@ class Published:
         return MessageIdentity(self.topic_id, self.partition, 0, self.offset)
 
     def settle(self, partition: int, offset: int, error: str) -> None:
-        """Take note of what became of it; called by the writer."""
+        """Record what became of it; called by the writer."""
         self.partition, self.offset, self.error = partition, offset, error

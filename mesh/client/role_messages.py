@@ -11,6 +11,9 @@ from mesh.model.tree_apps import Answered, AnswerGiven, AppSaid, Delivered, Refu
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address
 
+ENDED_MS = 720_000
+"""A node ends within eleven minutes what nobody answers; what it has not told by then is lost."""
+
 
 class Speaker(Protocol):
     """An application that is heard by its node.
@@ -106,6 +109,52 @@ class Call:
         return list(self)
 
 
+@dataclass(slots=True)
+class Calls:
+    """Sends that wait for their last replies, the oldest first. Spec: 6.4."""
+
+    _open: dict[str, Call] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, call: Call) -> None:
+        """Let a send wait for replies."""
+        self._open[call.name] = call
+
+    def reply(self, name: str, reply: RoleReply) -> None:
+        """Give a send a reply, unless it no longer waits."""
+        call = self._open.get(name)
+        if call is None:
+            return
+        call.replies.append(reply)
+        if reply.is_last:
+            del self._open[name]
+
+    def refuse(self, refused: Refused) -> bool:
+        """Say why the node did not send something; return whether it was one of these."""
+        call = self._open.pop(refused.call, None)
+        if call is not None:
+            call.refusal = refused
+        return call is not None
+
+    def end_all(self, cause: Cause | None) -> None:
+        """End what waits with a null: the node no longer knows who asked."""
+        for name in list(self._open):
+            self._null(name, cause)
+
+    def end_old(self, now_ms: int) -> None:
+        """End what was sent so long ago that the node will no longer answer it."""
+        while self._open:
+            name, call = next(iter(self._open.items()))
+            if now_ms - call.began_ms < ENDED_MS:
+                return
+            self._null(name, Cause.SWEPT)
+
+    def _null(self, name: str, cause: Cause | None) -> None:
+        self.reply(name, RoleReply(ReplyKind.NULL, None, is_last=True, cause=cause))
+
+
 @dataclass(frozen=True, slots=True)
 class RoleMessage:
     """A message for a role of this application.
@@ -128,9 +177,9 @@ class RoleMessage:
     _roles: Application = field(repr=False)
 
     def answer(self, payload: bytes | None = None, *, is_last: bool = True) -> None:
-        """Answer; None says only that nothing is said. Behind the last answer comes nothing.
+        """Answer; None is an answer without content. Nothing follows the last answer.
 
-        Who asked for the role, and gets an answer without a grant, is denied it.
+        A sender that asked for the role, and gets an answer without a grant, is denied it.
         """
         mid = self._delivered.mid
         self._roles.say(AnswerGiven(self._roles.app, mid, payload, is_last))

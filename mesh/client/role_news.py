@@ -1,4 +1,4 @@
-"""What an application may listen to beside messages: of itself, and of the mesh if it asks.
+"""What an application hears beside messages: about itself, and about the mesh if it asks.
 
 Spec: tree_layer 7.4, 8.
 """
@@ -24,7 +24,8 @@ from mesh.model.tree_apps import (
 )
 
 OfTheMesh = PartitionSuspected | Unpartitioned | SplitTold | FoundTold | ColourChanged | TreeBuilt
-"""Links lost and heals; and if it asks: who can be reached no more and again, colours, trees."""
+"""Links lost and heals; and if it asks: who can no longer be reached and who can again, colours,
+trees."""
 
 News = RoleTaken | RoleLost | Refused | OfTheMesh
 """All of it: roles granted and lost, and what was refused, beside that."""
@@ -50,7 +51,7 @@ class Wanted:
             yield NewsWanted(self.app, of, ends=True)
 
     def again(self) -> Iterator[NewsWanted]:
-        """Yield it for a node that has forgotten it."""
+        """Yield it again for a node that has forgotten it."""
         for of in self._of:
             yield NewsWanted(self.app, of)
 

@@ -1,6 +1,7 @@
 """What an application says to its node, checked before it is written.
 
-A node only logs what it cannot take: whoever waits for a role, or for replies, would wait in vain.
+A node only logs what it cannot take: an application that waits for a role, or for replies, would
+never learn of it.
 Spec: kafka.md 1; tree_layer 6.1, 8.
 """
 
@@ -11,9 +12,9 @@ from typing import Any
 
 from mesh.client.outbound import as_bytes, check_text
 from mesh.errors import ProtocolError, SubjectError
-from mesh.model.tree_apps import AppSaid, RoleKey, RoleWish, content_bytes
+from mesh.model.tree_apps import AppSaid, RoleKey, RoleRequest, content_bytes
 from mesh.model.trees import Address, name_fault, tree_id
-from mesh.wire.tree_apps import decode_roles, decode_said, encode_said, encode_wish, role_key
+from mesh.wire.tree_apps import decode_roles, decode_said, encode_request, encode_said, role_key
 
 
 def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:
@@ -24,8 +25,8 @@ def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:
         bytes_max: What it may carry.
 
     Raises:
-        SubjectError: A name is none, or it carries more than a message may have.
-        TypeError: What it carries is text, and no bytes.
+        SubjectError: A name is not valid, or it carries more than a message may have.
+        TypeError: What it carries is text, not bytes.
     """
     carried = [what for what in ("payload", "header") if hasattr(said, what)]
     given: dict[str, Any] = {what: as_bytes(what, getattr(said, what)) for what in carried}
@@ -40,16 +41,26 @@ def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:
     return key, value
 
 
-def check_wish(key: RoleKey, wish: RoleWish) -> None:
-    """Refuse a wish for a role that no node takes.
+def on_tree(tree: str, request: RoleRequest) -> RoleRequest:
+    """Return a request with the UUID of its tree in place of the tree's name.
 
     Raises:
-        SubjectError: A name is none, the tree is another, or its words do not go together.
+        SubjectError: A name is not valid, or the role is on another tree.
     """
-    if address_of(key.tree, key.role) != wish.address:
-        raise SubjectError(f"{key.tree!r} is not the tree of the role that is wished for")
+    address = address_of(tree, request.address.role)
+    if address_of(*request.address) != address:
+        raise SubjectError(f"{tree!r} is not the tree of the role that is asked for")
+    return replace(request, address=address)
+
+
+def check_request(key: RoleKey, request: RoleRequest) -> None:
+    """Refuse a request for a role that no node takes.
+
+    Raises:
+        SubjectError: A name is not valid, or its options contradict each other.
+    """
     try:
-        decode_roles(role_key(key), encode_wish(wish))
+        decode_roles(role_key(key), encode_request(request))
     except ProtocolError as error:
         raise SubjectError(str(error)) from error
 
@@ -58,8 +69,8 @@ def address_of(tree: str, role: str) -> Address:
     """Return the address of a role on a tree, by name or UUID.
 
     Raises:
-        SubjectError: A name is none.
-        TypeError: It is no text.
+        SubjectError: A name is not valid.
+        TypeError: It is not text.
     """
     check_text("tree", tree)
     check_text("role", role)

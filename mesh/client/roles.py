@@ -1,4 +1,4 @@
-"""Roles on trees: take them, send to whoever holds them, answer. Spec: tree_layer 8, 13.
+"""Roles on trees: take them, send to their holders, answer. Spec: tree_layer 8, 13.
 
 ```python
 with client.roles("desk") as roles:
@@ -9,8 +9,8 @@ with client.roles("desk") as roles:
         message.answer(b"42")
 ```
 
-The application lives as long as its lease is renewed, which `step` does: whoever waits for replies
-or messages steps, and whoever does neither calls it at least every few seconds.
+The application lives as long as its lease is renewed, which `step` does. Waiting for replies or
+messages steps; an application that does neither calls `step` at least every few seconds.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from typing import Self
 from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
-from mesh.client.role_calls import Calls
-from mesh.client.role_messages import Call, RoleMessage, RoleReply, message_of, reply_of
+from mesh.client.role_messages import Call, Calls, RoleMessage, RoleReply, message_of, reply_of
 from mesh.client.role_news import News, Wanted
-from mesh.client.role_questions import ask_nodes
-from mesh.client.role_records import address_of, check_wish, encoded_said
-from mesh.client.role_wishes import RoleWishes
+from mesh.client.role_records import address_of, check_request, encoded_said, on_tree
+from mesh.client.role_requests import RoleRequests
 from mesh.client.watching import Watcher, Watches
 from mesh.errors import (
     ClosedError,
@@ -44,10 +42,10 @@ from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import Cause, Options, ReplyKind
-from mesh.model.tree_nodes import NodeSeen
+from mesh.model.tree_nodes import NODES, NodeSeen, nodes_in
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
-from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
+from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
 from mesh.wire.tree_events import EventRecord, decode_event
 
 POLL_S = 0.05
@@ -56,10 +54,10 @@ OPEN_S = 30.0
 """How long a node may take to serve an application."""
 
 TIMEOUT_S = 30.0
-"""How long whoever waits for replies waits unless it says otherwise."""
+"""How long a send waits for replies, unless it says otherwise."""
 
 RENEWALS = 3
-"""How often a lease is renewed before it would end."""
+"""How often a lease is renewed within its time."""
 
 
 class Roles:
@@ -68,11 +66,11 @@ class Roles:
     Args:
         kafka: The node's Kafka cluster.
         topology, node: Where.
-        app: Name of the application; two of one name are one application.
-        lease_s: How long it lives without a word.
+        app: Name of the application; two of the same name are one application.
+        lease_s: How long it lives without renewing its lease.
         now_ms, pause: Clock, and what lets time pass.
-        is_new: End what an application of this name held before.
-        check_usable: Raises ClosedError once `kafka` must be used no more.
+        is_new: End what a former application of this name held.
+        check_usable: Raises ClosedError once `kafka` must no longer be used.
     """
 
     def __init__(
@@ -103,12 +101,12 @@ class Roles:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin with nothing: the node serves another life of this application."""
+        """Start over with nothing, as a new incarnation of this application."""
         self._word = uuid4().hex[:12]
         self._renewed_ms = 0
         self._uuid, self._epoch = "", 0
         self._is_open, self._served = False, 0
-        self._wishes = RoleWishes(self.app, self._write_role)
+        self._requests = RoleRequests(self.app, self._write_role)
         self._calls = Calls()
         self._told: deque[EventRecord] = deque()
         self._messages: deque[RoleMessage] = deque()
@@ -121,12 +119,12 @@ class Roles:
     # -- life -----------------------------------------------------------------------------
 
     def open(self, timeout_s: float = OPEN_S) -> Self:
-        """Have the node serve this application; one that is open stays as it is.
+        """Wait until the node serves this application; does nothing if it is open.
 
         Raises:
             TransportDeniedError: The node has no topics of the tree layer.
-            TransportUnavailableError: It does not serve within the time.
-            ClosedError: The client is closed, or was made before a fork; so with all it can do.
+            TransportUnavailableError: It does not do so in time.
+            ClosedError: The client is closed, or was made before a fork. All methods raise this.
         """
         self._refuse_unusable()
         if self._is_open:
@@ -182,9 +180,9 @@ class Roles:
             self.leave()
 
     def leave(self) -> None:
-        """Release everything without a word: the lease runs out.
+        """Release everything without telling the node: the lease runs out.
 
-        After a fork it is the other process that has what is to be released.
+        After a fork, what is to be released belongs to the other process.
         """
         if os.getpid() != self._process:
             return
@@ -222,66 +220,67 @@ class Roles:
             exclusive: Hold it alone: all other instances end.
             polite: ... unless somebody holds it. Takes some seconds.
             extent: How far it is known.
-            protocol: Messages of which protocol it gets beside those that name none.
+            protocol: It gets messages of this protocol, and those that name none.
             timeout_s: How long to wait.
 
         Raises:
-            SubjectError: A name is none, or polite goes without exclusive.
+            SubjectError: A name is not valid, or polite is asked for without exclusive.
             RoleRefusedError: Somebody else holds it alone, for example.
-            TimeoutError: The node has not said so in time.
+            TimeoutError: The node has not confirmed it in time.
         """
-        wish = tree_apps.RoleWish(
+        request = tree_apps.RoleRequest(
             address_of(tree, role), exclusive, extent, protocol, is_polite=polite
         )
-        return self.add_all([(tree, wish)], timeout_s=timeout_s)[0]
+        return self.add_all([(tree, request)], timeout_s=timeout_s)[0]
 
     def add_all(
-        self, wishes: Iterable[tuple[str, tree_apps.RoleWish]], *, timeout_s: float = TIMEOUT_S
+        self, requests: Iterable[tuple[str, tree_apps.RoleRequest]], *, timeout_s: float = TIMEOUT_S
     ) -> list[InstanceId]:
         """Take several roles, each on a tree by name or UUID, in one go; raises as `add` does.
 
-        One that is refused keeps none of the others back: `held` tells what is there.
+        Each request names its tree as well. If one is refused the others are taken all the same:
+        `held` tells which are.
         """
-        wanted = list(wishes)
-        for tree, wish in wanted:
-            check_wish(tree_apps.RoleKey(self.app, tree, wish.address.role), wish)
-        for tree, wish in wanted:
-            self._wishes.want(tree, wish)
+        wanted = [(tree, on_tree(tree, request)) for tree, request in requests]
+        for tree, request in wanted:
+            check_request(tree_apps.RoleKey(self.app, tree, request.address.role), request)
+        for tree, request in wanted:
+            self._requests.want(tree, request)
         deadline = self.deadline(timeout_s)
         granted: list[InstanceId] = []
-        for _, wish in wanted:
-            while (iid := self._wishes.granted(wish.address)) is None:
-                self.wait_until(deadline, f"role {wish.address.role} is not in force")
+        for _, request in wanted:
+            while (iid := self._requests.granted(request.address)) is None:
+                self.wait_until(deadline, f"role {request.address.role} is not in force")
             granted.append(iid)
         return granted
 
     def remove(self, tree: str, role: str) -> None:
-        """Give a role up; raises SubjectError if a name is none."""
+        """Give a role up; raises SubjectError if a name is not valid."""
         self.remove_all([(tree, role)])
 
     def remove_all(self, roles: Iterable[tuple[str, str]]) -> None:
         """Give several roles up, each by tree and role, in one go; raises as `remove` does."""
         for tree, address in [(tree, address_of(tree, role)) for tree, role in roles]:
-            self._wishes.give_up(tree, address)
+            self._requests.give_up(tree, address)
 
     @property
     def held(self) -> dict[Address, InstanceId]:
         """The roles that this application holds now."""
-        return dict(self._wishes.held)
+        return dict(self._requests.held)
 
     def clear(self, tree: str, role: str) -> None:
-        """End whoever holds a role alone, dead or alive: before taking over from one who died."""
+        """End the exclusive holder of a role, dead or alive, to take over from one that died."""
         self.say(tree_apps.ExclusiveCleared(self.app, address_of(tree, role)))
 
     def evict(self, tree: str) -> None:
-        """Have the node forget the routes of a tree, as when its cache is full."""
+        """Let the node forget the routes of a tree, as it does when its cache is full."""
         self.say(tree_apps.TreeEvicted(self.app, address_of(tree, "any").tree))
 
     def routes(self, tree: str, role: str, *, timeout_s: float = TIMEOUT_S) -> tree_apps.RoutesTold:
-        """Return what the node knows of the way to a role.
+        """Return what the node knows of the routes to a role.
 
         Raises:
-            SubjectError: A name is none.
+            SubjectError: A name is not valid.
             TimeoutError: The node has not answered in time.
         """
         self._sent += 1
@@ -299,14 +298,14 @@ class Roles:
     # -- the mesh ------------------------------------------------------------------------
 
     def listen(self, *news: tree_apps.NewsOf | str) -> None:
-        """Have `listener` told of more than concerns this application itself. Spec: 7.4, 8.
+        """Tell `listener` of more than concerns this application itself. Spec: 7.4, 8.
 
         Args:
-            news: `"splits"`: who is lost (`SplitTold`) and found again (`FoundTold`); costs a count
-                of all nodes at each lost link, and every half minute. `"colours"`: how the
-                part of the mesh is called (`ColourChanged`), at once and whenever that changes.
-                `"trees"`: which trees the node knows (`TreeBuilt`), at once and whenever it learns
-                of one.
+            news: `"splits"`: which nodes are lost (`SplitTold`) and found again (`FoundTold`);
+                costs a count of all nodes at each lost link, and every half minute. `"colours"`:
+                the label of this part of the mesh (`ColourChanged`), at once and whenever it
+                changes. `"trees"`: which trees the node knows (`TreeBuilt`), at once and whenever
+                it learns of one.
 
         Raises:
             SubjectError: There is no such news.
@@ -315,7 +314,7 @@ class Roles:
             self.say(wanted)
 
     def stop_listening(self, *news: tree_apps.NewsOf | str) -> None:
-        """Hear no more of what `listen` asked for; raises as that does."""
+        """Stop hearing what `listen` asked for; raises as that does."""
         for wanted in self._wanted.end(news):
             self.say(wanted)
 
@@ -327,10 +326,21 @@ class Roles:
             timeout_s: How long to wait for all of them.
 
         Raises:
-            SubjectError: A name is none.
+            SubjectError: A name is not valid.
             TimeoutError: Somebody has not answered in time.
+
+        Spec: tree_layer 7.5.
         """
-        return ask_nodes(self, tree, timeout_s)
+        asked = address_of(tree, "any").tree.encode() if tree else b""
+        deadline = self.deadline(timeout_s)
+        while True:
+            call = self.send(*NODES, asked, one_response=True, timeout_s=timeout_s)
+            if all(one.kind is not ReplyKind.NULL for one in call.wait()):
+                break
+            self.wait_until(deadline, "no word of all nodes")  # a null: somebody may be missing
+        seen = nodes_in(item for one in call.replies for item in one.items)
+        on = (one for one in seen if not tree or one.neighbours is not None)
+        return sorted(on, key=lambda one: one.node)
 
     # -- watching -------------------------------------------------------------------------
 
@@ -339,16 +349,16 @@ class Roles:
     ) -> None:
         """Watch the messages and replies that pass the node.
 
-        What several watches see goes on when all that hold it have let it go.
+        What several watches hold goes on when all of them have let it go.
 
         Args:
-            watcher: Is given each while this application steps, and says what becomes of it.
+            watcher: Called with each while this application steps; says what becomes of it.
             tree: Name or UUID of the only tree to watch; "" for all.
             protocol: The only protocol to watch; "" for all.
-            holds: What passes waits for the watcher; else the watcher is told of it, no more.
+            holds: What passes waits for the watcher; otherwise the watcher only hears of it.
 
         Raises:
-            SubjectError: A name is none.
+            SubjectError: A name is not valid.
         """
         id_ = address_of(tree, "any").tree if tree else None
         wanted = tree_apps.SnoopWanted(self.app, id_, protocol, holds)
@@ -356,7 +366,7 @@ class Roles:
         self._watches.begin(wanted, watcher)
 
     def unsnoop(self, tree: str = "", protocol: str = "") -> None:
-        """Watch no more what `snoop` named so; what waits goes on."""
+        """End a watch that `snoop` began; what waits goes on."""
         id_ = address_of(tree, "any").tree if tree else None
         self._watches.end(id_, protocol)
         self.say(tree_apps.SnoopEnded(self.app, id_, protocol))
@@ -378,13 +388,13 @@ class Roles:
         protocol: str = "",
         timeout_s: float = TIMEOUT_S,
     ) -> Call:
-        """Send to whoever holds a role; iterate over what is returned to get the replies.
+        """Send to the holders of a role; iterate over what is returned to get the replies.
 
         Args:
             tree: Name or UUID of the tree.
             role: To whom.
             payload: What.
-            header: What else, for whoever looks at messages on their way.
+            header: More content, for applications that watch messages on their way.
             one_way: No replies: best effort.
             one_instance: To one of the holders, the nearest.
             one_response: All answers in one reply.
@@ -394,8 +404,8 @@ class Roles:
             timeout_s: How long to wait for the last reply.
 
         Raises:
-            SubjectError: A name is none, options contradict each other, or it is too large.
-            TypeError: Something is text, and no bytes.
+            SubjectError: A name is not valid, options contradict each other, or it is too large.
+            TypeError: Something is text, not bytes.
         """
         options = Options(one_way, one_instance, one_response, local_realm)
         if (text := options.fault) is not None:
@@ -414,7 +424,7 @@ class Roles:
         return call
 
     def _wake(self, timeout_s: float) -> None:
-        """Hear first if the lease has ended meanwhile: that would end what is sent with a null."""
+        """Renew a lease that has ended meanwhile, and wait: it would end the send with a null."""
         if self._now_ms() - self._renewed_ms < self._lease_ms:
             return
         deadline, served = self.deadline(timeout_s), self._served
@@ -426,22 +436,22 @@ class Roles:
         """Write a record for the node.
 
         Raises:
-            SubjectError: A name is none, or it carries more than a message may have.
-            TypeError: What it carries is text, and no bytes.
+            SubjectError: A name is not valid, or it carries more than a message may have.
+            TypeError: What it carries is text, not bytes.
         """
         key, value = encoded_said(said, self._bytes_max)
         self._open_writer().produce(self._names.sends(self._node), value, key, 0)
 
     def check(self, said: tree_apps.AppSaid) -> None:
-        """Raise what `say` would raise of it."""
+        """Raise what `say` would raise for it."""
         encoded_said(said, self._bytes_max)
 
     def flush(self) -> int:
-        """Wait until all that was said has been acknowledged by Kafka; return how much was lost."""
+        """Wait until Kafka has acknowledged all records; return how many were lost."""
         return self._open_writer().flush()
 
     def messages(self, *, timeout_s: float = TIMEOUT_S) -> Iterator[RoleMessage]:
-        """Yield messages for this application's roles until none has come for so long."""
+        """Yield messages for this application's roles until none has come for this long."""
         while True:
             deadline = self.deadline(timeout_s)
             while not self._messages:
@@ -459,7 +469,7 @@ class Roles:
     def step(self, timeout_s: float = 0.0) -> bool:
         """Read what is there, and renew the lease; return whether anything came.
 
-        What a listener or watcher raises is raised here; what came behind waits for the next step.
+        What a listener or watcher raises is raised here; what follows waits for the next step.
         """
         self._refuse_unusable()
         if self._reader is None:
@@ -484,9 +494,9 @@ class Roles:
         return bool(records)
 
     def _begin_again(self, reader: Reader, lost: Sequence[TopicPartition]) -> None:
-        """Live anew: what was deleted unread is told by nobody again, that the lease has ended too.
+        """Start over: what was deleted unread never comes again, be it that the lease has ended.
 
-        Who was away for longer than its topic keeps, or takes less than it is told.
+        It happens to one that was away for longer than its topic keeps, or reads too slowly.
         """
         starts = self._kafka.admin().starts(lost)
         reader.assign({place: starts.get(place, BEGINNING) for place in lost})
@@ -495,11 +505,11 @@ class Roles:
         self._say_all_again()
 
     def deadline(self, timeout_s: float) -> int:
-        """Return the moment until which somebody waits."""
+        """Return the moment at which a wait of this long ends."""
         return deadline_of(self._now_ms(), timeout_s)
 
     def is_past(self, deadline: int) -> bool:
-        """Say whether it is later than this moment."""
+        """Return whether this moment has passed."""
         return self._now_ms() > deadline
 
     def wait_until(self, deadline: int, what: str) -> None:
@@ -511,9 +521,9 @@ class Roles:
     # -- records --------------------------------------------------------------------------
 
     def _is_current(self, decoded: EventRecord) -> bool:
-        """Say whether it is told by who serves this application, and no former leader of its node.
+        """Return whether it comes from the node's present leader, and not from a former one.
 
-        One that stood still, or was cut off, may go on for a moment when another has taken over.
+        A leader that was suspended or cut off may go on for a moment after another took over.
         """
         event = decoded.event
         is_other_node = isinstance(event, tree_apps.Served) and event.uuid != self._uuid
@@ -528,11 +538,11 @@ class Roles:
             case tree_apps.Snooped():
                 self._watches.show(event, self)
             case tree_apps.RoleTaken():
-                self._wishes.take(event)
+                self._requests.take(event)
                 if event.is_granted:
                     self._listen(event)
             case tree_apps.RoleLost():
-                self._wishes.lose(event.address)
+                self._requests.lose(event.address)
                 self._listen(event)
             case tree_apps.Refused():
                 self._take_refusal(event)
@@ -553,15 +563,15 @@ class Roles:
         if refused.address is None:
             self._listen(refused)
         else:
-            self._wishes.refuse(refused)
+            self._requests.refuse(refused)
 
     def _serve(self, served: tree_apps.Served) -> None:
-        """Take note of who serves; a new incarnation knows nothing of what was sent before."""
+        """Record which incarnation serves; a new one knows nothing of what was sent before."""
         self._served += served.hello == self._word
         if self._served and not self._is_open:
             self._is_open = True
             if self._is_new:  # what was told until now was told to a former life
-                self._wishes.held.clear()
+                self._requests.held.clear()
                 self._messages.clear()
         if self._uuid and (self._uuid, self._epoch) != (served.uuid, served.epoch):
             self._calls.end_all(Cause.NODE_RESTARTED)
@@ -575,7 +585,7 @@ class Roles:
 
     def _say_all_again(self) -> None:
         self._renew()
-        self._wishes.say_again()
+        self._requests.say_again()
         self._watch_again()
 
     def _listen(self, news: News) -> None:
@@ -586,8 +596,8 @@ class Roles:
         self._renewed_ms = self._now_ms()
         self._write(lease_key(self.app), encode_lease(self._lease_ms, hello))
 
-    def _write_role(self, key: tree_apps.RoleKey, wish: tree_apps.RoleWish | None) -> None:
-        self._write(role_key(key), encode_wish(wish))
+    def _write_role(self, key: tree_apps.RoleKey, request: tree_apps.RoleRequest | None) -> None:
+        self._write(role_key(key), encode_request(request))
 
     def _write(self, key: bytes, value: bytes | None) -> None:
         self._open_writer().produce(self._names.roles(self._node), value, key, 0)

@@ -52,13 +52,13 @@ class _Word:
         self.owed, self.payload = self.owed - 1, left
 
     def _check(self, payload: bytes) -> None:
-        """Refuse what the node would not take: it would go on waiting, and nobody know of it."""
+        """Refuse what the node would not take: the message would wait on, and nobody would know."""
         if self.shown.kind is not None and len(self.shown.items) != 1:
             raise SubjectError("only a message or a reply of one answer can be changed")
         self.speaker.check(Resumed(self.speaker.app, self.shown.token, payload=payload))
 
     def consume(self) -> None:
-        """Have it taken out, whatever the others say."""
+        """Take it out, whatever the others say."""
         if not self.is_consumed:
             self.is_consumed = True
             self.speaker.say(Resumed(self.speaker.app, self.shown.token, is_consumed=True))
@@ -92,14 +92,14 @@ class Passing:
 
         Raises:
             SubjectError: It cannot be changed, or is too large; it waits as before.
-            TypeError: It is text, and no bytes; so too.
+            TypeError: It is text, not bytes; it waits as before.
         """
         if self.waits:
             self._word.go_on(payload)
             self.waits = False
 
     def consume(self) -> None:
-        """Take it out: whoever waits for a last reply gets an end instead."""
+        """Take it out: a sender that waits for a last reply gets an end instead."""
         if self.waits:
             self.waits = False
             self._word.consume()
@@ -125,7 +125,7 @@ class Watches:
         self._begun[wanted.tree, wanted.protocol] = (wanted, watcher)
 
     def end(self, tree: TreeId | None, protocol: str) -> None:
-        """Ask a watch no more."""
+        """Stop asking a watch."""
         self._begun.pop((tree, protocol), None)
 
     def wanted(self) -> Iterator[SnoopWanted]:

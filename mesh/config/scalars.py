@@ -40,6 +40,6 @@ def plain_value(text: str) -> str | int | float | bool | None:
 
 
 def duration_s(text: str) -> float | None:
-    """Return a duration such as `1h` in seconds, to the millisecond, or None if it is none."""
+    """Return a duration such as `1h` in seconds, to the millisecond, or None if it is not one."""
     match = _DURATION.fullmatch(text)
     return round(float(match[1]) * _UNIT_S[match[2]], 3) if match else None

@@ -36,8 +36,8 @@ class Completion:
     Attributes:
         node: Name of this node, for the `open` links.
         epoch: This node's epoch: acknowledgements of older ones do not count.
-        acks: Newest acknowledgement per (reader, scope of this node).
-        silent: Readers that are not heard now: their link is disabled, or they are down.
+        acks: The newest acknowledgement per (reader, scope of this node).
+        silent: Readers that are not heard now: down, or behind a disabled link.
     """
 
     node: str
@@ -53,7 +53,7 @@ class Completion:
         self.acks[reader, scope] = ack
 
     def applied(self, source: str, epoch: int, number: int, needs: Sequence[Need]) -> None:
-        """Take note that version `number` of an input is in force in every lane here.
+        """Record that version `number` of an input is in force in every lane here.
 
         Args:
             source: Name of the input.
@@ -73,7 +73,7 @@ class Completion:
         self._state[source] = Acknowledgement(epoch, number, before.complete, before.open_links)
 
     def settle(self) -> Mapping[str, Acknowledgement]:
-        """Work out what is complete and open; return the inputs whose state is news."""
+        """Work out what is complete and what is open; return the inputs whose state has changed."""
         news: dict[str, Acknowledgement] = {}
         for source in sorted(self._waiting):
             waiting = self._waiting[source]
@@ -101,7 +101,7 @@ class Completion:
         return self._open([(0, tuple(needs))])
 
     def forget(self, gone: Sequence[str], readers: Mapping[Scope, Sequence[str]]) -> None:
-        """Wait for nobody whose link was removed, and acknowledge nothing of theirs any more.
+        """Stop waiting for neighbours whose link was removed, and acknowledging what they offered.
 
         Args:
             gone: Neighbours; one whose link was replaced starts over.
@@ -118,7 +118,7 @@ class Completion:
             )
 
     def await_more(self, needs: Callable[[str], Sequence[Need]]) -> None:
-        """Have what is not complete wait for more.
+        """Let what is not complete wait for more.
 
         Args:
             needs: Given an input, returns what else must be complete for it to be.

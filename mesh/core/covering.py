@@ -171,7 +171,7 @@ class Covering:
         return loose
 
     def _place(self, filter_: str) -> None:
-        """Have an entry that is neither be offered, or kept by one that covers it."""
+        """Let an entry that is neither be offered, or kept by one that covers it."""
         if _is_address(filter_):
             return
         keeper = self._find_keeper(filter_)

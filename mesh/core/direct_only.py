@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from mesh.core.reach import SourceReach, compare_reach
-from mesh.model.topology import Link, Topology
+from mesh.model.topology import Topology
 
 
 def direct_only_zone_of(topology: Topology, node: str) -> str | None:
@@ -18,21 +17,6 @@ def direct_only_zone_of(topology: Topology, node: str) -> str | None:
     return next(
         (z.name for z in topology.zones.values() if z.direct_only and node in z.nodes), None
     )
-
-
-def direct_only_zone_on(topology: Topology, nodes: Sequence[str]) -> str | None:
-    """Return the first direct-only zone on a walk, or None if guaranteed messages pass it all.
-
-    Args:
-        topology: A legal one: two nodes have one link at most.
-        nodes: Those of the walk in order, both ends included.
-    """
-    zones = [zone for zone in topology.zones.values() if zone.direct_only]
-    for here, there in pairwise(nodes) if zones else ():
-        for zone in zones:
-            if Link.between(zone.name, here, there) in zone.links:
-                return zone.name
-    return None
 
 
 def guaranteed_part(topology: Topology) -> Topology:

@@ -76,7 +76,7 @@ def _member_of(pair: tuple[Member, Interest]) -> Member:
 
 
 SPARE_MAX = 64
-"""So many tuples of members that nobody has any more may be kept beside those in use."""
+"""How many tuples of members may be kept beside those in use."""
 
 EXACT_FILTERS = 4
 EXACT_MEMBERS = 8
@@ -100,7 +100,7 @@ class Surplus:
         return bool(self._filters)
 
     def put(self, filter_: str, before: Members, after: Members) -> None:
-        """Take note of who wants a filter now, and who did before."""
+        """Record who wants a filter now, and who did before."""
         for member, interest in before:
             filters, interests = self._filters[member], self._interests[member]
             del filters[filter_], interests[interest][filter_]
@@ -214,11 +214,11 @@ class InterestTable:
         yield from self.found(subject)[0]
 
     def found(self, subject: str) -> tuple[Sequence[tuple[str, Members]], frozenset[Member]]:
-        """Return what `matching` yields, and who wants the subject, as far as is known, no more.
+        """Return what `matching` yields, and who gets the subject although they may not want it.
 
-        Those get it by a wider filter than they asked for. Whether they want it all the same is
-        not looked at: that would take the longer the more filters they have. So copies for them
-        are needless at most. Spec: DESIGN 3.
+        They get it by a wider filter than they asked for. Whether one of their own filters selects
+        it is not looked at, which would take longer the more filters they have: at worst their
+        copies are needless. Spec: DESIGN 3.
         """
         exact, wider = self._index.match(subject, self.entries, self._surplus)
         all_of_them = [(filter_, self.entries[filter_]) for filter_ in exact]
@@ -231,11 +231,3 @@ class InterestTable:
                 all_of_them.append((filter_, members))
                 widened.update(self._surplus[filter_].widened())
         return all_of_them, frozenset(widened - named)
-
-    def shape_count(self) -> int:
-        """Return how many wildcard shapes are in use."""
-        return len(self._index.shapes)
-
-    def widened_count(self) -> int:
-        """Return how many filters are matched by a wider one. Spec: DESIGN 3."""
-        return len(self._index.widened)

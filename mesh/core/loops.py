@@ -84,7 +84,7 @@ def link_back(records: Records, one: NodeLinks, held: HeldLink) -> Pair | None:
 
 
 def component(records: Records, uuid: str) -> Sequence[str]:
-    """Return the nodes that hang together with one by links that both ends hold, sorted."""
+    """Return the nodes connected with one by links that both ends hold, sorted."""
     found = {uuid: None}
     todo = [uuid]
     while todo:

@@ -89,7 +89,7 @@ class ShapeIndex:
     The filters themselves stay with the caller, who passes them to `match`.
 
     Attributes:
-        most: So many shapes are looked up one by one; what comes on top is surplus.
+        most: How many shapes are looked up one by one; any beyond are surplus.
         shapes: How many filters there are of each wildcard shape.
         widened: For each surplus filter the wider one that it is merged under.
     """
@@ -99,7 +99,7 @@ class ShapeIndex:
     widened: dict[str, str] = field(default_factory=dict)
 
     def add(self, filter_: str) -> None:
-        """Take note of a filter that was not there before."""
+        """Add a filter that was not there before."""
         shape = Shape.of(filter_)
         if shape.is_literal:
             return

@@ -27,7 +27,7 @@ _MOVER = re.compile(rf"(mesh-({NAME_PATTERN}-)?)?{MEMBER}")
 
 
 def is_client(client_id: str) -> bool:
-    """Say whether a member of a queue's group is none of the mesh's own."""
+    """Return whether a member of a queue's group is a client, and not the mesh's own mover."""
     return _MOVER.fullmatch(client_id) is None
 
 

@@ -22,7 +22,7 @@ QUEUE_SHAPES_MAX = 64
 
 
 def shapes_within(wanted: Mapping[str, Collection[Shape]], most: int) -> frozenset[Shape]:
-    """Return the wildcard shapes that count, of more than a node may have for its queues.
+    """Return the wildcard shapes that count, where a node has more than it may for its queues.
 
     Only the set of subscriptions decides, never their order: workers of one node, and one that
     restarts, read `clients` as far compacted as it is then. The queues take turns, so one with many
@@ -55,7 +55,7 @@ class Attractions:
         return bool(self._by_filter)
 
     def add(self, one: Attraction) -> None:
-        """Take note of an entry that was not there before."""
+        """Add an entry that was not there before."""
         if one.filter not in self._by_filter:
             self._by_filter[one.filter] = {}
             self._index.add(one.filter)
@@ -93,7 +93,7 @@ class Nearness:
     _walks: Mapping[str, Walk] | None = None
 
     def links_to(self, node: str) -> int:
-        """Return the links between, 0 for the node itself; behind all others what is unreached."""
+        """Return how many links are between; 0 for the node itself, more than all if unreached."""
         walk = self._walk_to(node)
         if walk is None:
             return 0 if node == self.node else len(self.topology.nodes)

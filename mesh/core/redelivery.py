@@ -92,7 +92,7 @@ class Share:
         return times
 
     def take_back(self, offset: int) -> None:
-        """Count one less: nobody has seen the message, and it was announced to nobody."""
+        """Count one delivery less: nobody has seen the message, and it was announced to nobody."""
         self._often[offset] = self.times(offset) - 1
 
     def finish(self, offset: int, left: Iterable[int], end: int) -> None:
@@ -126,7 +126,7 @@ def _number(text: str, most: int = WINDOW) -> int:
     """Return a number of a remark.
 
     Raises:
-        ValueError: It is none, or larger than a remark of ours says.
+        ValueError: It is not one, or larger than the mesh ever writes.
     """
     if not (text.isascii() and text.isdecimal()) or (number := int(text[:20])) > most:
         raise ValueError(text[:20])

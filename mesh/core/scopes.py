@@ -37,7 +37,7 @@ class ScopeReader:
     _digest: int = 0
 
     def advert(self, filter_: str, interest: Interest | None) -> None:
-        """Take note of an entry, or with None of its withdrawal."""
+        """Record an entry, or with None its withdrawal."""
         self.pending[filter_] = interest
 
     def marked(self, mark: Mark) -> dict[str, Interest | None]:

@@ -96,10 +96,10 @@ class Backend(Protocol):
         """Delete a topic with its records."""
 
     def accompany(self, tasks: Sequence[Callable[[], None]]) -> None:
-        """Have these called again and again while time passes, until `part`."""
+        """Call these again and again while time passes, until `part`."""
 
     def part(self) -> None:
-        """Call them no more; raises what one of them died of."""
+        """Stop calling them; raises what one of them died of."""
 
     def guard(self) -> None:
         """From now on start workers again that end by themselves, as an orchestrator would."""
@@ -194,21 +194,21 @@ class SimulatedBackend:
         self._world.start(node, worker)
 
     def pause(self, node: str) -> None:
-        """Have the node's workers take no turns."""
+        """Suspend the node's workers: they take no turns."""
         self._world.pause(node)
 
     def resume(self, node: str) -> None:
-        """Have them go on."""
+        """Let them go on."""
         self._world.resume(node)
 
     def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:  # noqa: ARG002
-        """Have the node pretend this, at once."""
+        """Let the node pretend this, at once."""
         self._world.cut(node, drill.cuts)
         self._world.slow(node, drill.slow)
         self._world.set_clock(node, drill.clock_s)
 
     def kill_broker(self, kafka: str, broker: int | None) -> None:
-        """Have brokers answer no more."""
+        """Take brokers down: they no longer answer."""
         self._world.kill_broker(kafka, broker)
 
     def start_broker(
@@ -218,7 +218,7 @@ class SimulatedBackend:
         *,
         awaited: bool = True,  # noqa: ARG002
     ) -> None:
-        """Have them answer again."""
+        """Let them answer again."""
         self._world.start_broker(kafka, broker)
 
     def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
@@ -239,18 +239,18 @@ class SimulatedBackend:
         self._world.kafka[kafka].delete_topic(topic)
 
     def accompany(self, tasks: Sequence[Callable[[], None]]) -> None:
-        """Have these called every so many ms of virtual time, until `part`."""
+        """Call these at intervals of virtual time, until `part`."""
         self._tasks = tasks
 
     def part(self) -> None:
-        """Call them no more."""
+        """Stop calling them."""
         self._tasks = ()
 
     def guard(self) -> None:
         """Do nothing: no worker ends for good by itself here."""
 
     def guarded(self) -> Sequence[str]:
-        """Return nobody."""
+        """Return no workers: none ends by itself here."""
         return ()
 
     def begin_audit(self) -> None:

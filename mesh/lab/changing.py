@@ -19,14 +19,14 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
 from mesh.model.topology import Topology
-from mesh.operate.apply import ChangeContext, begin_change, read_begun
-from mesh.operate.change_driver import Outcome
+from mesh.operate.change_begin import begin_change, read_begun
+from mesh.operate.change_driver import ChangeContext, Outcome
 from mesh.operate.draining import FollowedLaneReports
-from mesh.operate.in_force import InForce, read_in_force
+from mesh.operate.in_force import TopologyInForce, read_in_force
 from mesh.operate.plan import refuse_loss
 from mesh.operate.proposal import plan_on_mesh
 from mesh.operate.status import observe
-from mesh.worker.topics.provision import config_topic, node_topics
+from mesh.transport.node_topics import config_topic
 
 NOT_BEGUN = "NOT_BEGUN"
 """Code of the refusal that the mesh is in no state for a change."""
@@ -86,7 +86,7 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
 def _carry_out(
     driver: Driver,
     number: int,
-    found: InForce,
+    found: TopologyInForce,
     after: Topology,
     reports: FollowedLaneReports,
     timeout_s: float,
@@ -101,7 +101,7 @@ def _carry_out(
     where = f"spec.steps.{number}.apply"
     driver.view.refresh()
     beats = observe(driver.view, now_ms, pause)
-    plan = plan_on_mesh(found, after, driver.view, beats, kafka, node_topics)
+    plan = plan_on_mesh(found, after, driver.view, beats, kafka)
     # A Kafka cluster that is new knows nothing of the changes before.
     begun = read_begun({name: kafka[name] for name in found.topology.kafka}, before.prefix)
     goes_on = begun is not None and begun.is_open

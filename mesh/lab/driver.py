@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import assert_never
 
-from mesh.errors import InvariantError, TransportError
+from mesh.errors import TransportError
 from mesh.lab import steps
 from mesh.lab.backend import Backend
 from mesh.lab.consuming import Consumers
@@ -15,24 +16,24 @@ from mesh.lab.faults import Faults, StepFailedError
 from mesh.lab.proposals import Proposal
 from mesh.lab.tally import Tally
 from mesh.lab.topologies import Topologies
-from mesh.lab.tree_sends import Applications
+from mesh.lab.tree_sends import LabApplications
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.drills import Drill, Planted, ends_of
+from mesh.operate.drills import DrillKind, Planted, ends_of
 from mesh.operate.founding import publish as publish_topology
 from mesh.operate.planting import Planter
 from mesh.operate.propagation import laggards
+from mesh.transport.node_topics import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer
 from mesh.view.mesh_view import MeshView
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
-from mesh.worker.topics.provision import config_topic, node_topics
 
 COPIES_MS = 100
-"""So long a direct copy may wait to be written once the position behind it is committed."""
+"""How long a direct copy may wait to be written once the position behind it is committed."""
 
 COUNT_S = 30.0
 """How long the last count may wait for brokers."""
@@ -114,7 +115,7 @@ class Driver:
     verdict: Mapping[str, object] | None = None
     planted: Planted | None = None
     consumers: Consumers = field(init=False)
-    applications: Applications = field(init=False)
+    applications: LabApplications = field(init=False)
     _writers: dict[str, Writer] = field(default_factory=dict)
     _names: TopicNames = field(init=False)
 
@@ -123,7 +124,7 @@ class Driver:
         self._names = TopicNames(self.topology.prefix)
         self.consumers = Consumers(self.backend)
         self.faults = Faults(self.topology, self.backend, self.view, self.workers)
-        self.applications = Applications(self.topology, self.backend, self.consumers)
+        self.applications = LabApplications(self.topology, self.backend, self.consumers)
         self.topologies = Topologies([(-1, self.topology)])
         for name in self.topology.kafka:
             self.backend.kafka[name].admin().create([config_topic(self.topology)])
@@ -163,7 +164,7 @@ class Driver:
         for node in nodes:
             self.faults.forget(node)
 
-    def break_or_mend(self, word: str, step: steps.Step) -> None:
+    def break_or_mend(self, word: str, step: steps.Fault) -> None:
         """Run a step about nodes, links, brokers or clocks."""
         match step:
             case steps.NodeStep():
@@ -177,7 +178,7 @@ class Driver:
             case steps.Clock():
                 self.faults.clock(step)
             case _:
-                raise InvariantError(f"step {word} breaks and mends nothing")
+                assert_never(step)
 
     # -- clients --------------------------------------------------------------------------
 
@@ -226,7 +227,7 @@ class Driver:
         *,
         noexport: bool | None = None,
     ) -> None:
-        """Take note that a subscription ends with a step, if it is of that kind; None is either."""
+        """Record that a subscription ends with a step, if it is of that kind; None: of either."""
         for subscription in self.subscriptions:
             same = (subscription.node, subscription.endpoint, subscription.filter_)
             if same != (step.node, step.endpoint, step.filter) or subscription.ended_at is not None:
@@ -257,13 +258,20 @@ class Driver:
         key = None if step.key is None else step.key.encode()
         own = [(name, text.encode()) for name, text in step.headers.items()]
         headers = [(SUBJECT_HEADER, step.subject.encode()), *own]
+        faults: dict[str, None] = {}
+
+        def learn(_partition: int, _offset: int, fault: str) -> None:
+            if fault:
+                faults[fault] = None
+
         for index in range(step.count):
             payload = step.payload if step.count == 1 else f"{step.payload}-{index}"
-            writer.produce(topic, payload.encode(), key, headers=headers)
+            writer.produce(topic, payload.encode(), key, headers=headers, on_delivery=learn)
         failed = writer.flush()
         self.publications.append(Publication(number, step.node, begins, kafka.admin().ends(places)))
         if failed:
-            raise StepFailedError(f"{failed} of {step.count} messages were not acknowledged")
+            why = "; ".join(faults) or "no broker answered in time"
+            raise StepFailedError(f"{failed} of {step.count} messages were not acknowledged: {why}")
         return {"published": step.count}
 
     # -- waiting --------------------------------------------------------------------------
@@ -324,7 +332,7 @@ class Driver:
             self.backend.now_ms,
             self.backend.advance,
         )
-        self.planted = planter.plant(Drill(step.drill), source, target)
+        self.planted = planter.plant(DrillKind(step.drill), source, target)
         return {
             "endpoint": self.planted.endpoint,
             "message": self.planted.message,
@@ -357,18 +365,28 @@ class Driver:
         return {"ms": self.backend.now_ms() - began}
 
     def drain(self, number: int, timeout_s: float) -> Detail:
-        """Wait until nothing is left to read but what waits for a fault's end. Spec: lab.md 1."""
+        """Wait until nothing is left to read but what waits for a fault's end. Spec: lab.md 1.
+
+        One look is no snapshot: by the time a position is read, what its transaction wrote may lie
+        behind an end that was read before. Where all has been read, and no log has grown by the
+        next look, nothing was under way in between.
+        """
         waiting: dict[str, int] = {}
-        quiet_ms = [self.backend.now_ms()]
+        quiet_ms = self.backend.now_ms()
+        ends_when_read: dict[TopicPartition, int] | None = None
 
         def missing() -> Sequence[str]:
+            nonlocal quiet_ms, ends_when_read
             left, found = undrained(self.tally, self.faults)
             waiting.clear()
             waiting.update(found)
             now = self.backend.now_ms()
             if left:
-                quiet_ms[0] = now
-            elif now - quiet_ms[0] < COPIES_MS:
+                quiet_ms, ends_when_read = now, None
+            elif ends_when_read != self.tally.ends:
+                ends_when_read = dict(self.tally.ends)
+                return ["what was read last may have had more written"]
+            elif now - quiet_ms < COPIES_MS:
                 return ["direct copies may be under way"]
             return left
 

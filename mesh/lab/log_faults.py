@@ -11,8 +11,8 @@ from mesh.lab.steps import DeleteRecords, RecreateTopic, Truncate
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
+from mesh.transport.node_topics import endpoint_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec
-from mesh.worker.topics.provision import endpoint_topic, node_topics
 
 EndpointClasses = Mapping[str, MessageClass]
 """Class of each endpoint, `node/name`."""

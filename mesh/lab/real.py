@@ -16,10 +16,10 @@ from mesh.local.auditor import spawn_auditor
 from mesh.local.fleet import Fleet
 from mesh.local.processes import Process
 from mesh.model.topology import Topology
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.worker.process.clock import MonotonicClock
 from mesh.worker.process.drills import Drill
-from mesh.worker.topics.provision import node_topics
 
 _GUARD_MS = 2_000
 AUDIT_MS = 300_000

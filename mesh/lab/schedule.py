@@ -44,8 +44,8 @@ class TimedFault:
     target: str
     at_ms: int
     until_ms: int
-    begin: steps.NamedStep
-    end: steps.NamedStep
+    begin: steps.NamedFault
+    end: steps.NamedFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Moment:
     """
 
     at_ms: int
-    step: steps.NamedStep
+    step: steps.NamedFault
     begins: steps.FaultName | None = None
 
 
@@ -113,14 +113,14 @@ def _targets(kind: steps.FaultName, topology: Topology) -> Sequence[str]:
 
 def _steps(
     kind: steps.FaultName, target: str, chance: random.Random, workers: Mapping[str, int]
-) -> tuple[steps.NamedStep, steps.NamedStep]:
+) -> tuple[steps.NamedFault, steps.NamedFault]:
     """Return the steps that make and end a fault."""
     match kind:
         case "kill":
             count = workers.get(target, 1)
             worker = chance.choice([None, *range(count)]) if count > 1 else None
             node = steps.NodeStep(node=target, worker=worker)
-            return steps.NamedStep("kill", node), steps.NamedStep("start", node)
+            return steps.NamedFault("kill", node), steps.NamedFault("start", node)
         case "stop":
             return _pair("stop", "start", steps.NodeStep(node=target))
         case "pause":
@@ -134,14 +134,14 @@ def _steps(
                 loss=chance.choice([0.0, 0.05, 0.2]),
             )
             heal = steps.LinkStep(link=target.split())
-            return steps.NamedStep("slow", slow), steps.NamedStep("heal", heal)
+            return steps.NamedFault("slow", slow), steps.NamedFault("heal", heal)
         case "kill_broker":
             return _pair("kill_broker", "start_broker", steps.BrokerStep(kafka=target))
         case "clock":
             jump_s = chance.choice([-JUMP_S, JUMP_S])
-            begin = steps.NamedStep("clock", steps.Clock(node=target, jump_s=jump_s))
-            return begin, steps.NamedStep("clock", steps.Clock(node=target, jump_s=-jump_s))
+            begin = steps.NamedFault("clock", steps.Clock(node=target, jump_s=jump_s))
+            return begin, steps.NamedFault("clock", steps.Clock(node=target, jump_s=-jump_s))
 
 
-def _pair(begin: str, end: str, step: steps.Step) -> tuple[steps.NamedStep, steps.NamedStep]:
-    return steps.NamedStep(begin, step), steps.NamedStep(end, step)
+def _pair(begin: str, end: str, step: steps.Fault) -> tuple[steps.NamedFault, steps.NamedFault]:
+    return steps.NamedFault(begin, step), steps.NamedFault(end, step)

@@ -307,6 +307,9 @@ class Expect(_Timed):
 
 TreeStep = Role | Unrole | Send | Move | Evict
 
+Fault = NodeStep | LinkStep | Slow | BrokerStep | Clock
+"""What breaks or mends nodes, links, brokers or clocks."""
+
 Step = (
     Subscribe
     | Unsubscribe
@@ -315,20 +318,16 @@ Step = (
     | Consume
     | Leave
     | Drain
-    | NodeStep
-    | LinkStep
-    | Slow
-    | BrokerStep
     | Truncate
     | DeleteRecords
     | RecreateTopic
-    | Clock
     | Inject
     | Storm
     | Apply
     | Expect
     | Wait
     | TreeStep
+    | Fault
 )
 
 KINDS: Mapping[str, type[StrictModel]] = {
@@ -388,3 +387,10 @@ class NamedStep:
     def timeout_s(self) -> float:
         """How long it may take, in seconds; virtual ones on the simulator."""
         return float(self.step.timeout or TIMEOUT_S)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFault(NamedStep):
+    """One that breaks or mends."""
+
+    step: Fault

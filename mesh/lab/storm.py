@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mesh.errors import TransportError
 from mesh.lab.checker.history import History, Publish, Wanted, write_history
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
+from mesh.lab.contents import HeldRecords, read_all
 from mesh.lab.driver import Driver, ScenarioSubscription
 from mesh.lab.faults import StepFailedError
-from mesh.lab.held import HeldRecords, read_all
 from mesh.lab.load import Publisher, Watch
 from mesh.lab.queue_accounts import policy_of
 from mesh.lab.schedule import moments, storm_schedule
@@ -47,7 +48,7 @@ def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Map
     wrong = ""
     try:
         driver.settle(number, timeout_s)
-        driver.drain(number, timeout_s)
+        storm.drain(number, timeout_s)
     except StepFailedError as error:
         wrong = str(error)
     verdict = storm.judge(is_drained=not wrong)
@@ -199,6 +200,54 @@ class _Storm:
         backend = self.driver.backend
         while backend.now_ms() < at_ms:
             backend.advance()
+
+    def drain(self, number: int, timeout_s: float) -> None:
+        """Wait until everything is delivered, what open transactions hide at first included.
+
+        Raises:
+            StepFailedError: It is not, in time.
+        """
+        driver = self.driver
+        ends: Mapping[TopicPartition, int] | None = None
+        while ends != driver.tally.ends:
+            ends = dict(driver.tally.ends)
+            driver.wait(timeout_s, self._hidden)
+            driver.drain(number, timeout_s)
+
+    def _hidden(self) -> Sequence[str]:
+        """Return what stands behind open transactions, and is seen by nobody yet.
+
+        Brokers answer a commit before they have written its markers: until then a reader of
+        committed records does not see what it wrote, though it may see that it was written. A
+        publisher that was given up leaves its transaction open, until brokers end it: what others
+        have written behind that, and were told is accepted, waits as long.
+        """
+        places = {kafka: list(parts) for kafka, parts in self._ingresses().items()}
+        topology = self.driver.topology
+        for node, declared in topology.nodes.items():
+            found = places.setdefault(declared.kafka, [])
+            for link in topology.links_of(node):
+                for message_class in MessageClass if topology.sends(node, link.other(node)) else ():
+                    outbox = self._names.outbox(node, link.other(node), message_class)
+                    found += [TopicPartition(outbox, n) for n in range(declared.partitions)]
+        for topic, (kafka, _, partitions) in self._endpoints().items():
+            places[kafka] += [TopicPartition(topic, number) for number in range(partitions)]
+        try:
+            return [
+                f"{at.topic}[{at.partition}] has an open transaction"
+                for kafka, asked in places.items()
+                for at in self._with_open_transactions(kafka, asked)
+            ]
+        except TransportError as error:
+            return [str(error)]  # a broker that does not answer just now
+
+    def _with_open_transactions(
+        self, kafka: str, places: Sequence[TopicPartition]
+    ) -> Sequence[TopicPartition]:
+        admin = self.driver.backend.kafka[kafka].admin()
+        ends = admin.ends(places)  # asked first: what is written since may be open as well
+        stable = admin.stable_ends(places)
+        return [at for at, end in ends.items() if stable.get(at, 0) < end]
 
     # -- the verdict ----------------------------------------------------------------------
 

@@ -11,25 +11,23 @@ from dataclasses import dataclass, field
 
 from mesh.model.facts import Gap, Held
 from mesh.model.frames import FrameFlags, MessageClass
-from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
+from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import moves_of
+from mesh.model.reasons import DISCARDED_DIRECT, Reason
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
 from mesh.transport.following import Follower
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.lane_reports import LaneReport
+from mesh.wire.announcements import is_announcement
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.frames import decode_header
-from mesh.wire.keys import AdvertKey, parse_control_key
+from mesh.wire.keys import NODE_KEYS, AdvertKey, parse_key
 from mesh.wire.state import decode_ledger
 
 MessageId = tuple[bytes, int, int, int]
 """Identity of a message: ingress topic id, partition, generation, offset. Spec: K9."""
-
-
-_LOST_DIRECT = frozenset({"takeover", "unwritten", "retention", "stale_epoch", "earlier_topology"})
-"""Why direct messages that were read, or should have been, went nowhere. Spec: K18, lab.md 2."""
 
 
 @dataclass(slots=True)
@@ -134,7 +132,7 @@ class Tally:
                 outbox = names.outbox(node, other, message_class)
                 self._follow(node, outbox, declared.partitions, self._frames_of(node, other))
         self._follow(node, names.ledger(node), 2 * declared.lanes, self._ledger)
-        report = self._reports.setdefault(node, LaneReport())
+        report = self._reports.setdefault(node, LaneReport(declared.lanes))
         self._follow(node, names.progress(node), 2 * declared.lanes, report.take)
         self._follow(node, names.control_log(node), 1, self._control_of(node))
 
@@ -232,7 +230,7 @@ class Tally:
 
     def _control_of(self, node: str) -> Callable[[Record], None]:
         def decode(record: Record) -> None:
-            key = parse_control_key(record.key() or b"")
+            key = parse_key(record.key() or b"", NODE_KEYS)
             if not isinstance(key, AdvertKey) or key.filter.startswith("$node/"):
                 return
             is_here = node in self._topology.nodes
@@ -246,11 +244,11 @@ class Tally:
     def _ledger(self, record: Record) -> None:
         ledger = decode_ledger(record.value() or b"")
         for dropped in ledger.dropped:
-            if dropped.reason in _LOST_DIRECT:
+            if dropped.reason in DISCARDED_DIRECT:
                 self.discarded_direct += dropped.messages
         for entry in ledger.not_forwarded:
             self.not_forwarded[entry.reason] += entry.messages
-            if entry.message_class is MessageClass.DIRECT and entry.reason != "no_interest":
+            if entry.message_class is MessageClass.DIRECT and entry.reason != Reason.NO_INTEREST:
                 self.discarded_direct += entry.messages
 
     def close(self) -> None:
@@ -261,7 +259,7 @@ class Tally:
 
 def _deliver(tally: EndpointTally, record: Record) -> None:
     headers = headers_of(record)
-    if [name for name, _ in headers] == [GAP_HEADER]:
+    if is_announcement(headers):
         return  # announces a loss: no message
     content = next(value for name, value in reversed(headers) if name == MESH_HEADER)
     delivery = decode_delivery(content or b"")

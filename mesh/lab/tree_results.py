@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mesh.errors import TransportError
 from mesh.lab.backend import Backend
 from mesh.lab.steps import Expect
-from mesh.lab.tree_sends import Applications
+from mesh.lab.tree_sends import LabApplications
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicPartition
@@ -112,7 +112,7 @@ def parts_of(labels: Mapping[str, str]) -> list[list[str]]:
     return sorted(found.values())
 
 
-def tree_faults(expect: Expect, apps: Applications, labels: Mapping[str, str]) -> Sequence[str]:
+def tree_faults(expect: Expect, apps: LabApplications, labels: Mapping[str, str]) -> Sequence[str]:
     """Return how what is expected of sends, holders or parts differs from what is."""
     if expect.parts is not None:
         wanted, found = sorted(sorted(part) for part in expect.parts), parts_of(labels)

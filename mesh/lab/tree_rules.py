@@ -38,8 +38,12 @@ def expected_of_trees(step: Expect, topology: Topology) -> str | None:
             return "`holder: tree/role` goes with `node: NAME`, or `node: null` for nobody"
         fault = _named("tree", tree) or _named("role", role)
         return fault or (None if step.node is None else node_fault(step.node, topology.nodes))
-    nodes = [node for part in step.parts or () for node in part] + list(step.reached or ())
-    return next((fault for node in nodes if (fault := node_fault(node, topology.nodes))), None)
+    in_parts = [node for part in step.parts or () for node in part]
+    for node in (*in_parts, *(step.reached or ())):
+        if (fault := node_fault(node, topology.nodes)) is not None:
+            return fault
+    twice = next((node for node in in_parts if in_parts.count(node) > 1), None)
+    return None if twice is None else f"{twice} is listed twice; each node is in one part"
 
 
 def sends_named_twice(steps: Sequence[Step]) -> str | None:

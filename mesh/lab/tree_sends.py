@@ -79,7 +79,7 @@ class _Due:
 
 
 @dataclass(slots=True)
-class Applications:
+class LabApplications:
     """All applications of a scenario.
 
     Attributes:

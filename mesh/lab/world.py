@@ -144,7 +144,7 @@ class World:
             return False
         self._waiting.pop(name, None)
         self._intakes[name] = intake
-        self.workers[name].cut(self._cut.get(node, ()))
+        self.workers[name].isolate(self._cut.get(node, ()))
         intake.slow(self._slow.get(node, ()), node, TopicNames(self.topology.prefix))
         self._schedule(name)
         return True
@@ -176,7 +176,7 @@ class World:
                     _crash(worker)
 
     def pause(self, node: str) -> None:
-        """Have the node's workers take no turns; after the member timeout their lanes are free.
+        """Suspend the node's workers; after the member timeout their lanes are free.
 
         A transaction that one of them has open stays open meanwhile: the workers of the
         simulator never wait for brokers, so they stand still between two turns.
@@ -185,7 +185,7 @@ class World:
             self._paused[name] = self.clock.ms
 
     def resume(self, node: str) -> None:
-        """Have them go on; they know nothing of it."""
+        """Let them go on; they know nothing of it."""
         for name in self._names(node):
             self._paused.pop(name, None)
 
@@ -201,35 +201,35 @@ class World:
         return self.workers.pop(name, None)
 
     def cut(self, node: str, neighbours: Sequence[str]) -> None:
-        """Have the node read nothing of exactly these neighbours from now on."""
+        """Let the node read nothing from exactly these neighbours from now on."""
         self._cut[node] = neighbours
         for name in self._names(node):
             if name in self.workers:
-                self.workers[name].cut(neighbours)
+                self.workers[name].isolate(neighbours)
 
     def slow(self, node: str, links: Sequence[SlowLink]) -> None:
-        """Have the node read late of exactly these neighbours from now on."""
+        """Let the node read late from exactly these neighbours from now on."""
         self._slow[node] = links
         for name in self._names(node):
             if name in self._intakes:
                 self._intakes[name].slow(links, node, TopicNames(self.topology.prefix))
 
     def kill_broker(self, kafka: str, broker: int | None = None) -> None:
-        """Have brokers answer no more; a Kafka cluster serves while most of its brokers do."""
+        """Take brokers down; a Kafka cluster serves while most of its brokers do."""
         count = self.topology.kafka[kafka].brokers
         down = self._down.setdefault(kafka, {})
         down.update(dict.fromkeys(range(1, count + 1) if broker is None else [broker]))
         self.kafka[kafka].available = 2 * len(down) < count
 
     def start_broker(self, kafka: str, broker: int | None = None) -> None:
-        """Have them answer again."""
+        """Let them answer again."""
         down = self._down.setdefault(kafka, {})
         for number in list(down) if broker is None else [broker]:
             down.pop(number, None)
         self.kafka[kafka].available = 2 * len(down) < self.topology.kafka[kafka].brokers
 
     def set_clock(self, node: str, off_s: float) -> None:
-        """Have the node's wall clock be off: the one by which records of its Kafka are stamped."""
+        """Set the node's wall clock wrong: the one by which its Kafka stamps records."""
         kafka = self.kafka[self.topology.nodes[node].kafka]
         kafka.now_ms = lambda: self.clock.ms + int(off_s * 1000)
 
@@ -270,7 +270,7 @@ class World:
             self._schedule(name, 0 if has_read else int(1000 * worker.patience(IDLE_S)))
 
     def _wake(self) -> None:
-        """Have those who wait for records look soon, where something may have come."""
+        """Wake those who wait for records, where something may have come."""
         changes = {name: kafka.changes for name, kafka in self.kafka.items()}
         if changes == self._changes:
             return
@@ -296,7 +296,7 @@ class World:
         return True
 
     def _schedule(self, name: str, delay_ms: int = 0) -> None:
-        """Have a worker take its next turn then, and at no other time."""
+        """Let a worker take its next turn then, and at no other time."""
         at = self.clock.ms + delay_ms + self._random.randint(*REST_MS)
         due = self._due[name] = at, self._random.random()
         heapq.heappush(self._heap, (*due, name))
@@ -307,7 +307,7 @@ def _node_of(name: str) -> str:
 
 
 def _crash(worker: Worker) -> None:
-    """Have the groups notice that a worker is silent."""
+    """Let the groups notice that a worker is silent."""
     if isinstance(worker.membership, MemoryMembership):
         worker.membership.crash()
     for member in worker.background.movers.members if worker.background is not None else ():

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from mesh.model.facts import Fact, FactKey
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input
-from mesh.model.reasons import Reason
+from mesh.model.reasons import DropReason, Reason
 from mesh.model.state import (
     Cut,
     DeliveredCount,
@@ -165,7 +165,7 @@ class Batch:
         for neighbour, reason in reasons:
             self._refused[neighbour, reason, message_class] += messages
 
-    def dropped(self, reason: str, source: TopicPartition, messages: int = 1) -> None:
+    def dropped(self, reason: DropReason, source: TopicPartition, messages: int = 1) -> None:
         """Account for messages of a source that went nowhere, or headers that were removed."""
         self._dropped[reason, source] += messages
 
@@ -176,7 +176,7 @@ class Batch:
 
     def lost(
         self,
-        reason: str,
+        reason: DropReason,
         source: TopicPartition,
         messages: int,
         message_class: MessageClass,
@@ -199,7 +199,7 @@ class Batch:
         self.note_unwritten(at, self.unwritten)
 
     def note_unwritten(self, at: TopicPartition, firsts: dict[TopicPartition, int]) -> None:
-        """Take it that copies of what is being read are not in Kafka yet; of the first keep where.
+        """Record that copies of what is being read are not in Kafka yet; of the first keep where.
 
         What is not being read only announces a loss, and is no copy.
         """

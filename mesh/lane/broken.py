@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mesh.lane.holds import ChainKey
+from mesh.core.holds import ChainKey
 from mesh.transport.port import TopicPartition
 
 

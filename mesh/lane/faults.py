@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from mesh.core.holds import ChainKey
 from mesh.lane.batch import Batch
-from mesh.lane.holds import ChainKey
 from mesh.lane.lane import Lane
 from mesh.model.control import RepairRequest, Stop, StopReason
 from mesh.model.facts import Fact, Gap, Halted
@@ -79,7 +79,7 @@ def _patience_ms(attempts: int) -> int:
 
 
 def repair_comes(lane: Lane, batch: Batch, key: ChainKey) -> None:
-    """Take note that a repair is under way, and wait as long once more. Spec: K11."""
+    """Record that a repair is under way, and wait as long once more. Spec: K11."""
     gap = lane.positions.gaps.get(key)
     if gap is not None:
         lane.broken.asked_ms[key] = batch.opened_ms
@@ -129,7 +129,7 @@ def _give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
     Not while the lane leaves a target out: who catches that up judges no chains, and would not
     announce it there.
     """
-    if lane.leaves_out_any:
+    if lane.holds_any:
         return
     if _is_vain(lane, key) and key[0] in lane.broken.unreadable:
         lane.broken.given_up.add(key)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import structlog
-
+from mesh.core.holds import ChainKey
 from mesh.core.routing import LocalLink
 from mesh.lane.batch import Batch
-from mesh.lane.holds import ChainKey
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
+from mesh.lane.sources import Source
 from mesh.model.facts import ENDED, Held
 from mesh.model.frames import MessageClass, SourcePartition
 from mesh.transport.port import TopicPartition
@@ -19,8 +18,6 @@ HOLDS_MAX = 1_000_000
 """Holds that a lane begins in one epoch: each has a number of its own, for what a catch-up tells
 of one must never end another."""
 
-log = structlog.get_logger()
-
 
 def hold(lane: Lane, target: str, now_ms: int) -> None:
     """Leave a target out from the lane's positions on; the next commit keeps it."""
@@ -28,7 +25,7 @@ def hold(lane: Lane, target: str, now_ms: int) -> None:
     lane.new_holds[target] = lane.positions.epoch * HOLDS_MAX + lane.holds_begun
     for source in guaranteed_sources(lane):
         hold_source(lane, source, now_ms)
-    log.error("target.held", target=target, lane=lane.number)
+    lane.log.error("target.held", target=target, lane=lane.number)
 
 
 def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
@@ -37,7 +34,7 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
     Before anything is read of it: what the lane passes must never be forgotten with the hold.
     """
     holds = lane.positions.holds
-    for target in lane.left_out:
+    for target in lane.held_targets:
         key = hold_key(lane, target, source)
         if source.message_class is not MessageClass.GUARANTEED or key in holds.next(target):
             continue
@@ -51,6 +48,20 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
         lane.note(batch, Held(*key, number, first))
 
 
+def is_met(lane: Lane, target: str) -> bool:
+    """Say whether a target is written of each source exactly as far as the lane has read it.
+
+    Only then may the lane write it again: what it passes while a target is left out is written by
+    catch-ups alone, and one of those may have written and nobody heard of it.
+    """
+    sources = sources_of(lane, target)
+    if sources is None:
+        return False
+    written = lane.positions.holds.next(target)
+    positions = {hold_key(lane, target, one): max(0, lane.position(one.at)) for one in sources}
+    return all(written.get(key) == position for key, position in positions.items())
+
+
 def release(lane: Lane, target: str, now_ms: int) -> None:
     """Have the next commit keep that the lane writes a target again."""
     lane.new_holds.pop(target, None)
@@ -58,12 +69,6 @@ def release(lane: Lane, target: str, now_ms: int) -> None:
     batch.is_awaited = True
     for held in lane.positions.holds.kept(target):
         _end(lane, batch, held)
-
-
-def tell_ended(lane: Lane, now_ms: int) -> None:
-    """Have the next commit keep that holds have ended which a catch-up has ended beside it."""
-    for target in lane.positions.holds.ended:
-        release(lane, target, now_ms)
 
 
 def let_go(lane: Lane, batch: Batch, target: str, source: Source) -> None:

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import get_args
 
-import structlog
-
 from mesh.errors import ProtocolError, TransportUnreadableError, UnknownVersionError
 from mesh.model.facts import Fact
 from mesh.transport.port import Record
@@ -28,8 +26,6 @@ LANE_KEYS = frozenset(one.word.encode() for one in get_args(Fact))
 NEWER = range(VERSION + 1, VERSION + 15)
 """Versions of programs to come: no text begins with the byte of one of these."""
 
-log = structlog.get_logger()
-
 
 @dataclass(slots=True)
 class Kept:
@@ -37,14 +33,14 @@ class Kept:
 
     Attributes:
         facts: What each key says in the end, by its bytes; one that was ended says nothing.
-        strays: How many cannot be read and hide nothing.
+        strays: Those that cannot be read and hide nothing, with what is wrong with each.
     """
 
     facts: dict[bytes, Fact] = field(default_factory=dict)
-    strays: int = 0
+    strays: list[tuple[Record, ProtocolError]] = field(default_factory=list)
 
 
-def kept_in(records: Iterable[Record]) -> Kept:
+def fold_kept(records: Iterable[Record]) -> Kept:
     """Return what can be read of a partition of `progress`, all of it.
 
     Raises:
@@ -65,15 +61,15 @@ def kept_in(records: Iterable[Record]) -> Kept:
             if may_hide and key.partition(b" ")[0] in LANE_KEYS:
                 hiding[key] = record, error
                 continue
-            kept.strays += 1
-            log.warning("progress.stray", **_place(record), key=_text(key), fault=str(error))
+            kept.strays.append((record, error))
         else:
             known.add(key)
             hiding.pop(key, None)
     for key, (record, fault) in hiding.items():
+        place = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         raise TransportUnreadableError(
-            f"{record.topic()}[{record.partition()}] offset {record.offset()}, key {_text(key)}: "
-            f"{fault}; nobody knows where the lane stood: look who writes there besides the node; "
+            f"{place}, key {key_text(key)}: {fault}; nobody knows where the lane stood: "
+            "look who writes there besides the node; "
             "a record with this key and no value has it begin there as if it had never been",
             offset=record.offset(),
         )
@@ -85,13 +81,6 @@ def is_newer(value: bytes, error: ProtocolError) -> bool:
     return isinstance(error, UnknownVersionError) and read_zigzag(value, 0)[0] in NEWER
 
 
-def _place(record: Record) -> dict[str, object]:
-    return {
-        "topic": record.topic(),
-        "partition": record.partition(),
-        "offset": record.offset(),
-    }
-
-
-def _text(key: bytes) -> str:
+def key_text(key: bytes) -> str:
+    """Return a key as people read it, whatever its bytes are."""
     return key[:200].decode(errors="backslashreplace")

@@ -8,23 +8,22 @@ tells it when it is committed. Spec: K2, K3, K11, K12, K17, K18.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-import structlog
-
+from mesh.core.holds import ChainKey
 from mesh.core.routing import LocalLink, Router
 from mesh.lane.accounts import Accounts
 from mesh.lane.batch import Batch, Reading
 from mesh.lane.broken import BrokenChains
-from mesh.lane.closed import OPEN, Closed
-from mesh.lane.holds import ChainKey
 from mesh.lane.link_ages import LinkAges
+from mesh.lane.log import Log
 from mesh.lane.memos import Memos
+from mesh.lane.part_frames import NOT_TAKEN, PartFrames
 from mesh.lane.positions import Positions
-from mesh.lane.refused import NOT_TAKEN, RefusedFrames
 from mesh.lane.reservations import Reservations
+from mesh.lane.sources import Source, SourceTopic
 from mesh.lane.traces import Traces
-from mesh.lane.unwritten import UNWRITTEN
+from mesh.lane.unwritable import ALL_WRITABLE, Unwritable
 from mesh.model.facts import (
     EraBegan,
     ErasBegun,
@@ -35,9 +34,10 @@ from mesh.model.facts import (
     SourceAt,
     Truncation,
     Truncations,
-    refused_key,
+    partly_taken_key,
 )
-from mesh.model.frames import NONE_OFFSET, Chain, Era, FrameFlags, MessageClass, SourcePartition
+from mesh.model.frames import NONE_OFFSET, Chain, Era, FrameFlags, MessageClass
+from mesh.model.reasons import DropReason
 from mesh.model.state import Ledger
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -46,37 +46,6 @@ from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.node.rounds import CLIENTS
 from mesh.transport.port import BEGINNING, Row, TopicPartition
 from mesh.wire.state import encode_fact
-
-NOT_WRITABLE = "not_writable"
-"""Why direct copies are discarded whose target takes no records now."""
-
-log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A partition that a lane reads: the node's own ingress, or a neighbour's outbox.
-
-    Attributes:
-        at: Topic and partition.
-        topic_id: The broker's id of the topic.
-        message_class: Class of everything in it.
-        link: The link it came over; None for the own ingress.
-        generation: Of its offsets: it rises with each loss at its end. Spec: K9.
-        outboxes: Where copies of it leave, by neighbour, as far as that was asked.
-    """
-
-    at: TopicPartition
-    topic_id: bytes
-    message_class: MessageClass
-    link: LocalLink | None
-    generation: int = 0
-    outboxes: dict[str, TopicPartition] = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def identity(self) -> SourcePartition:
-        """Return the partition by intrinsic identity."""
-        return SourcePartition(self.topic_id, self.at.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +84,7 @@ class Lane:
         taken_ms: When its former owner was fenced.
         broken: What it remembers of broken chains.
         accounts: What all lanes of this worker have committed.
+        log: What they have to say to people.
         flags: Of the frames it writes: a repair says so. Spec: K20.
         narrowed: Routes by this instead of by all that is known: to one target.
         written: Bytes of guaranteed frames written per outbox partition, for limits.
@@ -122,7 +92,7 @@ class Lane:
         followed: How far it has followed changes of the topology, here or at its former owner.
         followed_before: How far its former owner had.
         awaited: What its former owner knew: it reads nothing before that is known here too.
-        closed: Where nothing may be written now.
+        unwritable: Where nothing may be written now.
         new_holds: Targets that it leaves out and does not yet keep as such, with the numbers of
             their holds: each is kept with the first source of which something is left out.
         holds_begun: How many it has begun since it was taken.
@@ -144,6 +114,7 @@ class Lane:
     broken: BrokenChains = field(default_factory=BrokenChains)
     ages: LinkAges = field(default_factory=LinkAges)
     accounts: Accounts = field(default_factory=Accounts)
+    log: Log = field(default_factory=Log)
     flags: FrameFlags = FrameFlags.NONE
     narrowed: Router | None = None
     written: dict[TopicPartition, int] = field(default_factory=dict)
@@ -151,7 +122,7 @@ class Lane:
     followed: tuple[int, int] = field(init=False)
     followed_before: tuple[int, int] = field(init=False)
     awaited: Mapping[str, tuple[int, int]] = field(init=False)
-    closed: Closed = OPEN
+    unwritable: Unwritable = ALL_WRITABLE
     new_holds: dict[str, int] = field(default_factory=dict)
     holds_begun: int = 0
     traces: Traces | None = None
@@ -197,14 +168,14 @@ class Lane:
         for at, reading in batch.readings.items():
             ahead = reading.ahead if self._is_direct(at) and not self._is_ending else 0
             reached = (at, reading.topic_id, reading.next, ahead, reading.generation)
-            is_left, leader_epoch = at in positions.left, reading.leader_epoch
+            is_unlinked, leader_epoch = at in positions.unlinked, reading.leader_epoch
             behind = self.direct.unwritten.below(at, reading.next, batch.unwritten)
-            self.note(batch, SourceAt(*reached, is_left, leader_epoch, behind))
+            self.note(batch, SourceAt(*reached, is_unlinked, leader_epoch, behind))
         account = batch.finish(self.number, self.ages.numbers)
         self.closing = Closing(batch, account, now_ms, begins, positions.in_force)
 
     def committed(self, closing: Closing) -> None:
-        """Take note that what was closed is committed: direct copies in it may go."""
+        """Record that what was closed is committed: direct copies in it may go."""
         self.closing = None
         batch, positions = closing.batch, self.positions
         self.accounts.add(closing.account, batch.needless)
@@ -248,7 +219,7 @@ class Lane:
         self.positions.apply(fact)
         batch.note(fact)
 
-    def skip(self, at: TopicPartition, reason: str, to: int, now_ms: int) -> None:
+    def skip(self, at: TopicPartition, reason: DropReason, to: int, now_ms: int) -> None:
         """Go on at `to` with a direct source if it stands before that; count what is skipped."""
         position = self.position(at)
         if to <= position:
@@ -258,7 +229,7 @@ class Lane:
         topic_id, generation = self.positions.topic_ids[at], self.generation(at)
         batch.read(at, topic_id, generation, position, to - 1, 0, records=0)
         place = {"topic": at.topic, "partition": at.partition}
-        log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
+        self.log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
 
     def give_back(self, now_ms: int) -> None:
         """Have the next commit, the lane's last here, reserve nothing: positions become exact.
@@ -278,30 +249,64 @@ class Lane:
         for at, offsets in self.direct.doubtful.items():
             if not offsets or at not in positions.next:
                 continue
-            self.open(now_ms).dropped(UNWRITTEN, at, offsets)
+            self.open(now_ms).dropped(DropReason.UNWRITTEN, at, offsets)
             reached = positions.next[at]
-            fact = SourceAt(
-                at,
-                positions.topic_ids[at],
-                reached,
-                max(0, positions.reserved.get(at, reached) - reached),
-                positions.generations.get(at, 0),
-                at in positions.left,
-                positions.leader_epochs.get(at, -1),
-            )
-            self.note(self.open(now_ms), fact)
+            ahead = max(0, positions.reserved.get(at, reached) - reached)
+            self.note(self.open(now_ms), positions.source_at(at, reached, ahead))
         self.direct.doubtful.clear()
 
     def tell_position(self, at: TopicPartition, reached: int, now_ms: int) -> None:
         """Have the next commit tell how far a source was read, and reserve nothing beyond."""
         batch, positions = self.open(now_ms), self.positions
-        topic_id, generation = positions.topic_ids[at], self.generation(at)
         batch.begins.setdefault(at, positions.next.get(at, reached))
-        is_known = reached == positions.next.get(at)
-        epoch = positions.leader_epochs.get(at, -1) if is_known else -1
         behind = self.direct.unwritten.below(at, reached, batch.unwritten)
-        is_left = at in positions.left
-        self.note(batch, SourceAt(at, topic_id, reached, 0, generation, is_left, epoch, behind))
+        self.note(batch, positions.source_at(at, reached, behind=behind))
+
+    def go_on_behind(self, handed_on: Mapping[TopicPartition, int], now_ms: int) -> None:
+        """Read direct sources from where the copies of its former life ended; tell that.
+
+        What a commit with an unknown outcome has delivered after all does not come again: its
+        copies to others are lost, as at a takeover. Spec: K18.
+
+        Args:
+            handed_on: How far copies went, where nobody had the lane in between.
+            now_ms: The present moment.
+        """
+        for at, position in handed_on.items():
+            committed = self.positions.next.get(at, position)
+            self.direct.go_on_behind(at, position, committed)
+            if position > committed:
+                self.tell_position(at, position, now_ms)  # whoever drains this link waits for it
+
+    # -- what it reads --------------------------------------------------------------------
+
+    def assign(self, at: TopicPartition, topic: SourceTopic, topic_id: bytes) -> Source:
+        """Read a partition of a topic from now on."""
+        self.positions.found(at, topic_id)
+        generation = self.generation(at)
+        source = Source(at, topic_id, topic.message_class, topic.link, generation)
+        self.sources[at] = source
+        return source
+
+    def leave(self, *places: TopicPartition) -> None:
+        """Read these no further."""
+        for at in places:
+            del self.sources[at]
+
+    def relink(self, at: TopicPartition, link: LocalLink | None) -> None:
+        """Record that a source comes over another link."""
+        self.sources[at] = replace(self.sources[at], link=link)
+
+    def learn(self) -> bool:
+        """Say whether all is known here that its former owner knew; it waits for it no longer then.
+
+        Of a later change of the topology, or of interest without which what comes would not go to
+        whom it is owed.
+        """
+        if self.followed > self.learner.followed or self.learner.is_behind(self.awaited):
+            return False
+        self.awaited = {}
+        return True
 
     # -- interest -------------------------------------------------------------------------
 
@@ -359,6 +364,21 @@ class Lane:
         if begun != known:
             self.note(batch, ErasBegun(at, position, begun))
 
+    def forget_eras(self, at: TopicPartition, start: int, now_ms: int) -> None:
+        """Have the next commit forget by which topologies a source was taken that is deleted.
+
+        Nobody reads that again, and a record that only grows could not be written one day.
+
+        Args:
+            at: The source.
+            start: The first offset that its log still has.
+            now_ms: The present moment.
+        """
+        known, position = self.positions.eras.get(at, ()), max(0, self.position(at))
+        ended = sum(one.first <= min(start, position) for one in known) - 1
+        if ended > 0:
+            self.note(self.open(now_ms), ErasBegun(at, position, known[ended:]))
+
     def eras(self, source: Source, offset: int, carried: tuple[Era, ...] = ()) -> tuple[Era, ...]:
         """Return the eras of messages taken here: those they came with, and one of this domain.
 
@@ -399,11 +419,13 @@ class Lane:
         """Whether it reads again, for one target, what the lane itself has read. Spec: K20."""
         return self.narrowed is not None
 
-    def is_left_out(self, source: Source, offset: int) -> bool:
+    def is_skipped(self, source: Source, offset: int) -> bool:
         """Whether a second reading passes over a frame: nothing of it was taken. Spec: K20."""
-        return self.positions.left_out(source.at, source.topic_id, offset) == NOT_TAKEN
+        return self.positions.taken_after(source.at, source.topic_id, offset) == NOT_TAKEN
 
-    def mark(self, batch: Batch, source: Source, offset: int, after: int = NOT_TAKEN) -> None:
+    def note_partly_taken(
+        self, batch: Batch, source: Source, offset: int, after: int = NOT_TAKEN
+    ) -> None:
         """Have the next commit keep that a frame was not taken whole. Spec: K20.
 
         Args:
@@ -414,14 +436,14 @@ class Lane:
         """
         is_kept = source.link is not None and source.message_class is MessageClass.GUARANTEED
         if is_kept and not self.is_second:
-            frames = self.positions.refused.get(source.at, RefusedFrames())
+            frames = self.positions.partly_taken.get(source.at, PartFrames())
             self.note(batch, frames.marked(source.at, source.topic_id, offset, after))
 
     def forget_marks(self, at: TopicPartition, topic_id: bytes, start: int, now_ms: int) -> None:
         """Have the next commit forget the marks of frames that an outbox has no longer."""
-        frames = self.positions.refused.get(at, RefusedFrames())
+        frames = self.positions.partly_taken.get(at, PartFrames())
         for block in [*frames.forget(topic_id, start)]:
-            self.open(now_ms).forget(refused_key(at, block))
+            self.open(now_ms).forget(partly_taken_key(at, block))
 
     def keep_truncation(self, batch: Batch, source: Source, truncation: Truncation) -> None:
         """Have the next commit keep that a source lost its end, and that this was accepted."""
@@ -435,7 +457,7 @@ class Lane:
 
     def cut_marks_off(self, batch: Batch, at: TopicPartition, end: int) -> None:
         """Have the next commit forget the marks of frames whose offsets are given out again."""
-        for marks in [*self.positions.refused.get(at, RefusedFrames()).cut_off(at, end)]:
+        for marks in [*self.positions.partly_taken.get(at, PartFrames()).cut_off(at, end)]:
             self.note(batch, marks)
 
     def next_chain(self, link: LocalLink, source: Source, first: int, last: int) -> Chain:
@@ -469,8 +491,8 @@ class Lane:
             batch.rows[topic, partition].append((value, key, 0, None))
             size = len(key) + len(value or b"")
             self.written[outbox] = self.written.get(outbox, 0) + size
-        elif self.closed and self.closed.has(topic, partition):
-            batch.dropped(NOT_WRITABLE, source.at, messages)
+        elif self.unwritable and self.unwritable.has(topic, partition):
+            batch.dropped(DropReason.NOT_WRITABLE, source.at, messages)
             return
         else:
             self.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
@@ -503,21 +525,21 @@ class Lane:
         return outbox
 
     def is_held(self, link: LocalLink, source: Source) -> bool:
-        """Say whether a link's outbox is left out for now: it is written beside. Spec: K20."""
-        return self.leaves_out_any and self.leaves_out(self.outbox(link, source).topic)
+        """Say whether a link's outbox is held: it is written beside. Spec: K20."""
+        return self.holds_any and self.holds_target(self.outbox(link, source).topic)
 
-    def leaves_out(self, target: str) -> bool:
-        """Say whether a target's topic is left out for now. Spec: K20."""
+    def holds_target(self, target: str) -> bool:
+        """Say whether a target's topic is held: it is written beside. Spec: K20."""
         return target in self.positions.holds or target in self.new_holds
 
     @property
-    def leaves_out_any(self) -> bool:
+    def holds_any(self) -> bool:
         """Whether any target is."""
         return bool(self.positions.holds) or bool(self.new_holds)
 
     @property
-    def left_out(self) -> list[str]:
-        """The topics of the targets that are left out."""
+    def held_targets(self) -> list[str]:
+        """The topics of the targets that are held."""
         return [*self.positions.holds, *self.new_holds]
 
     def link(self, neighbour: str) -> LocalLink:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.routes import Arrival, Route
-from mesh.lane.plan import Plan
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 
@@ -15,6 +15,23 @@ Known = dict[tuple[str, bytes | None], tuple[str, Route]]
 MEMO_MAX = 32_768
 PLANS_MAX = 256
 """Subject tables remembered per arrival: each may have thousands of bytes and routes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of frames with one subject table that came one way.
+
+    Attributes:
+        subjects: The table.
+        routes: Route of each subject of the table.
+        only: The one route of all of them, or None if they part.
+        delivers: Whether some of them go to an endpoint of this node.
+    """
+
+    subjects: Sequence[str]
+    routes: Sequence[Route]
+    only: Route | None
+    delivers: bool
 
 
 @dataclass(slots=True)

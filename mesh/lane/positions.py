@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.lane.holds import ChainKey, Holds
-from mesh.lane.refused import RefusedFrames
+from mesh.core.holds import ChainKey, Holds
+from mesh.lane.part_frames import PartFrames
 from mesh.model.control import Stop
 from mesh.model.facts import (
     Accepted,
@@ -18,7 +18,7 @@ from mesh.model.facts import (
     Halted,
     Held,
     InterestInForce,
-    Refused,
+    PartlyTaken,
     Sent,
     SourceAt,
     Truncations,
@@ -51,9 +51,9 @@ class Positions:
         since: Position in a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
         links: Number of the link over which a chain was sent last. Spec: K12.
-        left: Outboxes whose links were removed; what is there when they come back may be new.
+        unlinked: Outboxes whose links were removed; what is there when they come back may be new.
         eras: By which topologies each source worked, ascending. Spec: K10.
-        refused: Frames that were not taken whole, by outbox partition. Spec: K20.
+        partly_taken: Frames that were not taken whole, by outbox partition. Spec: K20.
         truncations: Losses at the end of a source that were accepted.
     """
 
@@ -72,22 +72,24 @@ class Positions:
     holds: Holds = field(default_factory=Holds)
     since: dict[ChainKey, int] = field(default_factory=dict)
     links: dict[ChainKey, int] = field(default_factory=dict)
-    left: dict[TopicPartition, None] = field(default_factory=dict)
+    unlinked: dict[TopicPartition, None] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
-    refused: dict[TopicPartition, RefusedFrames] = field(default_factory=dict)
+    partly_taken: dict[TopicPartition, PartFrames] = field(default_factory=dict)
     truncations: dict[TopicPartition, Truncations] = field(default_factory=dict)
 
     def of_target(self, sent: Mapping[ChainKey, int]) -> Positions:
         """Return what a second reading knows: how far one target has got, and what was taken."""
-        return Positions(self.epoch, sent=dict(sent), eras=self.eras, refused=self.refused)
+        return Positions(
+            self.epoch, sent=dict(sent), eras=self.eras, partly_taken=self.partly_taken
+        )
 
     def sent_by_movers(self, sent: Mapping[ChainKey, int]) -> None:
         """Go on behind what movers have sent: they keep it themselves."""
         self.sent.update(sent)
 
-    def left_out(self, at: TopicPartition, topic_id: bytes, offset: int) -> int | None:
+    def taken_after(self, at: TopicPartition, topic_id: bytes, offset: int) -> int | None:
         """Return after which origin offset a frame's messages were taken; None if all were."""
-        frames = self.refused.get(at)
+        frames = self.partly_taken.get(at)
         return None if frames is None else frames.after(topic_id, offset)
 
     def era_of(self, at: TopicPartition, offset: int) -> Era | None:
@@ -120,13 +122,13 @@ class Positions:
                 self.leader_epochs.pop(at, None)
                 if fact.leader_epoch >= 0:
                     self.leader_epochs[at] = fact.leader_epoch
-                self.left.pop(at, None)
-                if fact.is_left:
-                    self.left[at] = None
+                self.unlinked.pop(at, None)
+                if fact.is_unlinked:
+                    self.unlinked[at] = None
             case EpochRaised():
                 self.epoch = fact.epoch
-            case Refused():
-                self.refused.setdefault(at, RefusedFrames()).apply(fact)
+            case PartlyTaken():
+                self.partly_taken.setdefault(at, PartFrames()).apply(fact)
             case ErasBegun():
                 self.eras[at] = fact.eras
             case Truncations():
@@ -160,19 +162,42 @@ class Positions:
         if (last := self.holds.sent(key)) is not None:
             self.sent[key] = max(last, self.sent.get(key, NONE_OFFSET))
 
+    def source_at(
+        self, at: TopicPartition, reached: int, ahead: int = 0, behind: int = 0
+    ) -> SourceAt:
+        """Return the fact that a source is read so far, and what is to be told of it else.
+
+        Args:
+            at: The source: it was read before.
+            reached: The next offset to read.
+            ahead: So many offsets from there on may be handed on before another commit.
+            behind: Of so many before direct copies may not have been written.
+        """
+        is_same = reached == self.next.get(at)
+        return SourceAt(
+            at,
+            self.topic_ids[at],
+            reached,
+            ahead,
+            self.generations.get(at, 0),
+            at in self.unlinked,
+            self.leader_epochs.get(at, -1) if is_same else -1,
+            behind,
+        )
+
     def found(self, at: TopicPartition, topic_id: bytes) -> None:
         """Know what a source is from now on; what is read of it next keeps that."""
-        self.left.pop(at, None)
+        self.unlinked.pop(at, None)
         self.topic_ids[at] = topic_id
 
-    def begin_anew(self, at: TopicPartition) -> None:
-        """Know no position of a source any more: its topic was made anew."""
+    def reset(self, at: TopicPartition) -> None:
+        """Know no position of a source any more: its topic is another one."""
         known = (self.next, self.reserved, self.unwritten, self.generations, self.leader_epochs)
         for kept in known:
             kept.pop(at, None)
 
     def forget(self, fact: Held | Sent) -> None:
-        """Know nothing more of a target that is no more."""
+        """Forget a target that is gone."""
         self.sent.pop((fact.at, fact.source), None)
         self.since.pop((fact.at, fact.source), None)
         self.links.pop((fact.at, fact.source), None)

@@ -8,11 +8,8 @@ one that comes back goes on where it ended.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-import structlog
-
-from mesh.core.routing import LocalLink
 from mesh.lane.batch import Batch
 from mesh.lane.faults import end_repair, lift_stop
 from mesh.lane.held import (
@@ -22,42 +19,11 @@ from mesh.lane.held import (
     link_of,
     release,
 )
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
+from mesh.lane.sources import Source
 from mesh.model.effects import Relinked
-from mesh.model.facts import UNLINKED, SourceAt
+from mesh.model.facts import UNLINKED
 from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
-from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
-from mesh.transport.port import TopicInfo
-
-log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class SourceTopic:
-    """An ingress or outbox topic that a node reads."""
-
-    name: str
-    kafka: str
-    message_class: MessageClass
-    link: LocalLink | None
-    info: TopicInfo | None = None
-
-
-def source_topics(
-    topology: Topology, node: str, links: Sequence[LocalLink]
-) -> Sequence[SourceTopic]:
-    """Return the own ingress, and every outbox that neighbours write for this node."""
-    names, nodes = TopicNames(topology.prefix), topology.nodes
-    found = []
-    for message_class in MessageClass:
-        ingress = names.ingress(node, message_class)
-        found.append(SourceTopic(ingress, nodes[node].kafka, message_class, None))
-        for link in [one for one in links if one.takes]:
-            outbox = names.outbox(link.neighbour, node, message_class)
-            kafka = nodes[link.neighbour].kafka
-            found.append(SourceTopic(outbox, kafka, message_class, link))
-    return found
 
 
 def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int) -> None:
@@ -75,9 +41,9 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
     _leave_outboxes(lane, gone, now_ms)
     for neighbour in relinked.gone:
         target = lane.names.outbox(lane.node, neighbour, MessageClass.GUARANTEED)
-        if lane.leaves_out(target):
+        if lane.holds_target(target):
             release(lane, target, now_ms)
-            log.warning("target.hold_ended", target=target, lane=lane.number)
+            lane.log.warning("target.hold_ended", target=target, lane=lane.number)
     _mark_unlinked(lane, batch)
     for source in (*guaranteed_sources(lane), *_resting_sources(lane)):
         if source.at.topic not in gone:
@@ -146,7 +112,9 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
         now_ms: The present moment.
     """
     positions = lane.positions
-    known = [at for at in (*positions.topic_ids, *positions.stopped) if at not in positions.left]
+    known = [
+        at for at in (*positions.topic_ids, *positions.stopped) if at not in positions.unlinked
+    ]
     if lane.followed < lane.learner.followed:
         _mark_unlinked(lane, lane.open(now_ms))
         for source in _resting_sources(lane):
@@ -155,17 +123,17 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
         _leave_outboxes(lane, gone, now_ms)
     letter = MessageClass.GUARANTEED.letter
     outboxes = lane.names.outbox(lane.node, "", MessageClass.GUARANTEED).removesuffix(f".{letter}")
-    for target in [one for one in lane.left_out if one.startswith(outboxes)]:
+    for target in [one for one in lane.held_targets if one.startswith(outboxes)]:
         if link_of(lane, target) is None:
             release(lane, target, now_ms)
-            log.warning("target.hold_ended", target=target, lane=lane.number)
+            lane.log.warning("target.hold_ended", target=target, lane=lane.number)
 
 
 def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
     """Have the next commit keep that outboxes are read no further, and nothing amiss with them."""
     positions, batch = lane.positions, lane.open(now_ms)
     for stop in [one for one in positions.stopped.values() if one.topic in gone]:
-        log.warning("source.stop_ended", lane=lane.number, range=stop.range)
+        lane.log.warning("source.stop_ended", lane=lane.number, range=stop.range)
         lift_stop(lane, stop, now_ms)
     for key in [key for key in positions.gaps if key[0].topic in gone]:
         end_repair(lane, batch, key)
@@ -175,18 +143,10 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
             if (first := held.get(hold_key(lane, target, source))) is not None:
                 place = {"source": source.at.topic, "partition": source.at.partition}
                 ends = lane.position(source.at)
-                log.error("target.lacks", target=target, **place, first=first, next=ends)
+                lane.log.error("target.lacks", target=target, **place, first=first, next=ends)
                 let_go(lane, batch, target, source)
     for at in [one for one in positions.topic_ids if one.topic in gone]:
         if at.topic.endswith(f".{MessageClass.DIRECT.letter}"):
             continue  # one that is made anew is read on as ever
-        lane.note(
-            batch,
-            SourceAt(
-                at,
-                positions.topic_ids[at],
-                max(0, lane.position(at)),
-                generation=positions.generations.get(at, 0),
-                is_left=True,
-            ),
-        )
+        kept = positions.source_at(at, max(0, lane.position(at)))
+        lane.note(batch, replace(kept, leader_epoch=-1, is_unlinked=True))

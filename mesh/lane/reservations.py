@@ -6,8 +6,42 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.lane.batch import RESERVED_MS, Batch, DirectRows
-from mesh.lane.unwritten import Unwritten
 from mesh.transport.port import Row, TopicPartition
+
+
+@dataclass(slots=True)
+class Unwritten:
+    """The first offset of each source of which a copy may not be in Kafka yet.
+
+    Attributes:
+        ready: Of copies that may be written.
+        sent: Of copies that were handed to the client library since all before were acknowledged.
+    """
+
+    ready: dict[TopicPartition, int] = field(default_factory=dict)
+    sent: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def add(self, firsts: Mapping[TopicPartition, int]) -> None:
+        """Record that copies may be written from now on."""
+        _keep_lowest(self.ready, firsts)
+
+    def hand_over(self) -> None:
+        """Record that all copies that might be written were handed to the client library."""
+        _keep_lowest(self.sent, self.ready)
+        self.ready.clear()
+
+    def below(
+        self, at: TopicPartition, position: int, waiting: Mapping[TopicPartition, int]
+    ) -> int:
+        """Return of how many offsets before a position copies may not be in Kafka.
+
+        Args:
+            at: The source.
+            position: How far it is read.
+            waiting: First offsets of copies that wait for a commit.
+        """
+        firsts = [kept[at] for kept in (waiting, self.ready, self.sent) if at in kept]
+        return max(0, position - min(firsts, default=position))
 
 
 @dataclass(slots=True)
@@ -60,7 +94,7 @@ class Reservations:
         reserved: Mapping[TopicPartition, int],
         positions: Mapping[TopicPartition, int],
     ) -> None:
-        """Take note of a commit: what waited for it may go, and what it has reserved.
+        """Record a commit: what waited for it may go, and what it has reserved.
 
         Args:
             batch: What is committed.
@@ -83,6 +117,12 @@ class Reservations:
         if now_ms - self.committed_ms > RESERVED_MS:
             self.ahead = dict.fromkeys(self.ahead, 0)
 
+    def go_on_behind(self, at: TopicPartition, position: int, committed: int) -> None:
+        """Record that copies of a source went so far, beyond what was committed or not."""
+        self.doubtful[at] = max(0, committed - position)
+        self.inherited.pop(at, None)
+        self.handed_on[at] = max(position, committed)
+
     def take_back(self, ready: int, handed_on: Mapping[TopicPartition, int]) -> None:
         """Forget copies that became ready since: what failed comes again."""
         del self.ready[ready:]
@@ -97,3 +137,9 @@ class Reservations:
     def sources(self) -> Iterable[TopicPartition]:
         """Return the sources of which something was reserved."""
         return list(self.ahead)
+
+
+def _keep_lowest(kept: dict[TopicPartition, int], firsts: Mapping[TopicPartition, int]) -> None:
+    """Add first offsets to those that are known."""
+    for at, first in firsts.items():
+        kept[at] = min(first, kept.get(at, first))

@@ -10,23 +10,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import structlog
-
 from mesh.lane.batch import RESERVED_MS
 from mesh.lane.faults import keep_stop, lift_stop
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
 from mesh.lane.messages.gaps import announce, own_provenance
-from mesh.lane.relinking import SourceTopic
-from mesh.lane.stops import stop_of
+from mesh.lane.sources import Source, SourceTopic
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import Truncation
-from mesh.model.frames import MessageClass, position_in_chain
+from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
+from mesh.model.reasons import DropReason
 from mesh.transport.port import TopicPartition
 
 Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
 """Where logs begin and end, as far as there are any."""
 
-log = structlog.get_logger()
+
+def begin_of(lane: Lane, at: TopicPartition) -> int:
+    """Return where a lane begins to read.
+
+    What is deleted before it was ever read is lost like all else: a guaranteed source that begins
+    at the first offset there is would pass over it in silence. Spec: R6.
+    """
+    position = lane.position(at)
+    is_guaranteed = lane.sources[at].message_class is MessageClass.GUARANTEED
+    return max(0, position) if is_guaranteed else position
+
+
+def reached(lane: Lane, at: TopicPartition) -> int:
+    """Return how far a source is read for certain; behind where its log was cut off nothing is."""
+    position, stop = lane.committed_position(at), lane.positions.stopped.get(at)
+    return position if stop is None else min(position, stop.first)
+
+
+def stop_of(
+    at: TopicPartition, topic_id: bytes, reason: StopReason, first: int, end: int = NONE_OFFSET
+) -> Stop:
+    """Return the stop of a source at `first`, for this reason; its log goes on at `end`."""
+    return Stop(at.topic, at.partition, topic_id, reason, first, end)
 
 
 def is_reserved(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
@@ -57,7 +77,7 @@ def stop_source(lane: Lane, stop: Stop, now_ms: int) -> None:
     """Read a source no further until an operator has accepted what it lost."""
     at = TopicPartition(stop.topic, stop.partition)
     stop = replace(stop, generation=lane.positions.generations.get(at, 0))
-    log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
+    lane.log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
     keep_stop(lane, stop, now_ms)
 
 
@@ -100,7 +120,7 @@ def accept_loss(
     goes_on = position_in_chain(generation, offset)
     announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
     if reason is StopReason.VERSION:
-        lane.mark(batch, source, stop.first)
+        lane.note_partly_taken(batch, source, stop.first)
         lane.broken.forgiven.add(at)
     if reason is StopReason.TRUNCATED:
         lane.keep_truncation(batch, source, Truncation(generation, position, stop.next))
@@ -108,9 +128,9 @@ def accept_loss(
     if reason is StopReason.RECREATED:
         generation = 0
     batch.read(at, topic_id, generation, position, position - 1, 0, records=0)
-    batch.dropped("gap_accepted", at, max(1, stop.next - stop.first))
+    batch.dropped(DropReason.GAP_ACCEPTED, at, max(1, stop.next - stop.first))
     lift_stop(lane, stop, now_ms)
-    log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
+    lane.log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
 
 
 def _is_same(
@@ -121,12 +141,12 @@ def _is_same(
     former = positions.topic_ids.get(at, topic_id)
     if former == topic_id or lane.position(at) < 0:
         return True  # what was never read lacks nothing
-    if topic.message_class is MessageClass.GUARANTEED and at not in positions.left:
+    if topic.message_class is MessageClass.GUARANTEED and at not in positions.unlinked:
         first = max(0, lane.position(at))
         stop_source(lane, stop_of(at, former, StopReason.RECREATED, first), now_ms)
         return False
-    log.warning("source.recreated", topic=at.topic, partition=at.partition)
-    positions.begin_anew(at)
+    lane.log.warning("source.recreated", topic=at.topic, partition=at.partition)
+    positions.reset(at)
     for kept in (lane.direct.ahead, lane.direct.inherited):
         kept.pop(at, None)
     return True
@@ -149,6 +169,7 @@ def _inside(
         start = 0 if known_start is None else known_start
         end = position if known_end is None else known_end
         lane.forget_marks(at, topic_id, start, now_ms)
+        lane.forget_eras(at, start, now_ms)
         if end < position:
             stops[at] = stop_of(at, known_id, StopReason.TRUNCATED, end, position)
         elif start > position:
@@ -171,8 +192,9 @@ def _resume_direct(
         start, end = bounds[at][0] or 0, bounds[at][1] or 0
         if end < lane.position(at):
             _turn_back(lane, topic, at, end, now_ms)
-        lane.skip(at, "takeover", min(lane.direct.inherited.get(at, 0), end), now_ms)
-        lane.skip(at, "retention", start, now_ms)
+        reached = min(lane.direct.inherited.get(at, 0), end)
+        lane.skip(at, DropReason.TAKEOVER, reached, now_ms)
+        lane.skip(at, DropReason.RETENTION, start, now_ms)
         lane.direct.inherited.pop(at, None)
 
 
@@ -181,7 +203,7 @@ def _turn_back(lane: Lane, topic: SourceTopic, at: TopicPartition, end: int, now
 
     Who reads the copies must know, or it would take them for repeats. Spec: K9, K11.
     """
-    log.warning("direct.truncated", topic=at.topic, partition=at.partition, end=end)
+    lane.log.warning("direct.truncated", topic=at.topic, partition=at.partition, end=end)
     batch, topic_id = lane.open(now_ms), lane.positions.topic_ids[at]
     generation = lane.generation(at)
     source = Source(at, topic_id, MessageClass.DIRECT, topic.link, generation)

@@ -31,7 +31,7 @@ class Traces(Protocol):
     def committed(
         self, lane: int, open_ms: int, account: Ledger, parents: Collection[bytes]
     ) -> None:
-        """Take note of a batch that was open for so long, with the `traceparent` seen in it."""
+        """Record a batch that was open for so long, with the `traceparent` seen in it."""
 
 
 def see(batch: Batch, headers: Sequence[Headers]) -> None:

@@ -12,6 +12,7 @@ from mesh.local.broker_settings import Outside
 from mesh.local.embedded import START_DEADLINE_S, STOP_DEADLINE_S, EmbeddedKafka, start_together
 from mesh.local.jars import KafkaSoftware, Progress, find_kafka, silent
 from mesh.local.processes import stop_all
+from mesh.model.counted import counted
 
 __all__ = ["STEADY_JVM", "YOUNG_JVM", "EmbeddedKafka", "KafkaClusters", "start_brokers"]
 
@@ -80,7 +81,9 @@ def start_brokers(
         }
     )
     started_s = time.monotonic()
-    progress(f"starting {len(clusters)} Kafka clusters: {', '.join(clusters)}")
+    progress(f"starting {counted(len(clusters), 'Kafka cluster')}: {', '.join(clusters)}")
     start_together(list(clusters.values()), deadline_s)
-    progress(f"{len(clusters)} Kafka clusters serve after {time.monotonic() - started_s:.1f} s")
+    serve = "serves" if len(clusters) == 1 else "serve"
+    took_s = time.monotonic() - started_s
+    progress(f"{counted(len(clusters), 'Kafka cluster')} {serve} after {took_s:.1f} s")
     return clusters

@@ -17,6 +17,10 @@ from pathlib import Path
 
 from mesh.errors import StartError
 
+UNUSED_S = 7 * 24 * 3600
+"""An archive is deleted that nobody has mapped for so long, when another one is made. Installations
+beside each other have one each: whoever made theirs used to take the other's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassArchive:
@@ -41,9 +45,11 @@ class ClassArchive:
         return f"classes-{hashlib.sha256(key.encode()).hexdigest()[:10]}"
 
     def find(self) -> Path | None:
-        """Return the archive, if one was made and is there in full."""
+        """Return the archive, if one was made and is there in full: it counts as used now."""
         for found in self.folder.glob(f"{self.name}-*.jsa"):
             if found.stem.rpartition("-")[2] == str(found.stat().st_size):
+                with suppress(OSError):
+                    os.utime(found)
                 return found
         return None
 
@@ -69,8 +75,11 @@ class ClassArchive:
         partial = self.folder / f"{self.name}.{os.getpid()}"
         try:
             if write(partial):
+                now_s = partial.stat().st_mtime
                 for former in self.folder.glob("classes-*.jsa"):
-                    former.unlink()  # of a Java or of jars that were here before: they are large
+                    is_own = former.name.startswith(f"{self.name}-")
+                    if is_own or now_s - former.stat().st_mtime > UNUSED_S:
+                        former.unlink()  # half of this one, or of what was here before: it is large
                 size = partial.stat().st_size
                 partial.rename(self.folder / f"{self.name}-{size}.jsa")
         finally:

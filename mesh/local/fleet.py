@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from mesh.config.references import resolve_options
@@ -18,12 +19,13 @@ from mesh.local.jars import KafkaSoftware, Progress, silent
 from mesh.local.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology, with_addresses
 from mesh.operate.founding import publish
+from mesh.transport.identity import refuse_aliases
 from mesh.transport.kafka import RealKafka
+from mesh.transport.node_topics import config_topic, node_topics
+from mesh.worker.main import seen_file
 from mesh.worker.process.drills import Drill, read_drill
-from mesh.worker.serve import seen_file
-from mesh.worker.topics.provision import config_topic, node_topics, refuse_aliases
 
-PUBLISH_DEADLINE_S = 60.0
+FOUNDING_DEADLINE_S = 60.0
 STOP_S = 10.0
 DRILL_S = 20.0
 DRILL_POLL_S = 0.02
@@ -114,13 +116,20 @@ class Fleet:
     def provision(self, progress: Progress) -> None:
         """Make every node's topics; refuse one Kafka cluster under two names. Spec: EMS-16."""
         clusters = {name: self.kafka(name) for name in self.topology.kafka}
-        refuse_aliases(clusters)
-        for name, kafka in clusters.items():
-            nodes = [n for n, declared in self.topology.nodes.items() if declared.kafka == name]
-            progress(f"making the topics of {', '.join(nodes)} on {name}")
-            specs = [spec for node in nodes for spec in node_topics(self.topology, node)]
-            kafka.admin().create([config_topic(self.topology), *specs])
-            kafka.close()
+        try:
+            refuse_aliases(clusters)
+            for name, kafka in clusters.items():
+                nodes = [n for n, declared in self.topology.nodes.items() if declared.kafka == name]
+                progress(f"making the topics of {', '.join(nodes)} on {name}")
+                specs = [spec for node in nodes for spec in node_topics(self.topology, node)]
+                make = partial(kafka.admin().create, [config_topic(self.topology), *specs])
+                if name in self.brokers or _is_there(kafka):
+                    _until_answered(make, "its topics are not there yet", progress)
+                else:
+                    make()
+        finally:
+            for kafka in clusters.values():
+                kafka.close()
 
     def write_apart(self, apart: Mapping[str, Topology]) -> None:
         """Give nodes files of their own, beside the common one."""
@@ -131,22 +140,11 @@ class Fleet:
     def publish(self, topology: Topology, progress: Progress = silent) -> None:
         """Put a topology in force as its file says it, without addresses of embedded Kafka.
 
-        A broker's first transaction waits for topics that it makes for itself: on a machine that
-        starts much else, longer than a broker that runs may ever take to answer. Whoever wants it
-        to stop meanwhile says so by what `progress` raises.
+        Whoever wants it to stop meanwhile says so by what `progress` raises.
         """
         clusters = {name: self.kafka(name) for name in topology.kafka}
-        end_s = time.monotonic() + PUBLISH_DEADLINE_S
         try:
-            while True:
-                try:
-                    publish(topology, clusters)
-                except TransportUnavailableError as fault:
-                    if time.monotonic() > end_s:
-                        raise
-                    progress(f"not in force yet, trying again: {fault}")
-                else:
-                    return
+            _until_answered(partial(publish, topology, clusters), "not in force yet", progress)
         finally:
             for kafka in clusters.values():
                 kafka.close()
@@ -334,3 +332,30 @@ def _read_seen(path: Path) -> Drill | None:
         return Drill()
     except ValueError:
         return None
+
+
+def _is_there(kafka: RealKafka) -> bool:
+    """Say whether brokers say who they are: what others ask of them they will come to then."""
+    try:
+        kafka.admin().cluster_id()
+    except TransportUnavailableError:
+        return False
+    return True
+
+
+def _until_answered(ask: Callable[[], object], lacking: str, progress: Progress) -> None:
+    """Ask brokers that are there until they answer.
+
+    The topics of a mesh, and a broker's first transaction, which waits for topics that it makes for
+    itself, may take longer on a machine that starts much else than one answer may ever take.
+    """
+    end_s = time.monotonic() + FOUNDING_DEADLINE_S
+    while True:
+        try:
+            ask()
+        except TransportUnavailableError as fault:
+            if time.monotonic() > end_s:
+                raise
+            progress(f"{lacking}, trying again: {fault}")
+        else:
+            return

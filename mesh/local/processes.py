@@ -97,7 +97,7 @@ class Process:
         self._popen.wait()
 
     def pause(self) -> None:
-        """Send SIGSTOP: it runs no more, and knows nothing of it, until `resume`."""
+        """Send SIGSTOP: it stands still, and knows nothing of it, until `resume`."""
         self._popen.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:

@@ -14,6 +14,7 @@ from mesh.local.jars import KafkaSoftware, Progress
 from mesh.local.software import prepare_kafka
 from mesh.local.stopping import StoppedError, Stopping
 from mesh.local.supervisor import TEND_S, Supervisor
+from mesh.model.counted import counted
 from mesh.model.topology import Topology
 
 PATIENCE_S = 120.0
@@ -66,7 +67,7 @@ def run_up(
     try:
         supervisor = Supervisor(fleet, progress)
         nodes = list(topology.nodes)
-        progress(f"starting {len(nodes)} nodes")
+        progress(f"starting {counted(len(nodes), 'node')}")
         supervisor.start_nodes(nodes, workers)
         supervisor.wait_serving(stopping, patience_s)
         _tell(fleet, progress)
@@ -126,7 +127,8 @@ def select_mesh(fleet: Fleet, progress: Progress) -> None:
 
 
 def _tell(fleet: Fleet, progress: Progress) -> None:
-    progress(f"all {len(fleet.workers)} nodes serve")
+    count = len(fleet.workers)
+    progress(f"all {count} nodes serve" if count > 1 else "the one node serves")
     for name in fleet.topology.kafka:
         address = fleet.topology.kafka[name].options["bootstrap.servers"]
         progress(f"Kafka cluster {name}: {address}")

@@ -6,7 +6,7 @@ Spec: K4, K12, K13, K21-K26, K32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -94,7 +94,7 @@ class Mark:
         number: Version of the scope within the epoch.
         count: Entries in force.
         digest: Sum of their hashes modulo 2^64.
-        topic_id: Of the control topic that it stands in, which whoever writes it knows.
+        topic_id: Of the control topic that holds it, as its writer knows it.
     """
 
     epoch: int
@@ -134,8 +134,8 @@ class LinkStatus:
     """How a node sees a link.
 
     `state`: up, down, unproven, frozen, stopped, full, probing, refused or disabled. Full is a
-    link that is up, and for whose other end as much waits as may; probing and refused links carry
-    no data (K27).
+    link that is up, and whose outbox has reached its limit; probing and refused links carry no
+    data (K27).
     """
 
     neighbour: str
@@ -152,14 +152,14 @@ REFUSED = "refused"
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """An endpoint of a node of which something is to be told.
+    """An endpoint of a node that has something to report.
 
     Attributes:
         endpoint: Its name.
-        state: `full`: as much waits as may; `lossy`: the oldest of its messages became dead
-            letters; `held`: its topic takes no records; `missing`: it has no topic; `refused`: it
-            is a queue that attracts nothing of what was subscribed.
-        reason: In words.
+        state: `full`: it has reached its limit; `lossy`: its oldest messages became dead
+            letters; `held`: its topic takes no records; `missing`: it has no topic; `refused`: a
+            queue that attracts nothing of what was subscribed.
+        reason: Why, for people.
     """
 
     endpoint: str
@@ -168,9 +168,9 @@ class EndpointStatus:
 
 
 class Stage(StrEnum):
-    """How far a change of the topology is; each word is newer than those before it. Spec: K28.
+    """How far a change of the topology is; each stage is newer than those before it. Spec: K28.
 
-    `hold`: the nodes that hold take nothing more of their clients. `switch`: every node works by
+    `hold`: the nodes that hold take nothing more from their clients. `switch`: every node works by
     the target. `run`: the target is in force, and all take again. `abort`, only before `switch`:
     nothing changes, and all take again. No change is aborted that anybody may have switched to:
     an `abort` that somebody writes all the same is older than the `switch` that stands before it.
@@ -183,7 +183,7 @@ class Stage(StrEnum):
 
 
 def change_version(number: int, stage: Stage) -> tuple[int, int]:
-    """Return what is greater for the newer of two words, of whichever changes."""
+    """Return a version that is greater for the newer of two stages, of any changes."""
     return number, list(Stage).index(stage)
 
 
@@ -205,7 +205,7 @@ class LinkNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Lineage:
-    """What a topology has of those before it in a series of changes. Spec: K10.
+    """What a topology keeps of those before it in a series of changes. Spec: K10.
 
     Attributes:
         domain: Digest of the first one, 8 bytes: nodes configured apart count apart.
@@ -223,7 +223,7 @@ class Lineage:
 
 
 UNKNOWN_LINEAGE = Lineage()
-"""That of a topology of which nothing is written."""
+"""The lineage of a topology of which nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,11 +346,32 @@ class OutboxPosition:
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """What a node has read of a neighbour: its last heartbeat and its outboxes. Spec: K24."""
+    """What a node has read of a neighbour: its last heartbeat and its outboxes. Spec: K24.
+
+    A leader that has just begun knows of few partitions, or none. That says nothing of the others:
+    what was said of them last holds, see `after`.
+    """
 
     epoch: int
     beat: int
     positions: Sequence[OutboxPosition] = ()
+
+    def after(self, former: LinkState | None) -> LinkState:
+        """Return this with what was said before of partitions that it does not name.
+
+        Args:
+            former: What was known until now. What it says of a topic that has another id by now is
+                left out.
+        """
+        named = {(one.topic, one.partition) for one in self.positions}
+        topic_ids = {one.topic: one.topic_id for one in self.positions}
+        kept = [
+            one
+            for one in (former.positions if former is not None else ())
+            if (one.topic, one.partition) not in named
+            and topic_ids.get(one.topic, one.topic_id) == one.topic_id
+        ]
+        return replace(self, positions=(*self.positions, *kept)) if kept else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class WriteHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class WriteLinkState:
-    """Tell a neighbour the last heartbeat read of it; the shell adds the read positions."""
+    """Tell a neighbour which of its heartbeats was read last; the shell adds the read positions."""
 
     neighbour: str
     epoch: int
@@ -107,13 +107,13 @@ class WriteLinkState:
 
 @dataclass(frozen=True, slots=True)
 class WriteLearned:
-    """Keep what a neighbour's guaranteed interest is, now that it is proven. Spec: K21.
+    """Keep a neighbour's guaranteed interest, now that it is proven. Spec: K21.
 
     Attributes:
         neighbour, scope: Whose it is.
         epoch, number: Version of that.
-        filters: All of them, or those that came.
-        is_more: Whether they came since all were kept.
+        filters: All of them, or those that were added.
+        is_more: Whether they were added since all were kept.
     """
 
     neighbour: str
@@ -126,7 +126,7 @@ class WriteLearned:
 
 @dataclass(frozen=True, slots=True)
 class WriteStop:
-    """Tell that a source is read no further, or with None that it is read again. Spec: R6."""
+    """Report that a source is stopped, or with None that it is read again. Spec: R6."""
 
     topic: str
     partition: int
@@ -135,21 +135,21 @@ class WriteStop:
 
 @dataclass(frozen=True, slots=True)
 class WriteLinks:
-    """Tell which links a node holds: this one, or another one whose word is handed on. K27."""
+    """Report which links a node holds: this node, or another whose record is handed on. K27."""
 
     record: NodeLinks
 
 
 @dataclass(frozen=True, slots=True)
 class DropLinks:
-    """Hand on no more what the node with this uuid said of its links: it is gone. K27."""
+    """Stop handing on the links of the node with this uuid: it is gone. K27."""
 
     uuid: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRepair:
-    """Ask a neighbour for a repair, or take the request back: it has come. Spec: K11."""
+    """Ask a neighbour for a repair, or take the request back once it has arrived. Spec: K11."""
 
     neighbour: str
     request: RepairRequest
@@ -173,7 +173,7 @@ class EndSubscription:
 
 @dataclass(frozen=True, slots=True)
 class RestartLeadership:
-    """Take lane 0's topics again, with an epoch above all that stand there. Spec: K16, K23."""
+    """Take lane 0's topics again, with an epoch above every one found there. Spec: K16, K23."""
 
 
 @dataclass(frozen=True, slots=True)

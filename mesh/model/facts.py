@@ -1,7 +1,7 @@
 """What a lane keeps of itself, one class per fact. Bytes are made in `mesh.wire.state`.
 
 A fact is absolute, never a change of what was before. It replaces what stood under its own key and
-nothing else, and means the same whatever was said under other keys: so whoever reads a compacted
+nothing else, and means the same whatever was said under other keys: so a reader of a compacted
 topic knows what a lane that lived through all of it knows. Spec: K12.
 """
 
@@ -92,7 +92,7 @@ class SourceAt(_OfPartition):
         next: Next offset to read.
         ahead: Direct: so many offsets from `next` on may be handed on before another commit. K18.
         generation: Of these offsets. Spec: K9.
-        is_left: Its link was removed: what is there when it comes back may be another topic.
+        is_unlinked: Its link was removed: what is there when it comes back may be another topic.
         leader_epoch: Of the record read last, -1 if it is not known: a log that lost its end and
             grew again shows by it.
         behind: Of so many offsets before `next` direct copies may not be in Kafka yet: who dies now
@@ -105,7 +105,7 @@ class SourceAt(_OfPartition):
     next: int
     ahead: int = 0
     generation: int = 0
-    is_left: bool = False
+    is_unlinked: bool = False
     leader_epoch: int = -1
     behind: int = 0
 
@@ -181,7 +181,7 @@ class Truncations(_OfPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedFrame:
+class PartFrame:
     """A frame that was not taken whole: only messages after an origin offset, or none (-1). K20."""
 
     offset: int
@@ -189,7 +189,7 @@ class RefusedFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PartlyTaken:
     """Which frames of a block of offsets of an outbox were not taken whole. Spec: K20."""
 
     word: ClassVar[str] = "refused"
@@ -197,17 +197,17 @@ class Refused:
     at: TopicPartition
     topic_id: bytes
     block: int
-    frames: Sequence[RefusedFrame]
+    frames: Sequence[PartFrame]
 
     @property
     def key(self) -> FactKey:
         """Return what this replaces."""
-        return refused_key(self.at, self.block)
+        return partly_taken_key(self.at, self.block)
 
 
-def refused_key(at: TopicPartition, block: int) -> FactKey:
+def partly_taken_key(at: TopicPartition, block: int) -> FactKey:
     """Return the key of what is kept of a block of an outbox."""
-    return (Refused.word, at.topic, at.partition, block)
+    return (PartlyTaken.word, at.topic, at.partition, block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,8 @@ class Held(OfChain):
 
     Attributes:
         number: Of the hold.
-        next: First offset of the source not written there; `ENDED`: it is held no longer.
+        next: First offset of the source not written there; `ENDED`, by the lane alone: it is held
+            no longer.
     """
 
     word: ClassVar[str] = "held"
@@ -305,7 +306,7 @@ Fact = (
     | Halted
     | ErasBegun
     | Truncations
-    | Refused
+    | PartlyTaken
     | Sent
     | Accepted
     | Gap

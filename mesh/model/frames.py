@@ -65,16 +65,16 @@ _GENERATION = 1 << 48
 
 
 def position_in_chain(generation: int, offset: int) -> int:
-    """Return what stands in a chain for an offset of a source: it never comes again. Spec: K11.
+    """Return the position in a chain of an offset of a source: no position comes twice. Spec: K11.
 
-    Offsets do, where a log has lost its end; they are of the next generation then. So long as none
-    has, positions are offsets.
+    Offsets do, where a log has lost its tail; they belong to the next generation then. As long as
+    that has not happened, positions are offsets.
     """
     return generation * _GENERATION + offset
 
 
 def generation_and_offset(position: int) -> tuple[int, int]:
-    """Return what a position in a chain stands for; none of -1, before the first one."""
+    """Return the two parts of a position in a chain; -1, before the first, has none."""
     return divmod(position, _GENERATION)
 
 
@@ -115,7 +115,7 @@ class Era:
 class Origin:
     """Where the messages of a frame entered the mesh, and by which topology. Spec: K9, K10.
 
-    All of it travels untouched, but that a node of another domain adds an era of its own.
+    All of it travels untouched, except that a node of another domain adds an era of its own.
 
     Attributes:
         node: Name of the origin node.

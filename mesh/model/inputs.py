@@ -32,7 +32,7 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRead:
-    """A record of the own `clients` topic; None ends the subscription. Spec: K13."""
+    """A record of the node's own `clients` topic; None ends the subscription. Spec: K13."""
 
     offset: int
     endpoint: str
@@ -42,14 +42,14 @@ class SubscriptionRead:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRefused:
-    """A record of `clients` that means nothing; its offset is a version all the same."""
+    """A record of `clients` that cannot be used; its offset is a version all the same."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClientsCaughtUp:
-    """The own `clients` topic is read to the end found at the start."""
+    """The node's own `clients` topic has been read to the end that it had at the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ class BeatRead:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourCaughtUp:
-    """A neighbour's control topic is read to the end found at the start, or is absent."""
+    """A neighbour's control topic is read to the end that it had at the start, or is not there."""
 
     neighbour: str
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourReset:
-    """A neighbour's control topic lost its end, or was recreated: it is read from its beginning.
+    """A neighbour's control topic lost its tail, or was recreated: it is read from its beginning.
 
     Spec: K21, K23.
     """
@@ -98,19 +98,19 @@ class NeighbourReset:
 
 @dataclass(frozen=True, slots=True)
 class StreamReset:
-    """A neighbour's topic of acknowledgements lost its end, or was recreated. Spec: K24."""
+    """A neighbour's topic of acknowledgements lost its tail, or was recreated. Spec: K24."""
 
     neighbour: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientsReset:
-    """The own `clients` topic lost its end, or was recreated: it is read from its beginning."""
+    """The node's `clients` topic lost its tail, or was recreated: it is read from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnControlReset:
-    """A control topic that this node writes lost its end, or was recreated. Spec: K16."""
+    """A control topic that this node writes lost its tail, or was recreated. Spec: K16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class NeighbourUnreachable:
 
     Attributes:
         neighbour: Its name.
-        learned: What its guaranteed interest was when it was proven last, per scope.
+        learned: Its guaranteed interest when that was last proven, per scope.
     """
 
     neighbour: str
@@ -128,11 +128,11 @@ class NeighbourUnreachable:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLags:
-    """A lane's former owner had acknowledged more of a neighbour than this worker has heard.
+    """A lane's former owner acknowledged more of a neighbour than this worker has read.
 
     Attributes:
         neighbour: Its name.
-        learned: Its guaranteed interest as the node has kept it, per scope.
+        learned: Its guaranteed interest as the node kept it, per scope.
         versions: What the former owner knew, by input of interest.
 
     Spec: K16, K21.
@@ -145,11 +145,11 @@ class NeighbourLags:
 
 @dataclass(frozen=True, slots=True)
 class LinkDisabled:
-    """Operators have disabled the link to a neighbour: nothing of it is read from now on.
+    """Operators have disabled the link to a neighbour: nothing more is read from it.
 
     Attributes:
         neighbour: Its name.
-        learned: What its guaranteed interest was when the node proved it last, per scope.
+        learned: Its guaranteed interest when the node last proved it, per scope.
         versions: (epoch, number) of that, per scope.
 
     Spec: DMR-10, K21.
@@ -190,9 +190,9 @@ class LeadershipTaken:
 
     Attributes:
         epoch: The node's new epoch.
-        written: What its control topic offers at this moment, per scope.
-        stops: Topic partitions that its control topic calls stopped.
-        links: What stands there of all nodes' links.
+        written: What its control topic offers now, per scope.
+        stops: Topic partitions that its control topic reports as stopped.
+        links: Records of nodes' links found there.
     """
 
     epoch: int
@@ -208,7 +208,7 @@ class LeadershipLost:
 
 @dataclass(frozen=True, slots=True)
 class SourceStopped:
-    """A lane reads a source no further; `neighbour` is empty for the own ingress. Spec: R6."""
+    """A lane has stopped at a source; `neighbour` is empty for the node's own ingress. Spec: R6."""
 
     neighbour: str
     stop: Stop
@@ -224,7 +224,7 @@ class SourceResumed:
 
 @dataclass(frozen=True, slots=True)
 class LossAccepted:
-    """An operator accepts the loss of exactly what a stop tells, or (None) no longer. Spec: R6."""
+    """An operator accepts the loss of exactly a stop's range, or with None no longer. Spec: R6."""
 
     topic: str
     partition: int
@@ -233,7 +233,7 @@ class LossAccepted:
 
 @dataclass(frozen=True, slots=True)
 class GapFound:
-    """A lane asks a neighbour to send again what is missing in its outbox. Spec: K11."""
+    """A lane found a gap in a neighbour's outbox, and asks for a repair. Spec: K11."""
 
     neighbour: str
     request: RepairRequest
@@ -241,7 +241,7 @@ class GapFound:
 
 @dataclass(frozen=True, slots=True)
 class GapMended:
-    """What was asked for has come. Spec: K20."""
+    """The repair that was asked for has arrived. Spec: K20."""
 
     neighbour: str
     request: RepairRequest
@@ -256,7 +256,7 @@ class LinksRead:
 
 @dataclass(frozen=True, slots=True)
 class DrainStepDone:
-    """This worker has done a step of the drain by which an open link gives way. Spec: K27, K28.
+    """This worker completed a step of the drain by which an open link gives way. Spec: K27, K28.
 
     Attributes:
         number, step: Of the `Answer` of the node.
@@ -269,7 +269,7 @@ class DrainStepDone:
 
     @property
     def version(self) -> tuple[int, int]:
-        """What the lanes commit of it."""
+        """The version that the lanes commit for it."""
         return self.number, 2 * self.step + self.is_idle
 
 
@@ -291,7 +291,7 @@ class IdentityRead:
 
 @dataclass(frozen=True, slots=True)
 class OwnAdvertRead:
-    """The node's own control topic says this of an entry; it should be what is offered. K16."""
+    """What the node's own control topic says of an entry; it should be what is offered. K16."""
 
     scope: Scope
     filter: str
@@ -300,7 +300,7 @@ class OwnAdvertRead:
 
 @dataclass(frozen=True, slots=True)
 class OwnMarkRead:
-    """The node's own control topic has this mark; it should be the newest. Spec: K16."""
+    """A mark found on the node's own control topic; it should be the newest. Spec: K16."""
 
     scope: Scope
     mark: Mark | None
@@ -308,12 +308,12 @@ class OwnMarkRead:
 
 @dataclass(frozen=True, slots=True)
 class OwnControlCaughtUp:
-    """The own control topic has been read to the end that it had at the start."""
+    """The node's own control topic has been read to the end that it had at the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxFull:
-    """As much waits for a neighbour as may, in these words; without any it is so no more. R14."""
+    """The outbox to a neighbour is full, and why; with an empty text, no longer. Spec: R14."""
 
     neighbour: str
     text: str
@@ -321,7 +321,7 @@ class OutboxFull:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourAwaited:
-    """Lanes wait until more is heard of a neighbour, or do so no more. Spec: K16, K21."""
+    """Lanes wait until more is read from a neighbour, or no longer wait. Spec: K16, K21."""
 
     neighbour: str
     is_awaited: bool
@@ -329,7 +329,7 @@ class NeighbourAwaited:
 
 @dataclass(frozen=True, slots=True)
 class EndpointSeen:
-    """What is to be told of an endpoint with a limit; None: nothing any more. Spec: R14."""
+    """What to report of an endpoint with a limit; None: nothing any longer. Spec: R14."""
 
     endpoint: str
     status: EndpointStatus | None
@@ -337,14 +337,14 @@ class EndpointSeen:
 
 @dataclass(frozen=True, slots=True)
 class EndpointMade:
-    """It is known whether an endpoint has its topic: no change of interest waits for it. K20."""
+    """Whether an endpoint has its topic is settled: no change of interest waits for it. K20."""
 
     endpoint: str
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """How many messages a queue of this node could take in; None: it is none to be told of.
+    """How many messages a queue of this node could take in; None: nothing is reported of it.
 
     Spec: DESIGN 6.
     """
@@ -358,8 +358,8 @@ class ChangeRead:
     """The operator's newest word on a change of the topology. Spec: K28.
 
     Attributes:
-        number, stage: Which change, and how far it is.
-        topology: The target, if this stage asks for it to be followed.
+        number, stage: Which change, and how far it has come.
+        topology: The target, if nodes are to follow it at this stage.
         lineage: Of the target.
     """
 

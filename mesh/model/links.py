@@ -106,7 +106,7 @@ class Answer:
     """How far a node follows such a word.
 
     Attributes:
-        to: uuid of whoever spoke; empty for nobody yet.
+        to: uuid of the node that spoke; empty as long as none has.
         attempt: Of its word.
         number: Rises with every word that this node begins to follow: its lanes commit it.
         asked: The step that its workers are at; `ABORT` or `RUN`: its sources go on.

@@ -212,7 +212,7 @@ def names_a_queue(subject: str) -> bool:
 
 
 def moves_of(ext: Mapping[str, bytes]) -> int:
-    """Return how often a message was moved, whoever wrote its `ext`."""
+    """Return how often a message was moved, as its `ext` says, which anybody may have written."""
     written = ext.get(MOVED_EXT, b"")
     return int.from_bytes(written) if len(written) <= MOVED_BYTES else 0
 

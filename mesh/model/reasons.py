@@ -1,6 +1,6 @@
-"""Why a message did not leave on a link, comes to a node by no way, or is not read: sentences.
+"""Why a message did not leave on a link, went nowhere, cannot reach a node, or is not read.
 
-Whoever shows a reason takes its sentence from here. Spec: lab.md 2, DESIGN 4.4.
+All that show a reason take its sentence from here. Spec: lab.md 2, DESIGN 4.4.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Reason(StrEnum):
 
 
 class FilterCause(StrEnum):
-    """What of the topology refuses a message where the reason is `filter`."""
+    """Which part of the topology refuses a message whose reason is `filter`."""
 
     LOCAL = "local"
     """An end of the link keeps the subject local. Spec: EMS-11."""
@@ -39,7 +39,7 @@ class FilterCause(StrEnum):
 
 
 class NoWay(StrEnum):
-    """Why no message comes to a node, whatever is wanted there."""
+    """Why no message can reach a node, whatever is wanted there."""
 
     NO_WAY = "no_way"
     """No walk leads there; a rule says where it ends."""
@@ -52,13 +52,12 @@ class NoWay(StrEnum):
 class NotRead(StrEnum):
     """Why a source is not read although it could be: of those that apply, the first in this order.
 
-    Messages wait where they are meanwhile. What stopped is another matter: that is lost, or stands
-    still until somebody accepts a loss. Spec: R6, K17, K20, K28, DMR-10.
+    Messages wait where they are meanwhile. A stop is another matter: there a loss waits until
+    somebody accepts it. Spec: R6, K17, K20, K28, DMR-10.
     """
 
     COMMITTING = "committing"
     MEETING = "meeting"
-    IDENTITY = "identity"
     HOLDING = "holding"
     FULL = "full"
     SUBJECT = "subject"
@@ -66,6 +65,79 @@ class NotRead(StrEnum):
     CUT = "cut"
     PAUSED = "paused"
     RATE = "rate"
+    IDENTITY = "identity"
+
+
+class DropReason(StrEnum):
+    """Why messages of a source went nowhere, missed a target, or lost a header.
+
+    The ledger and the metrics count by these. A refused record is a dead letter as well, with its
+    reason in capitals. Spec: DESIGN 4.4.
+    """
+
+    NO_SUBJECT = "no_subject"
+    """The record has no subject header, or several: it is refused."""
+    INVALID_SUBJECT = "invalid_subject"
+    """Its subject is not valid: it is refused."""
+    TOO_LARGE = "too_large"
+    """It is larger than the mesh carries: it is refused."""
+    POISON = "poison"
+    """Routing fails over it each time: it is refused."""
+    HEADER_FORGED = "header_forged"
+    """A client wrote headers that belong to the mesh: only those are dropped. Spec: K7."""
+    CODEC = "codec"
+    """The record in an outbox is not a frame: it is refused."""
+    SENDER = "sender"
+    """The frame in an outbox is from another node than the outbox: it is refused."""
+    LOOP_TRACE = "loop_trace"
+    """The frame has been at this node before: it is refused."""
+    LOOP_HOPS = "loop_hops"
+    """The frame's path is longer than the mesh has nodes: it is refused."""
+    DUPLICATE = "duplicate"
+    """They were accepted before. Spec: K11."""
+    GAP = "gap"
+    """Something before them is missing: they come again with its repair. Spec: K11, K20."""
+    WAITING = "waiting"
+    """They follow a known gap: they come again with its repair. Spec: K11, K20."""
+    EARLIER_TOPOLOGY = "earlier_topology"
+    """They are older than the link by which they came. Spec: K10."""
+    STALE_EPOCH = "stale_epoch"
+    """Direct messages that a former owner of the sender's lane wrote. Spec: K18."""
+    TAKEOVER = "takeover"
+    """Direct messages that a former owner of the lane may have handed on: not read. Spec: K18."""
+    RETENTION = "retention"
+    """Direct messages that were deleted before they could be read. Spec: K18."""
+    UNWRITTEN = "unwritten"
+    """A former owner of the lane died before their copies, direct ones, were in Kafka. A bound:
+    offsets of the source, of which some were written, and some had no copies. Spec: K18."""
+    NOT_WRITABLE = "not_writable"
+    """Direct messages whose target's topic takes nothing now. Spec: K20."""
+    HOME_UNREACHABLE = "home_unreachable"
+    """No link leads to the home of their queue; counted per queue."""
+    QUEUE_LEFT = "queue_left"
+    """Their queue was gone from this node when they arrived; counted per queue."""
+    GAP_ACCEPTED = "gap_accepted"
+    """An operator accepted their loss. Spec: R6."""
+    QUARANTINED = "quarantined"
+    """One target refuses the record as too large or invalid. Spec: R12."""
+    ENDPOINT_FULL = "endpoint_full"
+    """Their endpoint held more than its limit, and they were its oldest. Spec: R14."""
+    ENDPOINT_EXPIRED = "endpoint_expired"
+    """They waited in their endpoint for longer than its limit. Spec: R14."""
+
+
+DISCARDED_DIRECT = frozenset(
+    {
+        DropReason.EARLIER_TOPOLOGY,
+        DropReason.STALE_EPOCH,
+        DropReason.TAKEOVER,
+        DropReason.RETENTION,
+        DropReason.UNWRITTEN,
+        DropReason.NOT_WRITABLE,
+    }
+)
+"""Why direct messages that came to a node, or should have been read there, went nowhere; guaranteed
+ones are dropped for none but the first. Spec: DESIGN 6, K18."""
 
 
 Why = Reason | FilterCause | NoWay | NotRead
@@ -93,7 +165,7 @@ SENTENCES: Mapping[Why, str] = {
     NotRead.MEETING: "a target of the lane is caught up, and is the lane's again in a moment",
     NotRead.IDENTITY: "brokers are asked whether the topic is still the one that was found",
     NotRead.HOLDING: "a change of the topology is under way",
-    NotRead.FULL: "something that is full takes no more of clients",
+    NotRead.FULL: "something is full, so nothing more is taken from clients",
     NotRead.SUBJECT: "operators want nothing of the next message's subject",
     NotRead.LINK: "the link is disabled, not open, or not proven yet",
     NotRead.CUT: "a drill lets nothing through",

@@ -54,7 +54,7 @@ class TopicNames:
         return f"{self.prefix}{node}.sends"
 
     def routes(self, node: str) -> str:
-        """What the node knows of the ways to roles, for whoever only looks."""
+        """What the node knows of the routes to roles, for those who only look."""
         return f"{self.prefix}{node}.routes"
 
     def app(self, node: str, app: str) -> str:

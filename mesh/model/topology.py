@@ -201,7 +201,7 @@ class Zone:
 
 
 class WhenFull(StrEnum):
-    """What a node does when as much waits as may: see docs/operations.md.
+    """What a node does when a limit is reached: see docs/operations.md.
 
     Dead letters are for endpoints alone: what waits for a neighbour is never given up.
     """

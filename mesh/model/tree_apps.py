@@ -1,4 +1,4 @@
-"""What an application and the tree layer of its node say to each other.
+"""What an application and the tree layer of its node tell each other.
 
 The application says what it wants on `roles` and `sends` of its node, and is told on `app.APP`.
 Spec: tree_layer 8, 13; kafka.md 1.
@@ -14,7 +14,7 @@ from mesh.model.tree_frames import PLAIN, Cause, Options, ReplyKind
 from mesh.model.trees import NO_INSTANCE, Address, Colour, Extent, InstanceId, MessageId, TreeId
 
 LEASE_MS = 10_000
-"""How long an application lives without a word unless it says otherwise. Spec: 13."""
+"""How long an application lives without renewing its lease, unless it says otherwise. Spec: 13."""
 
 
 PROBE = "$held"
@@ -31,7 +31,7 @@ class RoleKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RoleWish:
+class RoleRequest:
     """A role that an application takes.
 
     Attributes:
@@ -49,23 +49,23 @@ class RoleWish:
 
 @dataclass(frozen=True, slots=True)
 class RoleSaid:
-    """A record of `roles`: a role is wanted, or with None no longer.
+    """A record of `roles`: a role is wanted, or with None no longer wanted.
 
     Attributes:
         by: The epoch of the node if it wrote this itself, 0 for the application.
     """
 
     key: RoleKey
-    wish: RoleWish | None
+    request: RoleRequest | None
     by: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseSaid:
-    """A record of `roles`: an application lives for so long, or with None no longer.
+    """A record of `roles`: an application has a lease, or with None none any longer.
 
     Attributes:
-        hello: Its own word; who leads the node says it back at once. "" asks for nothing.
+        hello: A word of its own that the node's leader repeats at once; "" asks for nothing.
         by: As of `RoleSaid`.
     """
 
@@ -80,7 +80,7 @@ class SendWanted:
     """An application sends to a role.
 
     Attributes:
-        call: The application's own word for it; every answer carries it.
+        call: The application's own name for it; every answer carries it.
     """
 
     app: str
@@ -113,7 +113,7 @@ class AnswerGiven:
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveCleared:
-    """Whoever holds this exclusive role no longer does, alive or dead. Spec: 5.3."""
+    """The holder of this exclusive role, alive or dead, is to lose it. Spec: 5.3."""
 
     app: str
     address: Address
@@ -129,10 +129,10 @@ class TreeEvicted:
 
 @dataclass(frozen=True, slots=True)
 class RoutesAsked:
-    """What does the node know of the way to a role?
+    """An application asks what the node knows of the routes to a role.
 
     Attributes:
-        call: The application's own word for it.
+        call: The application's own name for it.
     """
 
     app: str
@@ -171,7 +171,7 @@ class Resumed:
 
     Attributes:
         token: What the application was shown.
-        is_consumed: It goes no further; whoever waits for a last reply gets one all the same.
+        is_consumed: It goes no further; a sender that waits for a last reply gets one all the same.
         payload: What goes on instead, None for what came.
     """
 
@@ -182,7 +182,7 @@ class Resumed:
 
 
 class NewsOf(StrEnum):
-    """Of what an application may ask to be told, beside what concerns itself. Spec: 7.4, 8."""
+    """What an application may ask to be told of, beside what concerns itself. Spec: 7.4, 8."""
 
     SPLITS = "splits"
     COLOURS = "colours"
@@ -191,7 +191,7 @@ class NewsOf(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewsWanted:
-    """An application wants to be told of something, or with `ends` no longer."""
+    """An application wants to hear of something, or with `ends` no longer."""
 
     app: str
     of: NewsOf
@@ -213,7 +213,7 @@ AppSaid = (
 
 
 def content_bytes(said: AppSaid) -> int:
-    """Return how many bytes of an application's own a record carries."""
+    """Return how many bytes of an application's content a record carries."""
     match said:
         case SendWanted():
             return len(said.payload) + len(said.header)
@@ -246,7 +246,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Snooped:
-    """A message or a reply passes, and this application watches. Spec: 6.8.
+    """A message or reply passes the node, and this application watches. Spec: 6.8.
 
     Attributes:
         token: To be named in `Resumed`; 0 if it does not wait.
@@ -283,7 +283,7 @@ class Answered:
 
     Attributes:
         kind: DATA, NULL, NOT_FOUND, GRANT, or END: nobody says anything more.
-        is_last: Exactly one answer of a call is; behind it comes nothing.
+        is_last: Exactly one answer of a call is; none follows it.
     """
 
     app: str
@@ -296,10 +296,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class RoleTaken:
-    """The application holds the role from now on, by its wish or by a grant.
+    """The application holds the role from now on, by its request or by a grant.
 
     Attributes:
-        protocol: Messages of which it gets beside those that name none.
+        protocol: It gets messages of this protocol, and those that name none.
     """
 
     app: str
@@ -331,7 +331,7 @@ class RoleLost:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was asked for is not done, and nothing has changed.
+    """A request was refused, and nothing has changed.
 
     Attributes:
         code: A fixed word, in capitals.
@@ -348,19 +348,19 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSuspected:
-    """A tree link was lost; whether the mesh is split a census can tell. Spec: 7.4."""
+    """A tree link was lost; a census can tell whether the mesh is split. Spec: 7.4."""
 
     link: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unpartitioned:
-    """Parts that were apart are one again. Spec: 7.4.
+    """Two parts of the mesh have met again. Spec: 7.4.
 
     Attributes:
         near, far: The ends of the link where they met, `near` on the side that is told.
-        colour: Of the part that they are now: the higher of the two.
-        near_colour, far_colour: Of each side before; None where that was not told.
+        colour: Of the united part: the higher of the two.
+        near_colour, far_colour: Of each side before; None if not known.
     """
 
     id: MessageId
@@ -373,7 +373,7 @@ class Unpartitioned:
 
 
 class ColourReason(StrEnum):
-    """Why a colour is told."""
+    """Why a colour is reported."""
 
     FIRST = "first"
     LINK_LOST = "link_lost"
@@ -388,7 +388,7 @@ class ColourChanged:
 
     Attributes:
         old: None for a node that had none, and where nothing has changed: `ASKED`.
-        reason: `SPREAD` is what a neighbour has passed on, be it a loss or a heal elsewhere.
+        reason: `SPREAD`: a neighbour passed it on after a loss or a heal elsewhere.
     """
 
     scope: Extent
@@ -399,7 +399,7 @@ class ColourChanged:
 
 @dataclass(frozen=True, slots=True)
 class TreeBuilt:
-    """The node knows a tree that it did not know, or had forgotten. Spec: 8.
+    """The node knows a tree that was new to it, or that it had forgotten. Spec: 8.
 
     Attributes:
         protocol: Of the message that it came by, "" for none.
@@ -411,11 +411,11 @@ class TreeBuilt:
 
 @dataclass(frozen=True, slots=True)
 class SplitTold:
-    """Nodes do not answer any more: the mesh is split, or they are dead. Spec: 7.4.
+    """Some nodes no longer answer: the mesh is split, or they are dead. Spec: 7.4.
 
     Attributes:
         reached: Who answers, this node among them.
-        lost: Everybody who has answered before and does not now.
+        lost: Those that answered before and do not now.
     """
 
     reached: tuple[str, ...]
@@ -423,13 +423,13 @@ class SplitTold:
 
     @property
     def is_minority(self) -> bool:
-        """Whether no more than half of all these can be reached: refuse writes."""
+        """Whether at most half of all these can be reached: refuse writes."""
         return len(self.reached) <= len(self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTold:
-    """Nodes answer that did not the last time: they are back, or new.
+    """Some nodes answer that did not the last time: they are back, or new.
 
     Attributes:
         reached, lost, is_minority: As of `SplitTold`.
@@ -442,13 +442,13 @@ class FoundTold:
 
     @property
     def is_minority(self) -> bool:
-        """Whether still no more than half of all these can be reached."""
+        """Whether still at most half of all these can be reached."""
         return len(self.reached) <= len(self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A new incarnation of the node serves the application: open sends get no more answers.
+    """A new incarnation of the node serves the application: open sends get no further answers.
 
     Attributes:
         hello: What the application said, if this answers it.
@@ -462,17 +462,17 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The application is gone, with its roles and what it waited for; if it lives it asks again.
+    """The application has expired, with its roles and open sends; if it lives it asks again.
 
-    It was silent for longer than its lease, another process of its name has ended it, or what it
-    said was lost before its node could read it.
+    Its lease ran out, another process of its name ended it, or its records were lost before the
+    node could read them.
     """
 
     app: str
 
 
 class RouteReason(StrEnum):
-    """By what a route came to be known."""
+    """How a route came to be known."""
 
     PUBLISHED = "published"
     RECOVERED = "recovered"
@@ -486,12 +486,12 @@ class KnownRoute:
     """One way to an instance.
 
     Attributes:
-        scope: The map that it stands in: CLOUD, or REALM.
+        scope: The map that holds it: CLOUD, or REALM.
         link: The neighbour; "" for an instance that is here.
         seq: Of the instance when it was last heard of.
         hops: Links to it, then.
-        reason: By what it came to be known.
-        age_ms: How long it has been as it is; 0 of what is here.
+        reason: How it came to be known.
+        age_ms: How long it has not changed; 0 for an instance that is here.
     """
 
     scope: Extent
@@ -505,13 +505,13 @@ class KnownRoute:
 
 @dataclass(frozen=True, slots=True)
 class RoutesTold:
-    """What the node knows of the way to a role.
+    """What the node knows of the routes to a role.
 
     Attributes:
         is_certain: A send follows these; else it recovers first.
         links: Neighbours with whom frames are exchanged.
         colour: Label of the node's part, "" while it has none.
-        has_more: Another record goes on with the routes.
+        has_more: Another record continues the routes.
     """
 
     app: str

@@ -58,7 +58,7 @@ class Colour(NamedTuple):
         """Return the colour of a label.
 
         Raises:
-            ValueError: It is none, or written otherwise.
+            ValueError: It is not one, or not written as one.
         """
         clock, _, id_ = text.partition("-")
         found = cls(int(clock), int(id_, 16))

@@ -5,12 +5,8 @@ Spec: DMR-10, K19, K21, K23.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mesh.core.routing import Router
-
-if TYPE_CHECKING:
-    from mesh.node.neighbour import Neighbour
+from mesh.node.neighbour import Neighbour
 
 
 def route_by(neighbour: Neighbour, router: Router) -> None:

@@ -36,7 +36,7 @@ class Cuts:
         return bool(self._news)
 
     def read(self, uuid: str, offset: int) -> None:
-        """Take note of how much of a node's `clients` is known here."""
+        """Record how much of a node's `clients` is known here."""
         self._news[uuid] = offset
 
     def follow(self, version: tuple[int, int], entries: Mapping[str, Members]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from mesh.model.demands import QueueDemand
 from mesh.model.names import fold
 
 BEATS = 3
-"""So many beats of a member, or times of one here, a demand is good for without a newer one."""
+"""How many beats of a member, or times of one here, a demand is good for without a newer one."""
 
 EXPIRES_MS = BEATS * 1_000
 
@@ -52,7 +52,7 @@ class Demands:
     _newest: dict[str, _Newest] = field(default_factory=dict)
 
     def see(self, queue: str, room: int | None) -> None:
-        """Take note of how much an own queue could take in; None: it is not announced."""
+        """Record how much an own queue could take in; None: it is not announced."""
         self.own.pop(queue, None)
         if room is not None:
             self.own[queue] = room

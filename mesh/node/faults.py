@@ -52,7 +52,7 @@ class Faults:
     def take(
         self, input_: SourceStopped | SourceResumed | LossAccepted | GapFound | GapMended
     ) -> Iterator[WriteStop | WriteRepair | ResumeSource]:
-        """Take note of what a lane found or an operator wrote."""
+        """Record what a lane found or an operator wrote."""
         match input_:
             case SourceStopped(neighbour, stop):
                 yield from self.stopped(neighbour, stop)
@@ -69,7 +69,7 @@ class Faults:
                 yield from self.mended(neighbour, request)
 
     def stopped(self, neighbour: str, stop: Stop) -> Iterator[WriteStop | ResumeSource]:
-        """Take note of a stop; it may be accepted already."""
+        """Record a stop; it may be accepted already."""
         place = (stop.topic, stop.partition)
         if self.stops.get(place) != (neighbour, stop):
             self.stops[place] = (neighbour, stop)
@@ -78,7 +78,7 @@ class Faults:
             yield ResumeSource(stop)
 
     def resumed(self, topic: str, partition: int) -> Iterator[WriteStop]:
-        """Take note that a source is read again."""
+        """Record that a source is read again."""
         if self.stops.pop((topic, partition), None) is not None:
             yield WriteStop(topic, partition, None)
 
@@ -90,20 +90,20 @@ class Faults:
             yield ResumeSource(stop)
 
     def endpoint_seen(self, endpoint: str, status: EndpointStatus | None) -> None:
-        """Take note of an endpoint's status, or that it has nothing to report."""
+        """Record an endpoint's status, or that it has nothing to report."""
         self.endpoints.pop(endpoint, None)
         if status is not None:
             self.endpoints[endpoint] = status
 
     def found(self, neighbour: str, request: RepairRequest) -> Iterator[WriteRepair]:
-        """Take note of a broken chain."""
+        """Record a broken chain."""
         key = _key(neighbour, request)
         if self.gaps.get(key) != request:
             self.gaps[key] = request
             yield WriteRepair(neighbour, request, is_open=True)
 
     def mended(self, neighbour: str, request: RepairRequest) -> Iterator[WriteRepair]:
-        """Take note that a chain is whole again."""
+        """Record that a chain is whole again."""
         if self.gaps.pop(_key(neighbour, request), None) is not None:
             yield WriteRepair(neighbour, request, is_open=False)
 
@@ -126,7 +126,7 @@ class Faults:
             self.awaited.pop(name, None)
 
     def link_reported(self, input_: OutboxFull | NeighbourAwaited) -> None:
-        """Take note of why a link is not well, or is again."""
+        """Record why a link is not well, or is again."""
         match input_:
             case OutboxFull(neighbour, text):
                 self.full[neighbour] = text

@@ -33,7 +33,7 @@ def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) ->
     Spec: K27.
     """
     shut = []
-    learner.version_read(LINKS, (0, number))
+    learner.versions.note(LINKS, (0, number))
     for name, neighbour in learner.neighbours.items():
         gate = gates.get(name)
         if gate is not None and gate.state is Gate.OPEN:

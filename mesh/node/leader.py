@@ -228,7 +228,7 @@ class Leader:
         self.remembering.forget(gone)
 
     def _await(self, awaited: Sequence[str]) -> None:
-        """Take note of what must be acknowledged before the newest topology counts as known."""
+        """Record what must be acknowledged before the newest topology counts as known."""
         self.awaited = tuple(awaited)
         self._awaited = {
             (reader, scope): writer.number

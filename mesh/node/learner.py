@@ -33,15 +33,16 @@ from mesh.model.inputs import EndpointMade, EndpointSeen
 from mesh.model.link_modes import LinkMode
 from mesh.node.closing import enable, open_if_proven, route_by
 from mesh.node.cuts import Cuts
-from mesh.node.doubts import Doubts
 from mesh.node.faults import Faults
 from mesh.node.neighbour import Neighbour
+from mesh.node.own_interest import configured_interest, endpoint_interest, interest_changes
 from mesh.node.queues import Leaving, OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.remembering import is_kept
 from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
-from mesh.node.standing import endpoint_interest, standing_changes, standing_interest
 from mesh.node.subscriptions import Key, OwnSubscriptions
+from mesh.node.unproven_neighbours import UnprovenNeighbours
+from mesh.node.versions import InputVersions
 
 Versions = Mapping[Scope, tuple[int, int]]
 
@@ -74,6 +75,7 @@ class Learner:
         cuts: From where on messages reach whom.
         queues: What the subscriptions to queues want.
         making: Since when the topics of new endpoints are being made.
+        versions: How far each input is read, and routed by.
     """
 
     node: str
@@ -96,13 +98,10 @@ class Learner:
     cuts: Cuts = field(init=False)
     queues: OwnQueues = field(default_factory=OwnQueues)
     making: dict[str, int] = field(default_factory=dict)
+    versions: InputVersions = field(default_factory=InputVersions)
     _pending: dict[tuple[str, Member], Interest | None] = field(default_factory=dict)
     _new_filters: dict[tuple[str, Scope], dict[str, None]] = field(default_factory=dict)
-    _read: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _begun: dict[str, tuple[int, int]] | None = None
-    _routed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    _voided: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _doubts: Doubts = field(default_factory=Doubts)
+    _unproven: UnprovenNeighbours = field(default_factory=UnprovenNeighbours)
     _unread: dict[Key, None] = field(default_factory=dict)
     _link_changes: LinkChanges = NO_CHANGES
 
@@ -111,7 +110,7 @@ class Learner:
         self.cuts = Cuts(self.uuid)
         for link in self.links:
             self.neighbours[link.neighbour] = Neighbour(link)
-        for change in standing_changes({}, standing_interest(self.links, self.static)):
+        for change in interest_changes({}, configured_interest(self.links, self.static)):
             self._put(*change)
         self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=self.clients_offset))
 
@@ -125,7 +124,7 @@ class Learner:
     def subscription_read(
         self, offset: int, endpoint: str, filter_: str, subscription: Subscription | None, now: int
     ) -> Iterator[EnsureEndpoint | Note]:
-        """Take note of a record on `clients`. An endpoint has one kind and one class. Spec: K13."""
+        """Follow a record on `clients`. An endpoint has one kind and one class. Spec: K13."""
         self.clients_passed(offset)
         self._unread.pop((endpoint, filter_), None)
         if subscription is None:
@@ -152,28 +151,28 @@ class Learner:
         yield EnsureEndpoint(endpoint, subscription.message_class)
 
     def endpoint_reported(self, input_: EndpointMade | EndpointSeen) -> None:
-        """Take note of what the shell reports about an endpoint and its topic."""
+        """Record what the shell reports about an endpoint and its topic."""
         if isinstance(input_, EndpointMade):
             self.making.pop(input_.endpoint, None)
         else:
             self.faults.endpoint_seen(input_.endpoint, input_.status)
 
     def clients_passed(self, offset: int) -> None:
-        """Take note that `clients` is read up to an offset: a version for others to know."""
+        """Record that `clients` is read up to an offset: a version for others to know."""
         self.clients_offset = offset
-        self._read[CLIENTS] = (0, offset)
+        self.versions.note(CLIENTS, (0, offset))
         self.cuts.read(self.uuid, offset)
         self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=offset))
 
     def clients_reset(self) -> None:
         """Have `clients` read from its beginning; what does not stand there any more ends then."""
-        self._void(CLIENTS)
+        self.versions.begin_again(CLIENTS)
         self._unread = dict.fromkeys(self.own.asked)
         self.clients_offset, self.clients_caught_up = -1, False
         self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=-1))
 
     def clients_read(self, now: int) -> None:
-        """Take note that `clients` is read to the end found at the start."""
+        """Record that `clients` is read to the end found at the start."""
         self.clients_caught_up = True
         unread, self._unread = self._unread, {}
         for endpoint, filter_ in unread:
@@ -209,7 +208,7 @@ class Learner:
     # -- neighbours -----------------------------------------------------------------------
 
     def advert_read(self, name: str, scope: Scope, filter_: str, interest: Interest | None) -> None:
-        """Take note of an entry that a neighbour offers or withdraws."""
+        """Record an entry that a neighbour offers or withdraws."""
         reader = self._scope(name, scope)
         if reader is not None:
             reader.advert(filter_, interest)
@@ -246,13 +245,13 @@ class Learner:
             self._note_version(name, scope, reader)
 
     def _note_version(self, name: str, scope: Scope, reader: ScopeReader) -> None:
-        """Take note of how far the next round follows a scope: all up to there is in force. K24."""
+        """Record how far the next round follows a scope: all up to there is in force. K24."""
         if reader.mark is not None:
             version = (reader.mark.epoch, reader.mark.number)
-            self._read[input_name(name, scope)] = max(version, reader.recalled)
+            self.versions.note(input_name(name, scope), max(version, reader.recalled))
 
     def caught_up(self, name: str, now: int) -> None:
-        """Take note that a neighbour's control topic is read to the end found at the start."""
+        """Record that a neighbour's control topic is read to the end found at the start."""
         neighbour = self.neighbours[name]
         neighbour.caught_up, neighbour.is_read_again, neighbour.heard_ms = True, False, now
         for scope, mark in neighbour.marks.items():
@@ -276,7 +275,7 @@ class Learner:
             version = None if versions is None else versions[scope]
             if reader is not None and reader.is_older(version):
                 if version is not None:
-                    self._read[input_name(name, scope)] = version
+                    self.versions.note(input_name(name, scope), version)
                 for filter_, interest in reader.freeze(filters).items():
                     self._gather(name, scope, filter_, interest)
 
@@ -298,15 +297,16 @@ class Learner:
         for scope in self._scopes_of(name):
             source, reader = input_name(name, scope), self._scope(name, scope)
             version = versions.get(source, UNCHANGED)
-            if reader is not None and self._routed.get(source, UNCHANGED) < version:
-                self._read[source] = version
+            if reader is not None and self.versions.is_unrouted(source, version):
+                self.versions.note(source, version)
                 for filter_, interest in reader.recall(learned.get(scope, ()), version).items():
                     self._gather(name, scope, filter_, interest)
 
     def can_recall(self, name: str, versions: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether these versions are later than what this worker routes by of a neighbour."""
         heard = [input_name(name, scope) for scope in self._scopes_of(name)]
-        return any(self._routed.get(s, UNCHANGED) < versions.get(s, UNCHANGED) for s in heard)
+        is_later = self.versions.is_unrouted
+        return any(is_later(source, versions.get(source, UNCHANGED)) for source in heard)
 
     def _scopes_of(self, name: str) -> Iterable[Scope]:
         return self.neighbours[name].scopes if self.offered is None else self.offered[name]
@@ -331,25 +331,11 @@ class Learner:
 
     def _acknowledge_again(self, name: str) -> None:
         for scope in self.neighbours[name].scopes:
-            self._void(input_name(name, scope))
-
-    def _void(self, source: str) -> None:
-        """Stop waiting for any version of an input known so far: it may never be seen again."""
-        known = (self._read.pop(source, UNCHANGED), self._routed.get(source, UNCHANGED))
-        self._voided[source] = max(self._voided.get(source, UNCHANGED), *known)
-
-    def void(self, source: str, version: tuple[int, int]) -> None:
-        """Stop waiting for a version of an input: the topic that announced it has lost its end."""
-        self._voided[source] = max(self._voided.get(source, UNCHANGED), version)
+            self.versions.begin_again(input_name(name, scope))
 
     def doubted(self, now: int) -> Iterator[str]:
         """Yield neighbours whose offers stay unproven: they are to be read again. Spec: K23."""
-        yield from self._doubts.due(self.neighbours, self._scopes_of, now)
-
-    @property
-    def routed(self) -> Mapping[str, tuple[int, int]]:
-        """Versions of what this worker routes by, or would if it had a lane."""
-        return self._routed
+        yield from self._unproven.due(self.neighbours, self._scopes_of, now)
 
     @property
     def shut(self) -> frozenset[str]:
@@ -359,7 +345,7 @@ class Learner:
     def lacks(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether a lane knows more than this worker of a neighbour whose link is disabled."""
         return any(
-            self._read.get(source, (-1, -1)) < version
+            self.versions.is_unread(source, version)
             for source, version in in_force.items()
             if self.router.modes.get(neighbour_of(source)) is LinkMode.DISABLED
         )
@@ -373,22 +359,16 @@ class Learner:
 
     def stays_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether somebody routed by more than this worker would after its next round."""
-        heard = {
-            source: v for source, v in in_force.items() if self._read.get(source, UNCHANGED) < v
-        }
-        return self.is_behind(heard)
+        is_unread = self.versions.is_unread
+        return self.is_behind({one: v for one, v in in_force.items() if is_unread(one, v)})
 
     def lacks_clients(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether somebody routed by more of the own subscriptions than this worker does."""
-        return CLIENTS in in_force and self._is_late(CLIENTS, in_force[CLIENTS])
-
-    def _is_late(self, source: str, version: tuple[int, int]) -> bool:
-        known = max(self._routed.get(source, UNCHANGED), self._voided.get(source, UNCHANGED))
-        return known < version
+        return CLIENTS in in_force and self.versions.is_late(CLIENTS, in_force[CLIENTS])
 
     def lagging(self, in_force: Mapping[str, tuple[int, int]]) -> Sequence[str]:
         """Return the neighbours of whom somebody routed by more than this worker does yet."""
-        late = [source for source, version in in_force.items() if self._is_late(source, version)]
+        late = [source for source, v in in_force.items() if self.versions.is_late(source, v)]
         if not late:
             return ()
         found = []
@@ -440,7 +420,7 @@ class Learner:
             self._note_version(name, scope, neighbour.scopes[scope])
 
     def beat_read(self, name: str, heartbeat: Heartbeat, now: int) -> bool:
-        """Take note of a heartbeat; say whether the neighbour came up by it."""
+        """Record a heartbeat; say whether the neighbour came up by it."""
         neighbour = self.neighbours[name]
         beat = (heartbeat.epoch, heartbeat.beat)
         if beat <= neighbour.beat:
@@ -479,10 +459,6 @@ class Learner:
 
     # -- changes of the topology ----------------------------------------------------------
 
-    def version_read(self, source: str, version: tuple[int, int]) -> None:
-        """Take note of an input's version, as of a change's: the lanes commit it in a round."""
-        self._read[source] = version
-
     def relink(
         self,
         links: Sequence[LocalLink],
@@ -494,8 +470,8 @@ class Learner:
 
         Neighbours whose links stay keep all that they have proven; nothing is left of the others.
         """
-        before = standing_interest(self.links, self.static)
-        for change in standing_changes(before, standing_interest(links, static)):
+        before = configured_interest(self.links, self.static)
+        for change in interest_changes(before, configured_interest(links, static)):
             self._put(*change)
         self.links = self.router.links = links
         self.static = static
@@ -520,9 +496,7 @@ class Learner:
             for member, _ in members:
                 if member.zone and member.name in gone:
                     self._put(filter_, member, None)
-        for source in list(self._read):
-            if " " in source and source.split(" ")[0] in gone:
-                del self._read[source]
+        self.versions.forget(gone)
 
     # -- rounds ---------------------------------------------------------------------------
 
@@ -537,16 +511,16 @@ class Learner:
     @property
     def has_news(self) -> bool:
         """Whether a round would change anything, be it only a version to acknowledge."""
-        return bool(self._pending) or self.cuts.has_news or self._begun != self._read
+        return bool(self._pending) or self.cuts.has_news or self.versions.has_news
 
     def request_round(self) -> None:
         """Have a round begin even without news: a new leader compares what it offers."""
-        self._begun = None
+        self.versions.ask_for_round()
 
     def begin_round(self) -> Round:
         """Bring everything gathered into force in the router; return what changed."""
-        self._begun = self._routed = dict(self._read)
-        known, self.followed = self.followed, self._read.get(CHANGE, UNCHANGED)
+        versions = self.versions.begin_round()
+        known, self.followed = self.followed, versions.get(CHANGE, UNCHANGED)
         if self.followed_next is not None:
             self.topology_number, self.lineage = self.followed_next
             self.followed_next = None
@@ -564,7 +538,7 @@ class Learner:
             self.router.forget()
         self.classes = {name: one.message_class for name, one in self.own.endpoints.items()}
         new, self._new_filters = self._new_filters, {}
-        round_ = Round(self._begun, cuts | self.cuts.take(table.entries), touched, links, new)
+        round_ = Round(versions, cuts | self.cuts.take(table.entries), touched, links, new)
         self._pending.clear()
         return round_
 

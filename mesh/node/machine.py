@@ -78,8 +78,8 @@ from mesh.model.inputs import (
 from mesh.model.link_modes import CLOSED
 from mesh.model.topology import Topology
 from mesh.node.closing import disable
+from mesh.node.control_repair import ControlRepair
 from mesh.node.demands import Demands
-from mesh.node.foreign import Foreign
 from mesh.node.gates import STILL
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
@@ -108,8 +108,8 @@ ROUND_MS = 100
 """Least time between two changes of the routing; the first after a quiet time is at once. K25."""
 
 REPORT_MS = 15_000
-"""So long after a topic is read anew lanes report once more. All workers of a node have seen it by
-then; what one of them had read of a report before it saw that counts for nothing there."""
+"""How long after a topic is read again lanes report once more. All workers of a node have seen it
+by then; what one of them had read of a report before it saw that counts for nothing there."""
 
 LEARN_MS = 10_000
 """How long a round waits for workers to know what others knew of a link that was disabled."""
@@ -154,7 +154,7 @@ class NodeMachine:
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
     _now_ms: int = 0
-    _foreign: Foreign = field(default_factory=Foreign)
+    _control_repair: ControlRepair = field(default_factory=ControlRepair)
     _target: Topology | None = None
     _followed: tuple[int, int] = UNCHANGED
     _reports_ms: int | None = None
@@ -172,7 +172,7 @@ class NodeMachine:
         number = max(0, self.number)
         self.learner.topology_number, self.learner.lineage = number, self.lineage
         if self.change is not None:
-            self.learner.version_read(CHANGE, change_version(*self.change))
+            self.learner.versions.note(CHANGE, change_version(*self.change))
             self.learner.cuts.number = number
         self.probing = Probing(self.topology, self.node, self.uuid, self.cluster_id, number)
 
@@ -242,9 +242,9 @@ class NodeMachine:
             case OwnAdvertRead() | OwnMarkRead():
                 if self.leader is not None and self.leader.has_offered:
                     # Before that the leader itself compares everything, when it begins.
-                    self._foreign.read(self.leader, learner, input_, self._now_ms)
+                    self._control_repair.read(self.leader, learner, input_, self._now_ms)
             case OwnControlCaughtUp():
-                self._foreign.caught_up = self.probing.has_read = True
+                self._control_repair.caught_up = self.probing.has_read = True
             case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
                 yield from self._follow_source(input_)
             case OutboxFull() | NeighbourAwaited():
@@ -268,7 +268,7 @@ class NodeMachine:
     def _follow_leadership(self, input_: LeadershipTaken | LeadershipLost) -> None:
         if isinstance(input_, LeadershipLost):
             self.leader = None
-            self._foreign.forget()
+            self._control_repair.forget()
             self.probing.follow()
             return
         links, epoch = self.learner.links, input_.epoch
@@ -296,7 +296,7 @@ class NodeMachine:
                 yield from [RestartLeadership()] if leader is not None else ()
             case OwnControlReset():
                 yield Note("control.anew", "a control topic of this node is written again")
-                self._foreign.caught_up = False
+                self._control_repair.caught_up = False
                 yield from [RestartLeadership()] if leader is not None else ()
             case _:
                 assert_never(input_)
@@ -356,7 +356,7 @@ class NodeMachine:
                 yield from self.leader.remembering.look(self.learner.neighbours, lanes, now_ms)
             if self._round is None:
                 # In a round the table is ahead of what may be offered.
-                yield from self._foreign.mend(self.leader, self.learner, now_ms)
+                yield from self._control_repair.mend(self.leader, self.learner, now_ms)
 
     # -- changes of the topology --------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class NodeMachine:
         if self.change is not None and version <= change_version(*self.change):
             return
         self.change = (number, stage)
-        self.learner.version_read(CHANGE, version)
+        self.learner.versions.note(CHANGE, version)
         if stage in (Stage.SWITCH, Stage.RUN):
             self.learner.cuts.number = number
             self.learner.followed_next = number, lineage

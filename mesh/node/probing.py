@@ -127,7 +127,7 @@ class Probing:
     def take(self, read: LinksRead | IdentityRead | DrainStepDone, learner: Learner) -> None:
         """Take a node's links record, the writer of a control topic, or a drain step done here."""
         if isinstance(read, DrainStepDone):
-            learner.version_read(STILL, read.version)
+            learner.versions.note(STILL, read.version)
         elif isinstance(read, LinksRead):
             self.heard(read.record)
         elif self._identities.get(read.neighbour) != read:
@@ -183,7 +183,7 @@ class Probing:
             self.change_ended()  # its end was read before this worker could follow it
 
     def change_ended(self) -> None:
-        """Take note that no change is under way: a node with the former topology is apart."""
+        """Record that no change is under way: a node with the former topology is apart."""
         if len(self._digests) > 1:
             self._digests = self._digests[:1]
             self._is_dirty = True
@@ -195,7 +195,7 @@ class Probing:
         self._former = former[:FORMER_MAX]
 
     def in_force(self, versions: Mapping[str, tuple[int, int]]) -> None:
-        """Take note that a round is in force in every lane."""
+        """Record that a round is in force in every lane."""
         number = versions.get(LINKS, (0, -1))[1]
         if number != self._in_force:
             self._in_force = number

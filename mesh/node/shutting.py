@@ -35,7 +35,7 @@ def is_probing(gates: Gates) -> bool:
 
 
 def opened(gate: GateStatus) -> GateStatus:
-    """Return a gate that needs to wait no more."""
+    """Return a gate that no longer needs to wait."""
     return GateStatus(gate.neighbour, Gate.OPEN) if gate.state is Gate.PROBING else gate
 
 

@@ -24,7 +24,7 @@ ENDPOINT_MAX = 200_000
 memory from all others."""
 
 SPARE_MAX = 64
-"""So many ends of leases that were renewed may be kept besides as many as there are leases."""
+"""How many ends of renewed leases may be kept besides as many as there are leases."""
 
 
 @dataclass(slots=True)

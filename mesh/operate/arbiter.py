@@ -18,7 +18,7 @@ from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key
 
 TRIES = 8
-"""So often drivers that work at once may come before one another; each time one is through."""
+"""How often drivers that work at once may overtake one another; each time one gets through."""
 
 _AFTER = {
     Stage.HOLD: (Stage.HOLD, Stage.SWITCH, Stage.ABORT),

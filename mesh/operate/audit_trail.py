@@ -14,7 +14,7 @@ from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.audit_entries import Entry, entry_of
-from mesh.operate.auditing import FRESH_S, Audited, is_unsure
+from mesh.operate.auditing import FRESH_S, POSITION, Audited, is_unsure
 from mesh.operate.link_record import HOUR_MS, HOURS_KEPT, LinkRecord
 from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT, Minutes
 from mesh.transport.following import Follower
@@ -208,7 +208,8 @@ class AuditTrail:
         if entry is None:
             return
         if table == "status":
-            self.status = {"at_ms": at_ms, **entry}
+            if key == POSITION.decode():
+                self.status = {"at_ms": at_ms, **entry}
             return
         if table in ("links", "canaries"):
             (self.links if table == "links" else self.canaries)[key] = entry

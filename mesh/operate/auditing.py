@@ -13,7 +13,14 @@ from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
 
 FRESH_S = 15.0
-"""An auditor that has said nothing for so long does not count, in seconds: it speaks every 5."""
+"""An auditor that has said nothing for so long does not count, in seconds: it speaks every 5.
+
+Nor does one whose last word is of a time so far ahead: it may have ended long ago, by a clock that
+has been put back since.
+"""
+
+POSITION = b"position"
+"""Key of the auditor's status; other records of its topic are a stranger's."""
 
 KINDS = (
     *("loop", "duplicate", "missing", "unexpected", "corrupt", "forged-origin", "gap", "disorder"),
@@ -37,6 +44,7 @@ class Audited:
         status: How far the auditor is, in its own words; empty if it has said nothing.
         hours: What certificates of closed blocks sum up to, by source, endpoint and hour.
         canaries: How long small messages of the auditor take, by way.
+        removed: Findings that the auditor counts, and that are not in its topic any more.
     """
 
     findings: Sequence[Entry]
@@ -45,6 +53,7 @@ class Audited:
     status: Entry = field(default_factory=dict)
     hours: Sequence[Entry] = ()
     canaries: Sequence[Entry] = ()
+    removed: int = 0
 
     def doubts(self, wall_ms: int) -> Sequence[str]:
         """Return why the mesh is not proven well, one line each; nothing if it is.
@@ -59,6 +68,15 @@ class Audited:
         if age_s > FRESH_S:
             doubts.append(
                 f"the auditor was last heard {age_s:.0f} s ago: it does not run, or hangs"
+            )
+        if age_s < -FRESH_S:
+            doubts.append(
+                f"the auditor was last heard {-age_s:.0f} s from now: a clock is wrong, its own or"
+                " this one, and whether it runs is not known"
+            )
+        if self.removed:
+            doubts.append(
+                f"findings that somebody removed from the auditor's topic: {self.removed}"
             )
         doubts += [
             f"{kafka} is not read: {source.get('unread')}"
@@ -99,7 +117,7 @@ class Audited:
     def is_heard(self, wall_ms: int) -> bool:
         """Say whether the auditor runs."""
         age_s = self.age_s(wall_ms)
-        return age_s is not None and age_s <= FRESH_S
+        return age_s is not None and abs(age_s) <= FRESH_S
 
     def sources(self) -> Mapping[str, Entry]:
         """Return how reading goes, by Kafka cluster."""
@@ -208,17 +226,29 @@ def read_audit(topology: Topology, kafka: KafkaCluster) -> Audited:
     """
     names = TopicNames(topology.prefix)
     found = kafka.admin().describe([names.audit("findings"), names.audit("certificates")])
+    before = _status(kafka, names)
+    findings = _newest(kafka, names.audit("findings"))
+    certificates = _newest(kafka, names.audit("certificates"))
+    status = _status(kafka, names)
+    # Written together, so of what was not taken back meanwhile none can be lacking.
+    counted = min(int(_number(one.get("findings"))) for one in (before, status))
     return Audited(
-        findings=_newest(kafka, names.audit("findings")),
-        certificates=_newest(kafka, names.audit("certificates")),
+        findings=findings,
+        certificates=certificates,
         has_topics=bool(found),
-        status=next(iter(_newest(kafka, names.audit("status"))), {}),
+        status=status,
         hours=_newest(kafka, names.audit("hours")),
         canaries=_newest(kafka, names.audit("canaries")),
+        removed=max(0, counted - len(findings)),
     )
 
 
-def _newest(kafka: KafkaCluster, topic: str) -> Sequence[Entry]:
+def _status(kafka: KafkaCluster, names: TopicNames) -> Entry:
+    return next(iter(_newest(kafka, names.audit("status"), POSITION)), {})
+
+
+def _newest(kafka: KafkaCluster, topic: str, only: bytes | None = None) -> Sequence[Entry]:
+    """Return the newest entry under each key, or under one key alone."""
     info = kafka.admin().describe([topic]).get(topic)
     if info is None:
         return ()
@@ -226,6 +256,8 @@ def _newest(kafka: KafkaCluster, topic: str) -> Sequence[Entry]:
     entries: dict[bytes, Entry] = {}
     for record in read_logs(kafka, places, name="audit"):
         key, value = record.key() or b"", record.value()
+        if only is not None and key != only:
+            continue
         entries.pop(key, None)
         if value is None:
             continue  # taken back: what was missing has come after all

@@ -16,7 +16,7 @@ from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate import applying
+from mesh.operate import change_steps
 from mesh.operate.arbiter import Arbiter
 from mesh.operate.draining import PATIENCE_MS, Drain, FollowedLaneReports
 from mesh.operate.on_demand import OnDemand
@@ -53,26 +53,21 @@ class Outcome:
     pauses: Mapping[str, int]
 
 
-@dataclass(slots=True)
-class ChangeDriver:
-    """A change as somebody drives it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeContext:
+    """What is needed to drive a change.
 
     Attributes:
-        way: What comes next.
-        before, after: The topology in force, and the target.
-        kafka: Kafka clusters of both.
-        view: Of both.
+        kafka: Kafka clusters before and after.
+        view: Of the nodes before and after.
         now_ms: Clock.
         pause: Lets time pass.
         tell: Told what is done and what is waited for.
         beats: Which nodes beat while the change was planned: who does so still is up.
-        reports: Of the nodes before; whoever opened them closes them.
-        given_up: Nodes that leave, and whose messages may be lost.
+        reports: Of the nodes before, begun to be read then, so that nobody holds meanwhile;
+            whoever opened them closes them.
     """
 
-    way: applying.Applying
-    before: Topology
-    after: Topology
     kafka: Mapping[str, KafkaCluster]
     view: MeshView
     now_ms: Callable[[], int]
@@ -80,6 +75,23 @@ class ChangeDriver:
     tell: Tell
     beats: Mapping[str, bool]
     reports: FollowedLaneReports
+
+
+@dataclass(slots=True)
+class ChangeDriver:
+    """A change as somebody drives it.
+
+    Attributes:
+        way: What comes next.
+        before, after: The topology in force, and the target.
+        context: What it is driven with.
+        given_up: Nodes that leave, and whose messages may be lost.
+    """
+
+    way: change_steps.ChangeSteps
+    before: Topology
+    after: Topology
+    context: ChangeContext
     given_up: Sequence[str] = ()
     _began_ms: int = 0
     _first: dict[str, Heartbeat | None] = field(default_factory=dict)
@@ -100,12 +112,12 @@ class ChangeDriver:
             except StopIteration as end:
                 outcome: Outcome = end.value
                 return outcome
-            self.pause(rest_s)
+            self.context.pause(rest_s)
 
     def steps(self, limit_s: float, patience_s: float = 0.0) -> Generator[float, None, Outcome]:
         """Drive the change to its end, and yield for how many seconds to rest before each look.
 
-        Whoever stops in between leaves a change that may be gone on with.
+        If it stops in between, the change may be resumed.
 
         Args:
             limit_s: How long it may take.
@@ -117,25 +129,25 @@ class ChangeDriver:
             NotInTimeError: It is not at its end in time. It may be gone on with.
             TransportError: A Kafka cluster did not answer; it may be gone on with.
         """
-        self._began_ms = self.now_ms()
-        self._first = {node: seen.heartbeat for node, seen in self.view.nodes.items()}
+        self._began_ms = self.context.now_ms()
+        self._first = {node: seen.heartbeat for node, seen in self.context.view.nodes.items()}
         self._first_heard = {
             (sender, reader): state
-            for reader, seen in self.view.nodes.items()
+            for reader, seen in self.context.view.nodes.items()
             for sender, state in seen.link_states.items()
         }
         # Everything is opened before anybody holds.
         with ExitStack() as opened:
             if self.way.cut.rounds:
-                for name, kafka in self.kafka.items():
+                for name, kafka in self.context.kafka.items():
                     self._readers[name] = kafka.reader("drain", patience_ms=PATIENCE_MS)
                     opened.callback(self._readers[name].close)
-            writers = ConfigWriters(self.kafka, self.before.prefix)
+            writers = ConfigWriters(self.context.kafka, self.before.prefix)
             opened.callback(writers.close)
-            arbiter = Arbiter(self.kafka[min(self.before.kafka)], self.before.prefix)
+            arbiter = Arbiter(self.context.kafka[min(self.before.kafka)], self.before.prefix)
             opened.callback(arbiter.close)
             if self.way.cut.rounds:
-                self.reports.read()
+                self.context.reports.read()
             return (yield from self._drive(writers, arbiter, limit_s, patience_s))
 
     def _drive(
@@ -146,30 +158,34 @@ class ChangeDriver:
             self._heed_others()
             todo = self.way.next(seen)
             match todo:
-                case applying.Ended():
+                case change_steps.Ended():
                     return self._outcome(todo)
-                case applying.Write(change):
+                case change_steps.Write(change):
                     if (stands := arbiter.put(change)) != change:
                         self._go_on_from(stands)
                         continue
-                    self.tell(_STAGES[change.stage])
+                    self.context.tell(_STAGES[change.stage])
                     writers.write_change(change)
                     self.way.written()
-                case applying.Publish():
+                case change_steps.Publish():
                     writers.put_in_force(self.way.target)
                     self.way.published()
-                case applying.Mark(directions):
+                case change_steps.NoteEnds(directions):
                     self._marked(directions)
                     self.way.marked()
-                case applying.Wait(reasons):
+                case change_steps.Wait(reasons):
                     self._wait(reasons, seen, limit_s, patience_s)
                     yield LOOK_S
 
     def _wait(
-        self, reasons: Sequence[str], seen: applying.Observation, limit_s: float, patience_s: float
+        self,
+        reasons: Sequence[str],
+        seen: change_steps.Observation,
+        limit_s: float,
+        patience_s: float,
     ) -> None:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if reasons[5:] else "")
-        gone_ms = self.now_ms() - self._began_ms
+        gone_ms = self.context.now_ms() - self._began_ms
         stage = self.way.target.stage
         if not self.way.is_written and stage is Stage.HOLD:
             if gone_ms > 1000 * (patience_s if self.way.unable(seen) else limit_s):
@@ -179,11 +195,11 @@ class ChangeDriver:
             raise NotInTimeError(f"not {_GOALS[stage]} within {limit_s:g} s: {shown}; {how}")
         if shown != self._told:
             self._told = shown
-            self.tell(f"waiting: {shown}")
+            self.context.tell(f"waiting: {shown}")
 
     def _heed_others(self) -> None:
         """Give way to another driver whose records nodes have."""
-        found, target = self.view.change, self.way.target
+        found, target = self.context.view.change, self.way.target
         if found is None:
             return
         is_rival = found.number == target.number and found.topology != target.topology
@@ -214,8 +230,8 @@ class ChangeDriver:
 
     # -- looking --------------------------------------------------------------------------
 
-    def _look(self) -> applying.Observation:
-        self.view.glance()
+    def _look(self) -> change_steps.Observation:
+        self.context.view.glance()
         self._is_read = False
         nodes = {**self.before.nodes, **self.after.nodes}
         reports = {node: self._report(node) for node in nodes if node not in self.given_up}
@@ -224,16 +240,16 @@ class ChangeDriver:
             if status is None or status.number != self.way.target.number:
                 continue
             if node in self.way.cut.holding and status.stage is not Stage.ABORT:
-                self._held_ms.setdefault(node, self.now_ms())
+                self._held_ms.setdefault(node, self.context.now_ms())
             if status.stage in (Stage.RUN, Stage.ABORT):
-                self._ran_ms.setdefault(node, self.now_ms())
+                self._ran_ms.setdefault(node, self.context.now_ms())
         # Most looks end with waiting for nodes: then nothing else is asked.
-        return applying.Observation(
+        return change_steps.Observation(
             nodes=reports,
             behind=OnDemand(self._behind),
             untaken=OnDemand(self._untaken),
             owing=OnDemand(self._owing),
-            is_disabled=self.view.is_to_be_disabled,
+            is_disabled=self.context.view.is_to_be_disabled,
             is_down=self._is_down,
             silent=self._silent,
             unread=OnDemand(self._unread),
@@ -243,19 +259,21 @@ class ChangeDriver:
         """Return what lanes say of themselves, read once a look."""
         if not self._is_read:
             self._is_read = True
-            self.reports.read()
-        return self.reports
+            self.context.reports.read()
+        return self.context.reports
 
-    def _report(self, node: str) -> applying.NodeReport:
-        seen = self.view.nodes[node]
+    def _report(self, node: str) -> change_steps.NodeReport:
+        seen = self.context.view.nodes[node]
         beat = seen.heartbeat
-        has_beaten = self.beats.get(node, False) or beat != self._first[node]
-        is_up = has_beaten and self.now_ms() - seen.heard_ms <= DOWN_MS
-        return applying.NodeReport(is_up=is_up, change=None if beat is None else beat.change)
+        has_beaten = self.context.beats.get(node, False) or beat != self._first[node]
+        is_up = has_beaten and self.context.now_ms() - seen.heard_ms <= DOWN_MS
+        return change_steps.NodeReport(is_up=is_up, change=None if beat is None else beat.change)
 
     def _is_down(self, one: str, other: str) -> bool:
         """Say whether one end of a link does not hear the other: then neither can be relied on."""
-        return is_unheard(self.view, one, other) or is_unheard(self.view, other, one)
+        return is_unheard(self.context.view, one, other) or is_unheard(
+            self.context.view, other, one
+        )
 
     def _silent(self) -> Sequence[Direction]:
         """Return over which links nothing was heard since the change was looked at.
@@ -268,12 +286,12 @@ class ChangeDriver:
             for sender, reader in (link.ends, link.ends[::-1])
             if self._is_silent(sender, reader)
             and not self._is_down(sender, reader)
-            and not self.view.is_to_be_disabled(sender, reader)
+            and not self.context.view.is_to_be_disabled(sender, reader)
         ]
 
     def _is_silent(self, sender: str, reader: str) -> bool:
-        beat = self.view.nodes[sender].heartbeat
-        heard = self.view.nodes[reader].link_states.get(sender)
+        beat = self.context.view.nodes[sender].heartbeat
+        heard = self.context.view.nodes[reader].link_states.get(sender)
         if beat is None or heard is None or heard != self._first_heard.get((sender, reader)):
             return False
         is_late = (beat.epoch, beat.beat - LATE_BEATS) > (heard.epoch, heard.beat)
@@ -289,7 +307,7 @@ class ChangeDriver:
     def _marked(self, directions: Sequence[Direction]) -> None:
         if self._drain is None:
             rounds = self.way.cut.rounds
-            self._drain = Drain(rounds, self.before, self.kafka, self._readers)
+            self._drain = Drain(rounds, self.before, self.context.kafka, self._readers)
         self._drain.mark(directions)
 
     def _behind(self) -> Mapping[Direction, int]:
@@ -315,18 +333,22 @@ class ChangeDriver:
             if node not in self.given_up
         }
         found = unread_in(
-            list(topics), self.before, self.view, dict.fromkeys(self.before.nodes, True), self.kafka
+            list(topics),
+            self.before,
+            self.context.view,
+            dict.fromkeys(self.before.nodes, True),
+            self.context.kafka,
         )
         for one in found:
             if one.records is None:
                 raise TransportError(f"Kafka cluster {one.kafka} does not tell what waits there")
         return {topics[one.topic]: one.records or 0 for one in found}
 
-    def _outcome(self, ended: applying.Ended) -> Outcome:
+    def _outcome(self, ended: change_steps.Ended) -> Outcome:
         return Outcome(
             number=self.way.target.number,
-            is_in_force=ended is applying.Ended.IN_FORCE,
-            ms=self.now_ms() - self._began_ms,
+            is_in_force=ended is change_steps.Ended.IN_FORCE,
+            ms=self.context.now_ms() - self._began_ms,
             pauses={
                 node: self._ran_ms[node] - since
                 for node, since in self._held_ms.items()

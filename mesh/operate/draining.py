@@ -15,7 +15,7 @@ from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
 from mesh.view.lane_reports import LaneReports
 
 LAST_MAX = 1_000
-"""So many offsets before the end of a partition are looked at for its last record; markers of
+"""How many offsets before the end of a partition are looked at for its last record; markers of
 transactions and aborted records may lie behind it."""
 
 
@@ -53,7 +53,7 @@ class FollowedLaneReports(LaneReports):
             yield made
 
     def begin(self) -> None:
-        """Have all readers begin to fetch."""
+        """Let all readers begin to fetch."""
         for follower in self._followers.values():
             for record in follower.glance():
                 self._take(record)

@@ -25,7 +25,7 @@ STARTS_WITH = "drill-"
 """Endpoints of drills begin so."""
 
 
-class Drill(StrEnum):
+class DrillKind(StrEnum):
     """What is planted."""
 
     LOOP = "loop"
@@ -58,14 +58,14 @@ class Drill(StrEnum):
 
 
 _TEXTS = {
-    Drill.LOOP: "a message whose path leads through a node twice",
-    Drill.DUPLICATE: "a message that an endpoint gets twice",
-    Drill.LOSS: "a message that a lane says it knows to be wanted, and that does not come",
-    Drill.DISORDER: "a message that comes after a later one of its publisher",
-    Drill.UNPLANNED_PATH: "a message that came by a way that no zone allows",
-    Drill.WRONG_RECIPIENT: "a message that an endpoint gets and did not ask for",
-    Drill.FORGED_ORIGIN: "a message of a topic that does not exist (found after a minute)",
-    Drill.CORRUPT: "a message with another payload than was published",
+    DrillKind.LOOP: "a message whose path leads through a node twice",
+    DrillKind.DUPLICATE: "a message that an endpoint gets twice",
+    DrillKind.LOSS: "a message that a lane says it knows to be wanted, and that does not come",
+    DrillKind.DISORDER: "a message that comes after a later one of its publisher",
+    DrillKind.UNPLANNED_PATH: "a message that came by a way that no zone allows",
+    DrillKind.WRONG_RECIPIENT: "a message that an endpoint gets and did not ask for",
+    DrillKind.FORGED_ORIGIN: "a message of a topic that does not exist (found after a minute)",
+    DrillKind.CORRUPT: "a message with another payload than was published",
 }
 
 
@@ -81,7 +81,7 @@ class Planted:
         at_ms: When the last was acknowledged, by the monotonic clock.
     """
 
-    drill: Drill
+    drill: DrillKind
     endpoint: str
     message: str
     records: Sequence[tuple[TopicPartition, int]]
@@ -133,7 +133,7 @@ def refuse_unless_allowed(topology: Topology) -> None:
         raise wrong_input("spec.drills", message, code="NO_DRILLS")
 
 
-def refuse_if_wanted(drill: Drill, view: MeshView) -> None:
+def refuse_if_wanted(drill: DrillKind, view: MeshView) -> None:
     """Refuse a drill whose messages an application would get.
 
     Raises:
@@ -199,7 +199,7 @@ class Forged:
 
 
 def forgeries(
-    drill: Drill, spares: Sequence[Spare], path: tuple[str, ...], mark: str
+    drill: DrillKind, spares: Sequence[Spare], path: tuple[str, ...], mark: str
 ) -> Sequence[Forged]:
     """Return the deliveries that a drill writes, in order; none for `loss`.
 
@@ -211,21 +211,21 @@ def forgeries(
     """
     first, second = spares
     match drill:
-        case Drill.LOSS:
+        case DrillKind.LOSS:
             return ()
-        case Drill.DUPLICATE:
+        case DrillKind.DUPLICATE:
             return Forged(first, path), Forged(first, path)
-        case Drill.DISORDER:
+        case DrillKind.DISORDER:
             return Forged(second, path), Forged(first, path)
-        case Drill.LOOP:
+        case DrillKind.LOOP:
             return (Forged(first, (*path, *path[-2:])),)
-        case Drill.UNPLANNED_PATH:
+        case DrillKind.UNPLANNED_PATH:
             return (Forged(first, path[-1:]),)
-        case Drill.CORRUPT:
+        case DrillKind.CORRUPT:
             return (Forged(first, path, payload=b"swapped by a drill"),)
-        case Drill.FORGED_ORIGIN:
+        case DrillKind.FORGED_ORIGIN:
             topic_id = blake2b(mark.encode(), digest_size=16).digest()
             source = SourcePartition(topic_id, first.source.partition)
             return (Forged(first, path, source=source),)
-        case Drill.WRONG_RECIPIENT:
+        case DrillKind.WRONG_RECIPIENT:
             return (Forged(first, path),)

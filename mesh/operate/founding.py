@@ -19,7 +19,7 @@ from mesh.errors import ConfigError, Problem, TransportError, TransportFencedErr
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.arbiter import TRIES
-from mesh.operate.in_force import InForce, Records, record_of
+from mesh.operate.in_force import Records, TopologyInForce, record_of
 from mesh.transport.port import KafkaCluster, Writer
 from mesh.wire.control import Config, encode_config
 from mesh.wire.keys import config_key
@@ -37,7 +37,7 @@ class OtherInForceError(ConfigError):
         standing: What is in force.
     """
 
-    def __init__(self, standing: InForce, message: str) -> None:
+    def __init__(self, standing: TopologyInForce, message: str) -> None:
         self.standing = standing
         super().__init__([Problem(code=OTHER_IN_FORCE, where="mesh.config", message=message)])
 
@@ -90,7 +90,7 @@ def _publish(topology: Topology, kafka: Mapping[str, KafkaCluster], claims: Exit
 def _refuse_others(found: Mapping[str, Config], config: Config, topology: Topology) -> None:
     """Refuse what differs in more than addresses: those are a matter of who reads the file."""
     number, text, lineage = config
-    standing = InForce(number=number, topology=published_topology(text), lineage=lineage)
+    standing = TopologyInForce(number=number, topology=published_topology(text), lineage=lineage)
     rivals = [name for name, one in found.items() if one.number == number and one != config]
     if rivals:
         others = ", ".join(name for name, one in found.items() if one == config)
@@ -101,7 +101,7 @@ def _refuse_others(found: Mapping[str, Config], config: Config, topology: Topolo
         )
     if differ_in_addresses_at_most(standing.topology, topology):
         return
-    wanted = InForce(number=number, topology=topology)
+    wanted = TopologyInForce(number=number, topology=topology)
     changes = changes_between(
         Described(topology=standing.topology, document=standing.document),
         Described(topology=topology, document=wanted.document),

@@ -1,6 +1,6 @@
 """Topics of applications with roles that are gone: nodes make them, and have no right to delete.
 
-An application is gone when neither a lease nor a wish of it stands on `roles`, and nothing is in
+An application is gone when neither a lease nor a request of it stands on `roles`, and nothing is in
 its topic any more: what it is told stays there for ten minutes, its end too. If it comes back its
 node makes the topic again. Spec: kafka.md 1; tree_layer 13.
 """
@@ -65,7 +65,7 @@ def _living(topic: str, kafka: KafkaCluster) -> Mapping[str, None]:
                 key: RoleKey | str = app
                 is_there = lease_ms is not None
             case _:
-                app, key, is_there = said.key.app, said.key, said.wish is not None
+                app, key, is_there = said.key.app, said.key, said.request is not None
         if is_there:
             standing[key] = app
         else:

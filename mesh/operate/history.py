@@ -7,7 +7,7 @@ itself, whose records carry the time of their last change. Spec: kafka.md 1 (`co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mesh.config.scalars import duration_s
@@ -20,7 +20,7 @@ from mesh.transport.reading import read_logs
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
 from mesh.wire.control import decode_advert
-from mesh.wire.keys import AdvertKey, parse_control_key, parse_subscription_key
+from mesh.wire.keys import NODE_KEYS, AdvertKey, parse_key, parse_subscription_key
 from mesh.wire.subscriptions import decode_subscription
 
 
@@ -41,7 +41,7 @@ def moment(text: str, wall_ms: int, where: str = "--at") -> int:
     except (ValueError, OverflowError) as exc:
         message = f"{text[:60]!r} is no time; write 2026-05-04T10:00:00, or 15m for so long ago"
         raise wrong_input(where, message) from exc
-    if at_s * 1000 > wall_ms:
+    if int(at_s * 1000) > wall_ms:
         message = f"{text[:60]!r} is in the future; give a time gone by"
         raise wrong_input(where, message)
     return max(0, int(at_s * 1000))
@@ -167,6 +167,27 @@ def interest_at(
     )
 
 
+def interest_then(
+    topology: Topology, view: MeshView, cluster: KafkaCluster, node: str, at_ms: int
+) -> InterestAt:
+    """Return what a node wanted at a moment, and what a view knows beside its topics.
+
+    Where a lease is renewed, compaction takes away what was said first; a view that has looked on
+    since then knows it still.
+
+    Raises:
+        TransportUnavailableError: The topics cannot be read.
+    """
+    past = interest_at(topology, cluster, node, at_ms)
+    told = {(one.endpoint, one.filter) for one in past.subscriptions}
+    standing = (
+        one
+        for one in subscriptions_now(view.nodes[node])
+        if one.since_ms <= at_ms and (one.endpoint, one.filter) not in told
+    )
+    return replace(past, subscriptions=(*past.subscriptions, *standing))
+
+
 def interest_around(
     topology: Topology,
     view: MeshView,
@@ -197,7 +218,8 @@ def interest_around(
             found[node] = interest_now(view.nodes[node])
             continue
         try:
-            found[node] = interest_at(topology, kafka[topology.nodes[node].kafka], node, at_ms)
+            cluster = kafka[topology.nodes[node].kafka]
+            found[node] = interest_then(topology, view, cluster, node, at_ms)
         except TransportError as error:
             if tell is None:
                 raise
@@ -207,7 +229,7 @@ def interest_around(
 
 def _advert_key(record: Record) -> tuple[Scope, str] | None:
     try:
-        key = parse_control_key(record.key() or b"")
+        key = parse_key(record.key() or b"", NODE_KEYS)
     except ProtocolError:
         return None
     return (key.scope, key.filter) if isinstance(key, AdvertKey) else None
@@ -220,16 +242,16 @@ def _take_subscription(
     try:
         endpoint, filter_ = parse_subscription_key(record.key() or b"")
         value = record.value()
-        interests.pop((endpoint, filter_), None)
-        if value is not None and since <= at_ms:
-            interests[endpoint, filter_] = HeldSubscription(
-                endpoint=endpoint,
-                filter=filter_,
-                subscription=decode_subscription(value),
-                since_ms=since,
-            )
+        before = interests.pop((endpoint, filter_), None)
+        asked = None if value is None else decode_subscription(value)
     except ProtocolError:
         return
+    if before is not None and before.subscription == asked:
+        interests[endpoint, filter_] = before  # a lease was renewed: it holds as before
+    elif asked is not None and since <= at_ms:
+        interests[endpoint, filter_] = HeldSubscription(
+            endpoint=endpoint, filter=filter_, subscription=asked, since_ms=since
+        )
 
 
 def _offers(held: Entries, before: Entries, after: Entries, at_ms: int) -> Iterator[HeldOffer]:

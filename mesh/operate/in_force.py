@@ -1,6 +1,6 @@
 """The topology in force: a numbered record on `mesh.config` of every Kafka cluster.
 
-Written by whoever starts or changes a mesh; the highest number wins. Spec: kafka.md 1, K24, K27.
+Written when a mesh is started or changed; the highest number wins. Spec: kafka.md 1, K24, K27.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mesh.wire.keys import change_key, config_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
+class TopologyInForce:
     """A topology as it is known to be in force.
 
     Attributes:
@@ -114,7 +114,9 @@ def records_seen(view: MeshView) -> Records:
     return Records(found=found, silent=view.unreachable)
 
 
-def read_in_force(kafka: Mapping[str, KafkaCluster], prefix: str) -> tuple[InForce | None, Records]:
+def read_in_force(
+    kafka: Mapping[str, KafkaCluster], prefix: str
+) -> tuple[TopologyInForce | None, Records]:
     """Return the topology in force, or None where no record was ever written, and all records.
 
     Raises:
@@ -128,7 +130,7 @@ def read_in_force(kafka: Mapping[str, KafkaCluster], prefix: str) -> tuple[InFor
     return highest_of(records), records
 
 
-def highest_of(records: Records) -> InForce | None:
+def highest_of(records: Records) -> TopologyInForce | None:
     """Return the topology in force by these records, or None without any.
 
     Raises:
@@ -137,7 +139,7 @@ def highest_of(records: Records) -> InForce | None:
     if records.highest is None:
         return None
     number, text, lineage = records.highest
-    return InForce(number=number, topology=published_topology(text), lineage=lineage)
+    return TopologyInForce(number=number, topology=published_topology(text), lineage=lineage)
 
 
 def record_of(cluster: KafkaCluster, prefix: str) -> Config | None:

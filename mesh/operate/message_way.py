@@ -34,10 +34,10 @@ BATCHES_MAX = 2_000
 """Batches of a lane among which the one is looked for that took the message: some minutes."""
 
 CLOCKS_MS = 60_000
-"""So far may the clocks of a publisher and of two Kafka clusters be apart."""
+"""How far the clocks of a publisher and of two Kafka clusters may be apart."""
 
 NEAR_MS = 1_000
-"""So far apart they are nearly always; where nothing earlier is found, the rest is read too."""
+"""How far apart they nearly always are at most; where nothing is found, the rest is read too."""
 
 
 _Offsets = Mapping[TopicPartition, int]

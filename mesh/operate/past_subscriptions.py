@@ -18,7 +18,7 @@ from mesh.transport.reading import read_range
 
 TABLE = "subscriptions"
 CLOCKS_MS = 60_000
-"""So far may the clocks of two Kafka clusters be apart."""
+"""How far the clocks of two Kafka clusters may be apart."""
 
 
 def ended_since(

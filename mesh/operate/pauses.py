@@ -53,7 +53,7 @@ def write_subject_pause(
     key: SubjectPauseKey,
     pause: Pause | None,
 ) -> None:
-    """Have a node take nothing under a filter, or with None end that.
+    """Let a node take nothing under a filter, or with None end that.
 
     Raises:
         TransportError: Kafka did not take it.

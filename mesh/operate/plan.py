@@ -18,7 +18,7 @@ from mesh.core.rights import RightsChange, compare_rights
 from mesh.errors import ConfigError, Problem
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.in_force import InForce
+from mesh.operate.in_force import TopologyInForce
 from mesh.operate.unread import Unread
 from mesh.transport.port import TopicSpec
 
@@ -86,7 +86,7 @@ class Plan:
         knows_interest: Whether the filters in force were looked at.
     """
 
-    base: InForce
+    base: TopologyInForce
     proposed: Topology
     changes: Sequence[Change]
     topics: TopicsChange
@@ -125,7 +125,7 @@ class Plan:
 
 
 def make_plan(
-    base: InForce,
+    base: TopologyInForce,
     proposed: Topology,
     topics: TopicsChange,
     *,

@@ -13,7 +13,7 @@ from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import Cut, Ledger
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.drills import Drill, Planted, Spare, forgeries
+from mesh.operate.drills import DrillKind, Planted, Spare, forgeries
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 from mesh.transport.reading import read_logs, read_range, read_tail
 from mesh.view.lane_reports import read_positions
@@ -47,7 +47,7 @@ class Planter:
     now_ms: Callable[[], int]
     pause: Callable[[float], object]
 
-    def plant(self, drill: Drill, source: str, target: str) -> Planted:
+    def plant(self, drill: DrillKind, source: str, target: str) -> Planted:
         """Write what the drill is about, and return it; its subscription stays until `clear`.
 
         Args:
@@ -63,18 +63,18 @@ class Planter:
         near_writer, far_writer = home.writer("drill"), far.writer("drill")
         try:
             spares = self._publish(near_writer, source, drill)
-            if drill is Drill.LOSS:
+            if drill is DrillKind.LOSS:
                 forged = self._forge_cut(near_writer, spares[1], source, target)
-            is_wrong = drill is Drill.WRONG_RECIPIENT
+            is_wrong = drill is DrillKind.WRONG_RECIPIENT
             wanted = "drill/something-else" if is_wrong else spares[0].subject
             self._subscribe(far_writer, target, drill, wanted)
-            if drill is not Drill.LOSS:
+            if drill is not DrillKind.LOSS:
                 topic = names.endpoint(target, drill.endpoint)
                 forged = self._deliver(far_writer, drill, spares, topic, self._path(source, target))
         finally:
             near_writer.close()
             far_writer.close()
-        first = spares[1] if drill is Drill.LOSS else spares[0]
+        first = spares[1] if drill is DrillKind.LOSS else spares[0]
         return Planted(
             drill=drill,
             endpoint=f"{target}/{drill.endpoint}",
@@ -83,7 +83,7 @@ class Planter:
             at_ms=self.now_ms(),
         )
 
-    def clear(self, drill: Drill, target: str) -> None:
+    def clear(self, drill: DrillKind, target: str) -> None:
         """End what a drill subscribed, now or ever; its endpoint's topic stays, to be looked into.
 
         Raises:
@@ -112,10 +112,10 @@ class Planter:
             raise wrong_input("--from, --to", text, code="NO_WAY")
         return tuple(way.nodes)
 
-    def _publish(self, writer: Writer, node: str, drill: Drill) -> Sequence[Spare]:
+    def _publish(self, writer: Writer, node: str, drill: DrillKind) -> Sequence[Spare]:
         """Publish two messages to a subject of their own, and wait until the node has passed them.
 
-        Whoever has just ended a drill of the same name may still be known to want that one's.
+        A node may still be known to want what a drill of the same name, just ended, asked for.
         """
         names, home = TopicNames(self.topology.prefix), self._home(node)
         topic = names.ingress(node, MessageClass.GUARANTEED)
@@ -136,12 +136,12 @@ class Planter:
         ][-2:]
         progress, lanes = names.progress(node), self.topology.nodes[node].lanes
         self._await(
-            lambda: read_positions(home, progress, 2 * lanes).get(place, 0) > found[-1].offset,
+            lambda: read_positions(home, progress, lanes).get(place, 0) > found[-1].offset,
             f"{node} to pass two messages of {place}",
         )
         return found
 
-    def _subscribe(self, writer: Writer, node: str, drill: Drill, filter_: str) -> None:
+    def _subscribe(self, writer: Writer, node: str, drill: DrillKind, filter_: str) -> None:
         """Make the endpoint, and wait until its topic is there."""
         names = TopicNames(self.topology.prefix)
         clients, topic = names.clients(node), names.endpoint(node, drill.endpoint)
@@ -154,7 +154,7 @@ class Planter:
     def _deliver(
         self,
         writer: Writer,
-        drill: Drill,
+        drill: DrillKind,
         spares: Sequence[Spare],
         topic: str,
         path: tuple[str, ...],
@@ -183,7 +183,7 @@ class Planter:
     def _forge_cut(
         self, writer: Writer, spare: Spare, source: str, target: str
     ) -> Sequence[tuple[TopicPartition, int]]:
-        """Have a lane say that it knew of the subscription that comes next. Spec: K25."""
+        """Let a lane say that it knew of the subscription that comes next. Spec: K25."""
         names, home, far = TopicNames(self.topology.prefix), self._home(source), self._home(target)
         clients = TopicPartition(names.clients(target), 0)
         place = TopicPartition(names.ledger(source), 0)

@@ -66,7 +66,7 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     is_split = bool(parts) and parts[-1].get("kind") == "split"
     if heard_ms is None:
         state, text = ProofState.NONE, "No audit: no auditor has said anything here"
-    elif at_ms is None and wall_ms - heard_ms > FRESH_S * 1000:
+    elif at_ms is None and abs(wall_ms - heard_ms) > FRESH_S * 1000:
         state, text = ProofState.BLIND, "Audit blind: the auditor is not heard"
     elif faults or unequal or is_split:
         state, text = ProofState.FINDINGS, _wrong(len(faults), unequal, is_split=is_split)

@@ -5,33 +5,30 @@ Spec: DESIGN 3, K27, K28.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from mesh.core.audience import EndpointFilter
 from mesh.model.topology import Topology
-from mesh.operate.in_force import InForce
+from mesh.operate.in_force import TopologyInForce
 from mesh.operate.plan import Plan, Topics, compare_topics, make_plan
 from mesh.operate.queue_changes import queues_shared_otherwise
 from mesh.operate.unread import unread_in
-from mesh.transport.port import KafkaCluster, TopicSpec
+from mesh.transport.node_topics import node_topics
+from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 
-TopicsOf = Callable[[Topology, str], Sequence[TopicSpec]]
-"""(topology, node) -> the topics that the node owns."""
 
-
-def topics_of_all(topology: Topology, topics_of: TopicsOf) -> Topics:
+def topics_of_all(topology: Topology) -> Topics:
     """Return the topics of every node."""
-    return {node: topics_of(topology, node) for node in topology.nodes}
+    return {node: node_topics(topology, node) for node in topology.nodes}
 
 
 def plan_on_mesh(
-    found: InForce,
+    found: TopologyInForce,
     after: Topology,
     view: MeshView,
     beats: Mapping[str, bool],
     kafka: Mapping[str, KafkaCluster],
-    topics_of: TopicsOf,
 ) -> Plan:
     """Return what a proposed topology would change on the mesh that is seen.
 
@@ -41,7 +38,6 @@ def plan_on_mesh(
         view: Of the mesh, refreshed.
         beats: Which nodes are up.
         kafka: Its Kafka clusters.
-        topics_of: Which topics nodes own.
     """
     before = found.topology
     filters = [
@@ -53,7 +49,7 @@ def plan_on_mesh(
     for one in sorted(filters):
         if one.endpoint not in endpoints.setdefault(one.node, []):
             endpoints[one.node].append(one.endpoint)
-    old, new = topics_of_all(before, topics_of), topics_of_all(after, topics_of)
+    old, new = topics_of_all(before), topics_of_all(after)
     topics = compare_topics(before, after, old, new, endpoints)
     deleted = [place.topic for place in topics.deleted]
     unread = unread_in(deleted, before, view, beats, kafka)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.moving import is_client
@@ -12,6 +12,7 @@ from mesh.model.names import fold
 from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy, is_of_queue, member_of
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.history import HeldSubscription, InterestAt
 from mesh.operate.side_by_side import side_by_side
 from mesh.operate.status import UNKNOWN
 from mesh.operate.waiting import waiting_behind
@@ -32,8 +33,8 @@ class QueueMember:
         kind: home, proxy, any, every or local; `left` if nobody subscribes it there any more and
             messages wait to be moved on; empty if the node offers nothing of it.
         filters: Which subjects it is for there.
-        consumers: Clients that consume it; None if the Kafka cluster does not tell.
-        movers: Members of its group that send its messages on.
+        consumers: Clients that consume it; None if the Kafka cluster does not tell, or of then.
+        movers: Members of its group that send its messages on; None likewise.
         waiting: Messages that no consumer has done with; None if unknown.
         is_counted: Whether these are messages; else they are offsets, which are more.
         origins: Nodes at which those that were counted were published; where one was moved here,
@@ -45,7 +46,7 @@ class QueueMember:
     kind: str
     filters: Sequence[str]
     consumers: int | None = None
-    movers: int = 0
+    movers: int | None = None
     waiting: int | None = None
     is_counted: bool = True
     origins: Mapping[str, int] = field(default_factory=dict)
@@ -73,24 +74,83 @@ class QueueStatus:
     unknown: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a node wants: subscriptions by endpoint and filter, and what it offers neighbours."""
+
+    subscriptions: Mapping[tuple[str, str], Subscription]
+    entries: Sequence[str]
+
+
+Ask = Callable[[str, str, str, Sequence[str]], QueueMember]
+"""Makes a member of its node, endpoint, kind and filters."""
+
+
 def queue_statuses(
     topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
 ) -> Sequence[QueueStatus]:
     """Return every queue that is declared or subscribed, by name."""
+    wanted = {
+        node: _Wanted(
+            view.nodes[node].subscriptions,
+            [entry for offers in view.nodes[node].offers.values() for entry in offers],
+        )
+        for node in topology.nodes
+    }
+
+    def ask(node: str, endpoint: str, kind: str, filters: Sequence[str]) -> QueueMember:
+        cluster = kafka[topology.nodes[node].kafka]
+        return _member(topology, cluster, node, endpoint, kind, filters)
+
+    unknown = [node for node in topology.nodes if view.is_unreachable(node)]
+    return _statuses(topology, wanted, ask, unknown)
+
+
+def queue_statuses_then(
+    topology: Topology,
+    pasts: Mapping[str, InterestAt],
+    ended: Mapping[str, Sequence[HeldSubscription]],
+) -> Sequence[QueueStatus]:
+    """Return every queue that was subscribed at a moment gone by, or is declared, by name.
+
+    What waited in it then, and who consumed from it, is on record nowhere.
+
+    Args:
+        topology: The topology in force.
+        pasts: What nodes wanted then; those unknown left out.
+        ended: Subscriptions of then that have ended since, by node, as far as they are on record.
+    """
+    wanted: dict[str, _Wanted] = {}
+    for node in topology.nodes:
+        past = pasts.get(node, InterestAt((), ()))
+        held = [*past.subscriptions, *ended.get(node, ())]
+        subscriptions = {(one.endpoint, one.filter): one.subscription for one in held}
+        wanted[node] = _Wanted(subscriptions, [one.filter for one in past.offers])
+
+    def ask(node: str, _endpoint: str, kind: str, filters: Sequence[str]) -> QueueMember:
+        return QueueMember(node=node, kind=kind, filters=filters)
+
+    unknown = [node for node in topology.nodes if node not in pasts]
+    return _statuses(topology, wanted, ask, unknown)
+
+
+def _statuses(
+    topology: Topology, wanted: Mapping[str, _Wanted], ask: Ask, unknown: Sequence[str]
+) -> Sequence[QueueStatus]:
     declared = {fold(name): queue for name, queue in topology.queues.items()}
     found: dict[str, dict[str, dict[str, Subscription]]] = {name: {} for name in declared}
     names = {name: queue.name for name, queue in declared.items()}
-    for node in topology.nodes:
-        for (endpoint, filter_), one in view.nodes[node].subscriptions.items():
+    for node, of in wanted.items():
+        for (endpoint, filter_), one in of.subscriptions.items():
             if one.kind is EndpointKind.QUEUE:
                 names.setdefault(fold(endpoint), endpoint)
                 members = found.setdefault(fold(endpoint), {})
                 members.setdefault(f"{node} {endpoint}", {})[filter_] = one
-        for endpoint in _left(view, node):
+        for endpoint in _left(node, of):
             names.setdefault(fold(endpoint), endpoint)
             found.setdefault(fold(endpoint), {})[f"{node} {endpoint}"] = {}
     statuses = [
-        _status(topology, view, kafka, names[name], declared.get(name), found[name])
+        _status(topology, wanted, ask, names[name], declared.get(name), found[name], unknown)
         for name in sorted(found)
     ]
     return [one for one in statuses if one.declared or one.members]
@@ -98,11 +158,12 @@ def queue_statuses(
 
 def _status(
     topology: Topology,
-    view: MeshView,
-    kafka: Mapping[str, KafkaCluster],
+    wanted: Mapping[str, _Wanted],
+    ask: Ask,
     name: str,
     declared: Queue | None,
     found: Mapping[str, Mapping[str, Subscription]],
+    unknown: Sequence[str],
 ) -> QueueStatus:
     said = [one.policy for filters in found.values() for one in filters.values() if one.policy]
     unsaid = [topology.unsaid_policy(key.partition(" ")[0]) for key in sorted(found)]
@@ -111,9 +172,8 @@ def _status(
     def member(key: str) -> QueueMember:
         node, _, endpoint = key.partition(" ")
         own = policy if policy.is_shared or said or declared else topology.unsaid_policy(node)
-        kind = _kind(view, node, endpoint, own) if found[key] else LEFT
-        cluster = kafka[topology.nodes[node].kafka]
-        return _member(topology, cluster, node, endpoint, kind, sorted(found[key]))
+        kind = _kind(wanted[node], node, endpoint, own) if found[key] else LEFT
+        return ask(node, endpoint, kind, sorted(found[key]))
 
     asked = side_by_side(member, sorted(found))
     members = [one for one in asked if one.kind != LEFT or one.waiting != 0]
@@ -125,36 +185,29 @@ def _status(
         home=homes[0] if homes and policy is QueuePolicy.HOME else "",
         members=members,
         declared=declared,
-        unknown=[node for node in topology.nodes if view.is_unreachable(node)],
+        unknown=unknown,
     )
 
 
-def _kind(view: MeshView, node: str, endpoint: str, policy: QueuePolicy) -> str:
+def _kind(wanted: _Wanted, node: str, endpoint: str, policy: QueuePolicy) -> str:
     """Return what a node is for a queue, by what it offers; nothing unless it is shared."""
     if not policy.is_shared:
         return policy.value
-    for attraction in _attractions(view, node):
-        if attraction.node == node and attraction.queue == endpoint:
+    for entry in wanted.entries:
+        attraction = Attraction.parse(entry)
+        if attraction is not None and (attraction.node, attraction.queue) == (node, endpoint):
             return attraction.kind.value
     return ""
 
 
-def _left(view: MeshView, node: str) -> Iterator[str]:
+def _left(node: str, wanted: _Wanted) -> Iterator[str]:
     """Yield queues that a node still has an address for, and no subscription."""
-    has = {endpoint: None for endpoint, _ in view.nodes[node].subscriptions}
-    entries = {entry: None for offers in view.nodes[node].offers.values() for entry in offers}
-    for entry in entries:
+    has = {endpoint: None for endpoint, _ in wanted.subscriptions}
+    for entry in dict.fromkeys(wanted.entries):
         if is_of_queue(entry) and Attraction.parse(entry) is None:
             endpoint, at = member_of(entry)
             if at == node and endpoint not in has:
                 yield endpoint
-
-
-def _attractions(view: MeshView, node: str) -> Iterator[Attraction]:
-    for offers in view.nodes[node].offers.values():
-        for entry in offers:
-            if (found := Attraction.parse(entry)) is not None:
-                yield found
 
 
 def _member(

@@ -17,11 +17,11 @@ from mesh.wire.keys import PauseKey
 LOOK_S = 0.1
 QUICK_LOOK_S = 0.02
 OBSERVE_S = 5.0
-"""Five heartbeats: whoever has not beaten by then is not up now."""
+"""Five heartbeats: a node that has not beaten by then is not up."""
 FRESH_MS = 2_500
 """Who has beaten so shortly before another on the same Kafka cluster is up: two may be missed."""
 STALE_LOOK_S = 1.5
-"""Whoever is five heartbeats behind is heard for so long before it is called down."""
+"""How long a node that is five heartbeats behind is listened to before it is called down."""
 
 UNKNOWN = "unknown"
 UP = "up"

@@ -22,7 +22,7 @@ from mesh.view.lane_reports import read_positions
 from mesh.view.messages import MessageIdentity
 
 AT_ONCE = 8
-"""So many requests and readings of one trace are under way at a time."""
+"""How many requests and readings of one trace are under way at a time."""
 
 DIGITS_MAX, NUMBER_MAX = 19, (1 << 63) - 1
 """Of a partition, generation or offset: what Kafka counts with."""
@@ -40,11 +40,13 @@ class Trace:
         size: Bytes of its payload; None if the record is gone or it is a tombstone.
         created_ms: The publisher's time; None if the record is gone.
         is_there: Whether the ingress record is still there.
-        is_routed: Whether the origin node has passed it.
+        is_routed: Whether the origin node has passed it; None of a moment gone by of which nobody
+            knows.
         end: Offset that the next message of its ingress partition gets.
         frames: On outboxes, in the order of the walk.
         deliveries: To endpoints that have a topic.
         letter: Why it was refused, or None.
+        letter_ms: When that was written, by the broker's clock.
         unseen: Partitions that may hold more in records that were not looked at.
         unknown: Nodes that it came to, of whose topics nothing is known: their Kafka cluster does
             not answer.
@@ -55,11 +57,12 @@ class Trace:
     size: int | None = None
     created_ms: int | None = None
     is_there: bool = False
-    is_routed: bool = False
+    is_routed: bool | None = False
     end: int = 0
     frames: list[FrameSeen] = field(default_factory=list)
     deliveries: list[DeliverySeen] = field(default_factory=list)
     letter: DeadLetter | None = None
+    letter_ms: int | None = None
     unseen: list[TopicPartition] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
@@ -206,7 +209,7 @@ class Tracer:
         """Say whether the origin node has passed it, as its progress topic says."""
         names, lanes = TopicNames(self.topology.prefix), self.topology.nodes[ingress.node].lanes
         kafka = self._cluster(ingress.node)
-        positions = read_positions(kafka, names.progress(ingress.node), 2 * lanes)
+        positions = read_positions(kafka, names.progress(ingress.node), lanes)
         return positions.get(ingress.place, -1) > ingress.identity.offset
 
     def _read_letters(self, trace: Trace) -> None:
@@ -217,9 +220,10 @@ class Tracer:
         wanted = (ingress.place.topic, ingress.place.partition, ingress.identity.offset)
         for partition in range(2 * lanes):
             place = TopicPartition(topic, partition)
-            for letter in map(header_of, read_logs(kafka, [place], most=count, name="trace")):
+            for record in read_logs(kafka, [place], most=count, name="trace"):
+                letter = header_of(record)
                 if letter and (letter.topic, letter.partition, letter.offset) == wanted:
-                    trace.letter = letter
+                    trace.letter, trace.letter_ms = letter, record.timestamp()[1]
 
 
 def parts_of_id(text: str, where: str = "ID") -> tuple[str, tuple[int, int, int]]:
@@ -230,7 +234,7 @@ def parts_of_id(text: str, where: str = "ID") -> tuple[str, tuple[int, int, int]
         where: What it was given as, for problems.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is not one.
     """
     topic, *written = text.split("/")
     numbers = [

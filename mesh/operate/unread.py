@@ -116,7 +116,7 @@ def _positions(
         }
     declared = topology.nodes[reader]
     progress = TopicNames(topology.prefix).progress(reader)
-    report = read_report(kafka[declared.kafka], progress, 2 * declared.lanes)
+    report = read_report(kafka[declared.kafka], progress, declared.lanes)
     return {at: (one.topic_id, max(0, report.reached(at))) for at, one in report.sources.items()}
 
 

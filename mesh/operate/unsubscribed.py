@@ -1,7 +1,7 @@
 """Endpoints that nobody subscribes any more: their topics stay until an operator deletes them.
 
 What is in such a topic may still be read, so nothing deletes it by itself, and nothing is deleted
-by guess: whoever may not see every consumer group is refused. Spec: K5, DESIGN 4.4.
+by guess: without the right to see every consumer group it is refused. Spec: K5, DESIGN 4.4.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mesh.errors import Problem, TransportError
+from mesh.model.counted import counted
 from mesh.model.names import fold, name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -126,8 +127,9 @@ def _against(one: Unsubscribed, view: MeshView, *, allow_unread: bool) -> Iterat
         yield IN_USE, f"consumers of group {', '.join(one.present)} read it now: end them first"
     if one.unread is not None and one.unread.count and not allow_unread:
         whose = f"for group {', '.join(one.readers)}" if one.readers else "and no group reads them"
-        what = f"{one.unread.count} {'records' if one.unread.is_counted else 'offsets'}"
-        yield UNREAD, f"{what} wait there, {whose}: read them, or delete them too by --unread"
+        what = counted(one.unread.count, "record" if one.unread.is_counted else "offset")
+        wait = "waits" if one.unread.count == 1 else "wait"
+        yield UNREAD, f"{what} {wait} there, {whose}: read them, or delete them too by --unread"
 
 
 def _looked_at(home: KafkaCluster, left: Sequence[Unsubscribed]) -> Iterator[Unsubscribed]:
@@ -159,7 +161,7 @@ def _unread(
     groups: Mapping[str, Mapping[TopicPartition, int]],
     topics: Sequence[str],
 ) -> Waiting:
-    """Return what whoever has read least has not read, of each topic."""
+    """Return what the slowest reader of each topic has not read."""
     parts: list[Waiting] = []
     for topic, info in admin.describe(topics).items():
         places = [TopicPartition(topic, number) for number in range(info.partitions)]

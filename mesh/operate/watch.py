@@ -14,7 +14,7 @@ from mesh.errors import ConfigError, ProtocolError
 from mesh.model.control import Heartbeat
 from mesh.model.topology import Topology
 from mesh.operate.audit_trail import AuditTrail
-from mesh.operate.in_force import InForce, highest_of, records_seen
+from mesh.operate.in_force import TopologyInForce, highest_of, records_seen
 from mesh.operate.link_flows import LinkFlow, link_flows
 from mesh.operate.state_history import StateHistory
 from mesh.operate.status import OBSERVE_S, NodeStatus, node_statuses, observe
@@ -45,7 +45,7 @@ class Seen:
         at_ms: When, ms since 1970 by this machine's clock.
     """
 
-    in_force: InForce
+    in_force: TopologyInForce
     topology: Topology
     kafka: Mapping[str, KafkaCluster]
     view: MeshView
@@ -82,6 +82,7 @@ class Watch:
         traffic: What its ledgers tell.
         trail: What its auditor tells.
         history: States of nodes (`tk1`) and directions of links (`tk1->ny1`).
+        wall_ms: This machine's clock.
     """
 
     def __init__(
@@ -96,9 +97,9 @@ class Watch:
     ) -> None:
         self._opens = opens
         self._now_ms = now_ms
-        self._wall_ms = wall_ms
+        self.wall_ms = wall_ms
         self._known = topology
-        self._in_force = InForce(number=0, topology=topology)
+        self._in_force = TopologyInForce(number=0, topology=topology)
         self._topology = topology
         self._kafka = dict(opens(topology, list(topology.kafka)))
         self._view = MeshView(
@@ -155,7 +156,7 @@ class Watch:
             faults=dict(view.unreachable),
             nodes=node_statuses(topology, view, beats),
             flows=link_flows(topology, view, beats, {}),
-            at_ms=self._wall_ms(),
+            at_ms=self.wall_ms(),
         )
 
     def _listen(self) -> None:

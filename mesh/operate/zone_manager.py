@@ -16,9 +16,10 @@ from mesh.errors import NotBegunError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, Zone
-from mesh.operate.apply import ChangeContext, begin_change, read_begun
+from mesh.operate.change_begin import begin_change, read_begun
+from mesh.operate.change_driver import ChangeContext
 from mesh.operate.draining import FollowedLaneReports
-from mesh.operate.in_force import InForce, read_in_force
+from mesh.operate.in_force import TopologyInForce, read_in_force
 from mesh.operate.plan import refuse_loss
 from mesh.operate.status import observe
 from mesh.operate.unread import unread_in
@@ -136,9 +137,9 @@ class ZoneManager:
         """
         self._put(lambda before: zone_edits.without_zone(before, zone))
 
-    def _in_force(self) -> InForce:
+    def _in_force(self) -> TopologyInForce:
         found, _ = read_in_force(self._kafka, self._file.prefix)
-        return found or InForce(number=0, topology=self._file)
+        return found or TopologyInForce(number=0, topology=self._file)
 
     def _put(self, edit: Callable[[Topology], zone_edits.Spec]) -> None:
         found, records = read_in_force(self._kafka, self._file.prefix)
@@ -157,7 +158,7 @@ class ZoneManager:
         finally:
             view.close()
 
-    def _drive(self, found: InForce, after: Topology, view: MeshView) -> None:
+    def _drive(self, found: TopologyInForce, after: Topology, view: MeshView) -> None:
         before, kafka = found.topology, self._kafka
         beats = observe(view, self._now_ms, self._pause)
         begun = read_begun(kafka, before.prefix)

@@ -62,7 +62,7 @@ def docker(*arguments: str) -> str:
 
 
 def text_of(files: tarfile.TarFile, member: str | tarfile.TarInfo) -> str:
-    """Return what a file of an image has; nothing where it is none."""
+    """Return what a file of an image has; nothing where that is not one."""
     content = files.extractfile(member)
     return "" if content is None else content.read().decode(errors="replace")
 

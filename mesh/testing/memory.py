@@ -14,8 +14,8 @@ from mesh.client import MeshClient
 from mesh.errors import wrong_input
 from mesh.lab.world import World
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
+from mesh.transport.node_topics import node_topics
 from mesh.trees.settings import Settings as TreeSettings
-from mesh.worker.topics.provision import node_topics
 
 READY_MS = 60_000
 

@@ -200,7 +200,7 @@ class MeshUnderTest(ABC):
             found += stream.read_to_end(timeout_s)
         if len(found) < count:
             subjects = [message.subject for message in found]
-            known = [name for name, _ in self._own_client(node).subscribed()]
+            known = list(dict.fromkeys(name for name, _ in self._own_client(node).subscribed()))
             hint = "" if endpoint in known else f"; nobody subscribes it{nearest(endpoint, known)}"
             raise NotDeliveredError(
                 f"{len(found)} of {count} messages came to {node}/{endpoint} within "

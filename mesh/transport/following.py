@@ -61,7 +61,7 @@ class Follower:
         self._wanted.update(dict.fromkeys(places))
 
     def remove(self, place: TopicPartition) -> None:
-        """Follow this one no more."""
+        """Stop following this one."""
         self._wanted.pop(place, None)
         if place in self._assigned:
             del self._assigned[place]

@@ -1,10 +1,14 @@
-"""What consumer groups of clients leave to be deleted. Spec: K5."""
+"""What consumer groups leave to be deleted, and what a member of one has taken up. Spec: K5."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import Passed, Record, TopicPartition
+
+R = TypeVar("R", bound=Record)
 
 
 def of_topics(
@@ -17,7 +21,7 @@ def of_topics(
 def slowest(
     groups: Sequence[Mapping[TopicPartition, int]], topics: Sequence[str]
 ) -> Mapping[TopicPartition, int]:
-    """Return what `Admin.consumed` promises.
+    """Return the offsets that all groups of each topic have passed; see `Admin.consumed`.
 
     Args:
         groups: What each group has committed, of any topics.
@@ -35,3 +39,55 @@ def slowest(
             if len(offsets) == len(readers):
                 found[place] = min(offsets)
     return found
+
+
+@dataclass(slots=True)
+class Takings:
+    """The partitions of one member.
+
+    Offsets of one log only rise. A record that stands where others were read is of another log: the
+    topic was made again, or has lost its end. Taken for one that was read, it would be passed over
+    in silence.
+
+    Attributes:
+        owned: Where each was taken up: another object is another taking.
+    """
+
+    owned: dict[TopicPartition, Passed] = field(default_factory=dict)
+    _next: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def begin(self, at: TopicPartition, passed: Passed) -> None:
+        """Take a partition up."""
+        self.owned[at] = passed
+        self._next.pop(at, None)
+
+    def end(self, at: TopicPartition) -> None:
+        """Have it be somebody else's."""
+        self.owned.pop(at, None)
+        self._next.pop(at, None)
+
+    def end_all(self) -> None:
+        """Have nothing any more."""
+        self.owned.clear()
+        self._next.clear()
+
+    def follow(self, records: list[R]) -> list[R]:
+        """Return what was read, without records of logs that have ended meanwhile.
+
+        Args:
+            records: In the order in which they were read.
+        """
+        rewound: dict[TopicPartition, int] = {}
+        for index, record in enumerate(records):
+            at, offset = TopicPartition(record.topic(), record.partition()), record.offset()
+            if offset < self._next.get(at, offset):
+                self.owned[at] = Passed(offset, is_rewound=True)
+                rewound[at] = index
+            self._next[at] = offset + 1
+        if not rewound:
+            return records
+        return [
+            one
+            for index, one in enumerate(records)
+            if index >= rewound.get(TopicPartition(one.topic(), one.partition()), 0)
+        ]

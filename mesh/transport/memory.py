@@ -208,8 +208,7 @@ class MemoryAdmin:
             fault = TransportDeniedError(
                 f"Kafka cluster {self._broker.name}: describe topic {min(hidden)}: not allowed"
             )
-            fault.told = found
-            raise fault
+            raise fault.with_answers(found)
         return found
 
     def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
@@ -250,8 +249,7 @@ class MemoryAdmin:
             fault = TransportUnavailableError(
                 f"Kafka cluster {broker.name}: list offsets of {min(mute)}: no leader"
             )
-            fault.told = found
-            raise fault
+            raise fault.with_answers(found)
         return found
 
     def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
@@ -358,11 +356,8 @@ class MemoryAdmin:
         """Refuse what `create` would refuse, and create nothing."""
         self._require()
         for spec in topics:
-            if spec.name not in self._broker.topics and spec.partitions < 1:
-                raise TransportDeniedError(
-                    f"Kafka cluster {self._broker.name}: topic {spec.name}: "
-                    "it needs at least 1 partition"
-                )
+            if spec.name not in self._broker.topics:
+                self._broker.refuse_topic(spec)
 
     def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
         """Return what the present principal may do with those that exist."""
@@ -388,7 +383,7 @@ class MemoryAdmin:
         try:
             return self._copies(self.describe(names))
         except TransportDeniedError as error:
-            error.told = self._copies(error.told)
+            error.with_answers(self._copies(error.answers_to(self.describe)))
             raise
 
     def _copies(self, found: Mapping[str, TopicInfo]) -> Mapping[TopicPartition, Copies]:

@@ -83,6 +83,9 @@ class MemoryReader:
         self._first = 0
         self._seen = -1
 
+    def renew(self) -> None:
+        """Do nothing: it remembers nothing of topics."""
+
     def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:
         """Return up to `limit` records at once; the timeout is only passed to `faults`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from mesh.transport.groups import Takings
 from mesh.transport.memory_clients import MemoryReader
 from mesh.transport.memory_group import GroupTicket, MemoryGroup, MemoryMembership
 from mesh.transport.memory_log import MemoryBroker, MemoryRecord
@@ -20,7 +21,7 @@ class MemoryConsumer:
         self._member = MemoryMembership(of, broker, name)
         self._member.giving_up = self._give_up
         self._reader = MemoryReader(broker, name, [of.topic])
-        self._owned: dict[TopicPartition, Passed] = {}
+        self._takings = Takings()
         self._paused: frozenset[TopicPartition] = frozenset()
         self._resumed_at: dict[TopicPartition, int] = {}
         self._ticket = GroupTicket(group, self._member, of)
@@ -32,29 +33,29 @@ class MemoryConsumer:
 
     def owned(self) -> Mapping[TopicPartition, Passed]:
         """Return the partitions owned as of the last read, and where each was taken up."""
-        return self._owned
+        return self._takings.owned
 
     def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:
         """Return up to `limit` records at once, and follow the group."""
         self._broker.require_available()
         self._member.poll()
         lanes = self._member.lanes()
-        self._give_up(frozenset(at.partition for at in self._owned) - lanes)
+        self._give_up(frozenset(at.partition for at in self._takings.owned) - lanes)
         for place in (TopicPartition(self._topic, lane) for lane in sorted(lanes)):
             # As brokers do that are asked for stable offsets: an open transaction may move them.
-            if place in self._owned or self._broker.is_pending(self._group, place):
+            if place in self._takings.owned or self._broker.is_pending(self._group, place):
                 continue
             passed = self._broker.passed(self._group, place)
-            self._owned[place] = passed
+            self._takings.begin(place, passed)
             self._resumed_at[place] = passed.offset
             if place not in self._paused:
                 self._assign(place)
         found = self._reader.read(timeout_s, limit)
         for place in self._reader.lost():
             log = self._broker.log(place)
-            if log is not None and place in self._owned:
+            if log is not None and place in self._takings.owned:
                 self._reader.assign({place: log.start})
-        return found
+        return self._takings.follow(list(found))
 
     def _assign(self, place: TopicPartition) -> None:
         log = self._broker.log(place)
@@ -62,15 +63,15 @@ class MemoryConsumer:
         self._reader.assign({place: max(start, self._resumed_at[place])})
 
     def _give_up(self, lanes: frozenset[int]) -> None:
-        going = [place for place in self._owned if place.partition in lanes]
+        going = [place for place in self._takings.owned if place.partition in lanes]
         self._reader.unassign(going)
         for place in going:
-            del self._owned[place]
+            self._takings.end(place)
 
     def pause(self, places: Collection[TopicPartition]) -> None:
         """Read nothing of exactly these partitions until the next call."""
         before, self._paused = self._paused, frozenset(places)
-        for place in self._owned:
+        for place in self._takings.owned:
             if place in self._paused and place not in before:
                 self._resumed_at[place] = self._reader.position(place)
                 self._reader.unassign([place])
@@ -91,4 +92,4 @@ class MemoryConsumer:
         """Leave the group at once; nothing is committed."""
         self._member.close()
         self._reader.close()
-        self._owned = {}
+        self._takings.end_all()

@@ -86,7 +86,7 @@ class MemoryFaults:
         """
 
     def costs(self, what: str, ms: int) -> None:
-        """Take note that a real call waits so long for brokers that answer late, or not.
+        """Record how long a real call would wait for brokers that answer late, or not.
 
         Args:
             what: `admin`, `open`, `flush` or `commit`; of a reader that asks who leads topics
@@ -95,4 +95,4 @@ class MemoryFaults:
         """
 
     def appended(self, topic: str, partition: int) -> None:
-        """Take note that readers may see more of a partition than before."""
+        """Record that readers may see more of a partition than before."""

@@ -332,6 +332,19 @@ class MemoryBroker:
         """Create a topic unless it exists, with an id that no topic here had before."""
         if spec.name in self.topics:
             return
+        self.refuse_topic(spec)
+        self._topics_made += 1
+        topic_id = sha256(f"{self.name}:{self._topics_made}".encode()).digest()[:16]
+        self.changes += 1
+        self.shape += 1
+        self.topics[spec.name] = MemoryTopic(spec, topic_id, self.changes)
+
+    def refuse_topic(self, spec: TopicSpec) -> None:
+        """Refuse a topic that brokers would not create.
+
+        Raises:
+            TransportDeniedError: Why not.
+        """
         if spec.name in self.refused:
             raise TransportDeniedError(
                 f"Kafka cluster {self.name}: create topic {spec.name}: {self.refused[spec.name]}"
@@ -340,15 +353,16 @@ class MemoryBroker:
             raise TransportDeniedError(
                 f"Kafka cluster {self.name}: topic {spec.name}: it needs at least 1 partition"
             )
-        self._topics_made += 1
-        topic_id = sha256(f"{self.name}:{self._topics_made}".encode()).digest()[:16]
-        self.changes += 1
-        self.shape += 1
-        self.topics[spec.name] = MemoryTopic(spec, topic_id, self.changes)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records, as an operator might; for tests."""
+        """Delete a topic with its records and what groups have passed of it, as an operator might.
+
+        For tests.
+        """
         del self.topics[name]
+        for group, passed in self.groups.items():
+            self.groups[group] = {at: offset for at, offset in passed.items() if at.topic != name}
+        self.remarks = {key: one for key, one in self.remarks.items() if key[1].topic != name}
         self.changes += 1
         self.shape += 1
 

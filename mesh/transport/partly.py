@@ -14,7 +14,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def as_far_as_told(ask: Callable[[], Mapping[K, V]]) -> tuple[Mapping[K, V], bool]:
+def answers_so_far(ask: Callable[[], Mapping[K, V]]) -> tuple[Mapping[K, V], bool]:
     """Return what was answered, and whether that is all: of the rest nothing is known.
 
     Raises:
@@ -23,6 +23,6 @@ def as_far_as_told(ask: Callable[[], Mapping[K, V]]) -> tuple[Mapping[K, V], boo
     try:
         return ask(), True
     except TransportError as error:
-        if not error.told:
-            raise
-        return error.told, False
+        if answers := error.answers_to(ask):
+            return answers, False
+        raise

@@ -104,10 +104,13 @@ class Passed:
     Attributes:
         offset: The next one to be consumed; `BEGINNING` if the group has committed nothing.
         remark: The committer's metadata; at most 4,096 bytes on stock brokers.
+        is_rewound: Whether that is no position of the group's: the log was made again or has
+            lost its end, and a member reads there once more.
     """
 
     offset: int
     remark: str = ""
+    is_rewound: bool = False
 
 
 class Reader(Protocol):
@@ -133,6 +136,13 @@ class Reader(Protocol):
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop reading these; records of them already fetched may still be returned once."""
+
+    def renew(self) -> None:
+        """Forget what was learned of topics: one of them is another by now.
+
+        What is assigned stays so, where it was read to. Call it before a topic is assigned whose id
+        has changed.
+        """
 
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
         """Return up to `limit` records, as soon as there is one, or none after the timeout."""
@@ -274,7 +284,9 @@ class Consumer(Protocol):
     def owned(self) -> Mapping[TopicPartition, Passed]:
         """Return the partitions owned as of the last read, and where each was taken up.
 
-        A partition that was lost and assigned again has a new `Passed` object.
+        A partition that was lost and assigned again has a new `Passed` object. So has one of which
+        records are read where others were: its topic was deleted and made again, or has lost its
+        end. That object says so.
         """
 
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:

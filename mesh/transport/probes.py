@@ -105,7 +105,7 @@ class ProbeServer:
         return port
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._thread is not None and self._loop is not None and self._end is not None:
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join()

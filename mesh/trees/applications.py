@@ -1,7 +1,7 @@
 """The applications of one node: how long each lives, what roles it wants, what it is told.
 
-A role is a wish of an application that lives. Every record of an application renews its lease; one
-that ends takes its roles along, and what waited for its answers ends at that moment. What the
+A role is a request of an application that lives. Every record of an application renews its lease;
+one that ends takes its roles along, and what waited for its answers ends at that moment. What the
 node takes away, or does not give, is taken out of `roles` at once, so that no restart brings it
 back. Spec: tree_layer 13.
 """
@@ -33,9 +33,9 @@ from mesh.model.tree_apps import (
     Resumed,
     RoleKey,
     RoleLost,
+    RoleRequest,
     RoleSaid,
     RoleTaken,
-    RoleWish,
     RoutesAsked,
     SendWanted,
     Served,
@@ -66,7 +66,8 @@ from mesh.trees.listeners import Listeners, present
 from mesh.trees.machine import TreeNode
 from mesh.trees.node_inputs import NodeInput, RolesCaughtUp, RolesRead, SaidWrongly, WordsLost
 from mesh.trees.outputs import Output, Transmit
-from mesh.trees.probes import TRIES_MAX, Holder, Probes
+from mesh.trees.polite import PoliteRoles, refusal
+from mesh.trees.probes import TRIES_MAX, Holder
 from mesh.trees.splits import CALL, Splits
 
 APPS_MAX = 10_000
@@ -75,9 +76,6 @@ APPS_MAX = 10_000
 PORTS_MAX = 1_000
 """Protocols of one application; each stays open for as long as it lives."""
 
-SETTLE_MS = 3_000
-"""So long somebody who took the same role politely at the same moment may still be heard of."""
-
 
 @dataclass(slots=True)
 class _App:
@@ -85,20 +83,18 @@ class _App:
 
     Attributes:
         until_ms: When its lease ends.
-        wishes: What stands for it on `roles`.
+        requests: What stands for it on `roles`.
         keys: ... and in which words; each role once.
-        granted: Roles that came by a grant, and for which no wish stands yet.
-        probing: Roles whose holder is asked for before they are taken, by which call.
+        granted: Roles that came by a grant, and for which no request stands yet.
         ports: Protocols that it listens to.
         hello: Its word, until it is said back.
     """
 
     lease_ms: int = LEASE_MS
     until_ms: int = 0
-    wishes: dict[RoleKey, RoleWish] = field(default_factory=dict)
+    requests: dict[RoleKey, RoleRequest] = field(default_factory=dict)
     keys: dict[Address, RoleKey] = field(default_factory=dict)
     granted: dict[Address, None] = field(default_factory=dict)
-    probing: dict[RoleKey, str] = field(default_factory=dict)
     ports: dict[str, None] = field(default_factory=dict)
     hello: str = ""
 
@@ -107,8 +103,7 @@ class _App:
         self.granted.pop(address, None)
         key = self.keys.pop(address, None)
         if key is not None:
-            del self.wishes[key]
-            self.probing.pop(key, None)
+            del self.requests[key]
         return key
 
 
@@ -132,8 +127,7 @@ class Applications:
     listeners: Listeners = field(default_factory=Listeners)
     _apps: dict[str, _App] = field(default_factory=dict)
     _early: Early = field(default_factory=Early)
-    _probes: Probes = field(default_factory=Probes)
-    _settling: dict[tuple[str, Address], tuple[int, RoleTaken] | None] = field(default_factory=dict)
+    _polite: PoliteRoles = field(default_factory=PoliteRoles)
     _inputs: deque[Input] = field(default_factory=deque)
     _is_caught_up: bool = False
     _now_ms: int = 0
@@ -147,9 +141,8 @@ class Applications:
     def wakes_ms(self) -> int | None:
         """Return by when the next `Ticked` is due, None while nothing is awaited."""
         due = [app.until_ms for app in self._apps.values()]
-        due += [kept[0] for kept in self._settling.values() if kept is not None]
-        due += [at_ms for at_ms in (self.node.wakes_ms, self.splits.due_ms) if at_ms is not None]
-        return min(due, default=None)
+        others = (self._polite.due_ms, self.node.wakes_ms, self.splits.due_ms)
+        return min([*due, *(at_ms for at_ms in others if at_ms is not None)], default=None)
 
     def resume(self, links: Iterable[str], now_ms: int, until_ms: int) -> None:
         """Go on after a while in which this node could neither hear nor say anything.
@@ -177,14 +170,15 @@ class Applications:
                 yield from self._hear(input_)
             case SnoopWanted() | SnoopEnded() | Resumed() | NewsWanted():
                 yield from self._hear(input_)
-            case SaidWrongly(app, text):
+            case SaidWrongly(app, call, text):
                 if app in self._apps and self._is_caught_up:
-                    yield Tell(app, Refused(app, "", "BAD_RECORD", text))
+                    yield Tell(app, Refused(app, call, "BAD_RECORD", text))
             case WordsLost():
                 yield from self._end_lives(list(self._apps))
             case Ticked():
                 yield from self._end_leases()
-                yield from self._settle()
+                for taken in self._polite.settled(self._now_ms):
+                    yield Tell(taken.app, taken)
                 yield from self._tree(input_)
                 yield from self._count(self.splits.tick(self._now_ms))
             case LinkOpened() | LinkClosed() | FrameRead() | RealmChanged():
@@ -195,14 +189,14 @@ class Applications:
     # -- what applications say ------------------------------------------------------------
 
     def _begin(self) -> Iterator[Effect]:
-        """Serve whoever lives: all at once, so that what is long gone was never there."""
+        """Serve the applications that live, all at once: what is long gone never was there."""
         self._is_caught_up = True
         for name, app in list(self._apps.items()):
             app.until_ms = self._now_ms + app.lease_ms  # nobody could be served until now
             yield from self._adopt(name)
-            wishes = list(app.wishes.values())
-            yield from self._add(name, [one for one in wishes if not one.is_exclusive])
-            for key in [key for key, one in app.wishes.items() if one.is_exclusive]:
+            requests = list(app.requests.values())
+            yield from self._add(name, [one for one in requests if not one.is_exclusive])
+            for key in [key for key, one in app.requests.items() if one.is_exclusive]:
                 yield from self._probe(key)
         for said in self._early.take():
             yield from self._hear(said)
@@ -255,10 +249,10 @@ class Applications:
     def _read(self, said: Sequence[RoleSaid | LeaseSaid]) -> Iterator[Effect]:
         """Take records of `roles`; what one application adds in a row is added at once.
 
-        So is what it gives up. A wish that takes the place of one in that row is no part of it: the
-        former has to be in force before it can end.
+        So is what it gives up. A request that takes the place of one in that row is no part of it:
+        the former has to be in force before it can end.
         """
-        wishes: dict[RoleKey, RoleWish] = {}
+        requests: dict[RoleKey, RoleRequest] = {}
         ends: list[Address] = []
         of = ""
         for one in said:
@@ -267,27 +261,27 @@ class Applications:
                 continue
             app, key = (one.key.app, one.key) if isinstance(one, RoleSaid) else (one.app, None)
             is_more = isinstance(one, RoleSaid) and self._is_news(one)
-            if wishes and (app != of or not is_more or key in wishes):
-                yield from self._add(of, list(wishes.values()))
-                wishes = {}
-            if ends and not (app == of and isinstance(one, RoleSaid) and one.wish is None):
+            if requests and (app != of or not is_more or key in requests):
+                yield from self._add(of, list(requests.values()))
+                requests = {}
+            if ends and not (app == of and isinstance(one, RoleSaid) and one.request is None):
                 yield from self._remove(of, ends)
                 ends = []
             of = app
-            begins = one.wish if isinstance(one, RoleSaid) else one.lease_ms
+            begins = one.request if isinstance(one, RoleSaid) else one.lease_ms
             if begins is not None and self._is_full(app):
                 continue
             if isinstance(one, LeaseSaid):
                 yield from self._lease(one)
-            elif one.wish is None:
+            elif one.request is None:
                 ends += self._unsay(one.key)
             else:
                 yield from self._live(app)
                 if not is_more:
                     yield from self._say_again(one.key)
-                elif (yield from self._note(one.key, one.wish)):
-                    wishes[one.key] = one.wish
-        yield from self._add(of, list(wishes.values()))
+                elif (yield from self._note(one.key, one.request)):
+                    requests[one.key] = one.request
+        yield from self._add(of, list(requests.values()))
         yield from self._remove(of, ends)
 
     def _hear_node(self, said: RoleSaid | LeaseSaid) -> Iterator[Effect]:
@@ -299,14 +293,15 @@ class Applications:
         if said.by > self.epoch or isinstance(said, LeaseSaid):
             return
         app = self._apps.get(said.key.app)
-        wish = app.wishes.get(said.key) if app is not None else None
-        if said.wish != wish:
-            yield WriteRole(said.key, wish)
+        request = app.requests.get(said.key) if app is not None else None
+        if said.request != request:
+            yield WriteRole(said.key, request)
 
     def _say_again(self, key: RoleKey) -> Iterator[Effect]:
         """Tell an application that asks again what it has: it may be another process by now."""
         held = self.node.held(key.app, address := _address(key))
-        if held is not None and self._is_caught_up and (key.app, address) not in self._settling:
+        is_settling = self._polite.is_settling(key.app, address)
+        if held is not None and self._is_caught_up and not is_settling:
             yield Tell(key.app, held)
 
     def _is_full(self, name: str) -> bool:
@@ -318,8 +313,8 @@ class Applications:
 
     def _is_news(self, said: RoleSaid) -> bool:
         app = self._apps.get(said.key.app)
-        known = app.wishes.get(said.key) if app is not None else None
-        return said.wish is not None and said.wish != known
+        known = app.requests.get(said.key) if app is not None else None
+        return said.request is not None and said.request != known
 
     def _lease(self, said: LeaseSaid) -> Iterator[Effect]:
         if said.lease_ms is None:
@@ -336,7 +331,7 @@ class Applications:
             app.hello = said.hello
 
     def _live(self, name: str) -> Iterator[Effect]:
-        """Renew a lease; whoever is new is served from now on."""
+        """Renew a lease; a new application is served from now on."""
         app = self._apps.get(name)
         if app is None:
             app = self._apps[name] = _App()
@@ -349,38 +344,38 @@ class Applications:
         yield from self._tree(PortOpened(name))
         yield Tell(name, Served(name, self.uuid, self.epoch, self._apps[name].hello))
 
-    def _add(self, name: str, wishes: Sequence[RoleWish]) -> Iterator[Effect]:
-        if not self._is_caught_up or not wishes:
+    def _add(self, name: str, requests: Sequence[RoleRequest]) -> Iterator[Effect]:
+        if not self._is_caught_up or not requests:
             return
         ports = self._apps[name].ports
-        wanted: list[RoleWish] = []
-        for wish in wishes:
-            if wish.protocol not in ports and len(ports) >= PORTS_MAX:
+        wanted: list[RoleRequest] = []
+        for request in requests:
+            if request.protocol not in ports and len(ports) >= PORTS_MAX:
                 text = f"an application has {PORTS_MAX} protocols at most; use one that it has"
-                place = (wish.address.role, "TOO_MANY_PROTOCOLS", text, wish.address)
+                place = (request.address.role, "TOO_MANY_PROTOCOLS", text, request.address)
                 yield from self._pass_on(Refused(name, *place))
                 continue
-            if wish.protocol not in ports:
-                ports[wish.protocol] = None
-                yield from self._tree(PortOpened(name, wish.protocol))
-            wanted.append(wish)
+            if request.protocol not in ports:
+                ports[request.protocol] = None
+                yield from self._tree(PortOpened(name, request.protocol))
+            wanted.append(request)
         yield from self._tree(RolesAdded(name, wanted))
 
-    def _note(self, key: RoleKey, wish: RoleWish) -> Generator[Effect, None, bool]:
-        """Keep a wish; return whether it must be fulfilled, for a granted role is here already."""
+    def _note(self, key: RoleKey, request: RoleRequest) -> Generator[Effect, None, bool]:
+        """Keep a request; return whether it must be fulfilled: a granted role is here already."""
         app = self._apps[key.app]
-        twin = app.keys.setdefault(wish.address, key)
+        twin = app.keys.setdefault(request.address, key)
         if twin != key:
             text = f"application {key.app!r} wants it as {twin.tree!r} already; nothing was done"
             yield WriteRole(key, None)
-            yield Tell(key.app, Refused(key.app, key.role, "ROLE_HELD", text, wish.address))
+            yield Tell(key.app, Refused(key.app, key.role, "ROLE_HELD", text, request.address))
             return False
-        former = app.wishes.get(key)
-        app.wishes[key] = wish
+        former = app.requests.get(key)
+        app.requests[key] = request
         if former is not None:
             yield from self._remove(key.app, self._ended(key))
-        is_new = app.granted.pop(wish.address, True) is True
-        if is_new and wish.is_polite and self._is_caught_up:
+        is_new = app.granted.pop(request.address, True) is True
+        if is_new and request.is_polite and self._is_caught_up:
             yield from self._probe(key)
             return False
         return is_new
@@ -393,59 +388,47 @@ class Applications:
         Of a node that comes back too: its roles may have been taken over meanwhile, by somebody
         whose instance is not as new as a fresh one would be.
         """
-        asked = self._probes.ask(key, self._apps[key.app].wishes[key].address, tries)
-        self._apps[key.app].probing[key] = asked.call
-        yield from self._tree(asked)
+        address = self._apps[key.app].requests[key].address
+        yield from self._tree(self._polite.ask(key, address, tries))
 
     def _heard_of_holder(self, answer: Answered) -> Iterator[Effect]:
-        """Take a role that nobody holds; with a holder, its wish ends."""
-        heard = self._probes.heard(answer)
+        """Take a role that nobody holds; with a holder, its request ends."""
+        heard = self._polite.heard(answer)
         if heard is None:
             return
-        probe, holder = heard
-        key, app = probe.key, self._apps.get(probe.key.app)
-        if app is None or app.probing.get(key) != answer.call:
-            return  # what it was for is wanted no more, or otherwise
-        del app.probing[key]
-        wish = app.wishes[key]
+        (probe, holder), key = heard, heard[0].key
+        request = self._apps[key.app].requests[key]
         if holder is Holder.UNKNOWN and probe.tries < TRIES_MAX:
             yield from self._probe(key, probe.tries + 1)
-        elif holder is Holder.SOMEBODY or (holder is Holder.UNKNOWN and wish.is_polite):
-            yield from self._pass_on(_held(key, wish.address, holder))
+        elif holder is Holder.SOMEBODY or (holder is Holder.UNKNOWN and request.is_polite):
+            yield from self._pass_on(refusal(key, request.address, holder))
         else:
-            if wish.is_polite:
-                self._settling[key.app, wish.address] = None
-            yield from self._add(key.app, [wish])
-
-    def _settle(self) -> Iterator[Effect]:
-        """Tell those who took a role politely and still hold it that it is theirs."""
-        for place, kept in list(self._settling.items()):
-            if kept is not None and kept[0] <= self._now_ms:
-                del self._settling[place]
-                yield Tell(kept[1].app, kept[1])
+            if request.is_polite:
+                self._polite.settle(key.app, request.address)
+            yield from self._add(key.app, [request])
 
     def _answer_probe(self, probe: Delivered) -> Iterator[Effect]:
         """Say for a holder that it holds the role, also while others may have taken it with it.
 
-        Whoever asks then is late, and would take it from all of them.
+        One that asks only then is late, and would take it from all of them.
         """
         yield from self._tree(AnswerGiven(probe.app, probe.mid, b""))
 
     def _unsay(self, key: RoleKey) -> Sequence[Address]:
-        """Take the end of a wish; return what the node is to give up for it."""
+        """Take the end of a request; return what the node is to give up for it."""
         app = self._apps.get(key.app)
         address = _address(key)
-        if app is None or not (key in app.wishes or address in app.granted):
+        if app is None or not (key in app.requests or address in app.granted):
             return ()
         ended = self._ended(key)
         app.forget(address)
         return ended
 
     def _ended(self, key: RoleKey) -> Sequence[Address]:
-        """Ask for a role no more; return it if it is in force already."""
+        """Stop asking for a role; return it if it is in force already."""
         address = _address(key)
-        self._settling.pop((key.app, address), None)
-        is_asking = self._apps[key.app].probing.pop(key, None) is not None
+        self._polite.stop_settling(key.app, address)
+        is_asking = self._polite.stop_asking(key)
         return () if is_asking or not self._is_caught_up else (address,)
 
     def _remove(self, app: str, addresses: Sequence[Address]) -> Iterator[Effect]:
@@ -468,8 +451,9 @@ class Applications:
         app = self._apps.pop(name)
         self.listeners.part(name)
         self._end_counts()
-        for key, wish in app.wishes.items():
-            self._settling.pop((name, wish.address), None)
+        for key, request in app.requests.items():
+            self._polite.stop_settling(name, request.address)
+            self._polite.stop_asking(key)
             yield WriteRole(key, None)
         if self._is_caught_up:
             yield from self._tree(AppGone(name))
@@ -477,7 +461,7 @@ class Applications:
     # -- what the tree node says ----------------------------------------------------------
 
     def _tree(self, input_: Input) -> Iterator[Effect]:
-        """Have the node take an input; what follows from its outputs waits for the last of them.
+        """Give the node an input; what follows from its outputs waits for the last of them.
 
         Else frames of the second step would go ahead of the first one's: a gap, a link lost.
         """
@@ -508,7 +492,7 @@ class Applications:
             case Refused():
                 self.refused[output.code] += 1
                 if output.address is not None and output.code not in _HELD_ALREADY:
-                    self._settling.pop((output.app, output.address), None)
+                    self._polite.stop_settling(output.app, output.address)
                     yield from self._forget(output.app, output.address)
                 if output.app:
                     yield Tell(output.app, output)
@@ -525,22 +509,19 @@ class Applications:
                 assert_never(output)
 
     def _taken(self, taken: RoleTaken) -> Iterator[Effect]:
-        place = (taken.app, taken.address)
         app = self._apps.get(taken.app)
         if taken.is_granted and app is not None:
             yield from self._follow_grant(app, taken)
-        if place in self._settling:
-            self._settling[place] = (self._now_ms + SETTLE_MS, taken)
-        else:
+        if not self._polite.keep(taken, self._now_ms):
             yield Tell(taken.app, taken)
 
     def _follow_grant(self, app: _App, taken: RoleTaken) -> Iterator[Effect]:
-        """Have the wish that stands for a role say what is held since a grant.
+        """Write into the request for a role what is held since a grant.
 
         Without one the application writes it; what it wanted before was something else: another
         instance, politely perhaps, which the one that came takes the place of.
         """
-        self._settling.pop((taken.app, taken.address), None)
+        self._polite.stop_settling(taken.app, taken.address)
         if taken.protocol not in app.ports:
             app.ports[taken.protocol] = None
             yield from self._tree(PortOpened(taken.app, taken.protocol))
@@ -548,16 +529,16 @@ class Applications:
         if key is None:
             app.granted[taken.address] = None
             return
-        app.probing.pop(key, None)
+        self._polite.stop_asking(key)
         kept = (taken.is_exclusive, taken.extent, taken.protocol)
-        wish = RoleWish(taken.address, *kept)
-        if app.wishes[key] != wish:
-            app.wishes[key] = wish
-            yield WriteRole(key, wish)
+        request = RoleRequest(taken.address, *kept)
+        if app.requests[key] != request:
+            app.requests[key] = request
+            yield WriteRole(key, request)
 
     def _lost(self, lost: RoleLost) -> Iterator[Effect]:
         yield from self._forget(lost.app, lost.address)
-        if self._settling.pop((lost.app, lost.address), None) is None:
+        if not self._polite.stop_settling(lost.app, lost.address):
             yield Tell(lost.app, lost)
             return
         text = f"{lost.address.role!r} was taken by another at the same time; ask its holder"
@@ -571,15 +552,8 @@ class Applications:
         if app is None:
             return
         if (key := app.forget(address)) is not None:
+            self._polite.stop_asking(key)
             yield WriteRole(key, None)
-
-
-def _held(key: RoleKey, address: Address, holder: Holder) -> Refused:
-    if holder is Holder.UNKNOWN:
-        text = f"nobody can say now whether {key.role!r} is held alone elsewhere; ask for it again"
-        return Refused(key.app, key.role, "HOLDER_UNKNOWN", text, address)
-    text = f"{key.role!r} is held alone elsewhere; ask its holder"
-    return Refused(key.app, key.role, "EXCLUSIVE_HELD", text, address)
 
 
 def _address(key: RoleKey) -> Address:

@@ -26,7 +26,7 @@ from mesh.model.trees import clock_of
 from mesh.trees.node import Node
 
 STEP = 1 << 16
-"""What is ahead by no more than this is no leap: an application may name an instance so far."""
+"""How far ahead is still no leap: an application may name an instance that far ahead."""
 
 CREDIT = 1 << 26
 """How far all leaps may take a node that knows somebody ..."""

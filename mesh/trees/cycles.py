@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from mesh.model.tree_frames import BreakReason, RouteBreak, Send
 from mesh.model.trees import NO_INSTANCE, Address, Extent
-from mesh.trees.installing import remove_routes_over, reverse_routes, role_routes
+from mesh.trees.edges import leave_edge, use_edge
+from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.node import Node
 from mesh.trees.records import Session
 
@@ -39,7 +40,7 @@ def read_cycle(node: Node, link: str, said: RouteBreak) -> None:
     if has_others or came_by is None or came_by == link:
         remove_routes_over(node, address, said.scope, link, NO_INSTANCE)
         return
-    if reverse_routes(node, address, said.scope, link, came_by):
+    if _reverse_routes(node, address, said.scope, link, came_by):
         node.transmit(came_by, said)
 
 
@@ -48,6 +49,21 @@ def _may_break(node: Node, link: str, said: Send) -> bool:
     first = node.sessions.get(said.mid) or node.closed.get(said.mid)
     has_left = said.left_realm or (first is not None and first.left_realm)
     return node.is_up(link) and (node.is_remote(link) or not has_left)
+
+
+def _reverse_routes(node: Node, address: Address, scope: Extent, link: str, towards: str) -> bool:
+    """Point the routes of a role over one link to another; return whether there were any.
+
+    It breaks the rule by which nothing loops. Spec: 5.12.
+    """
+    tree, role = role_routes(node, address)
+    table = role.map(scope)
+    over = [one for one, route in table.routes.items() if route.link == link]
+    for iid in over:
+        table.routes[iid] = table.routes[iid]._replace(link=towards)
+        use_edge(node, tree, towards)
+        leave_edge(node, tree, link)
+    return bool(over)
 
 
 def _session(node: Node, said: RouteBreak) -> Session | None:

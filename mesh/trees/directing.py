@@ -1,12 +1,13 @@
 """Directed recovery: after a heal, only what lies behind it is asked for a role.
 
-Whoever knew all instances of its own side lacks those of the far side alone. The request goes the
-way that the news of the heal came, crosses the healed link, and is a flood from there on; answers
-come back the same way. Nodes on that way learn routes and certify nothing: what is hosted among
-them never answers. Instances to which there are routes do not answer either: where two colours
-met and nothing had been apart, their answers would come by detours and take the place of good
-routes. Wherever it cannot go on it echoes that it has failed, and the recovery begins anew as a
-flood. Spec: tree_layer 7.3 (H20).
+A node that knew all instances of its own side lacks only those of the far side. The request goes
+the way that the news of the heal came, crosses the healed link, and is a flood from there on;
+answers come back the same way. Nodes on that way learn routes and certify nothing: what is hosted
+among them never answers. Instances to which there are routes do not answer either: where two
+colours met and nothing had been apart, their answers would come by detours and take the place of
+good routes. Wherever it cannot go on it echoes that it has failed, and the recovery begins anew as
+a flood.
+Spec: tree_layer 7.3 (H20).
 """
 
 from __future__ import annotations

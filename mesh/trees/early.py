@@ -27,7 +27,7 @@ class Early:
         return len(self._said)
 
     def keep(self, said: AppSaid) -> bool:
-        """Have a word wait; return whether there was room for it."""
+        """Let a record wait; return whether there was room for it."""
         size = SAID_BYTES + content_bytes(said)
         has_room = self._bytes + size <= BYTES_MAX
         if has_room:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mesh.model.tree_apps import AppTold, RoleKey, RoleWish
+from mesh.model.tree_apps import AppTold, RoleKey, RoleRequest
 from mesh.trees.outputs import Transmit
 
 
@@ -18,15 +18,15 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class WriteRole:
-    """Write a wish on `roles`, or with None its end."""
+    """Write a request on `roles`, or with None its end."""
 
     key: RoleKey
-    wish: RoleWish | None
+    request: RoleRequest | None
 
 
 @dataclass(frozen=True, slots=True)
 class DropLease:
-    """Write on `roles` that an application lives no more."""
+    """Write on `roles` that an application has ended."""
 
     app: str
 

@@ -24,10 +24,10 @@ def evict(node: Node, id_: TreeId) -> bool:
 
 
 def forget_unused(node: Node) -> None:
-    """Forget roles that nobody has here or anywhere, as far as is known, and trees without roles.
+    """Forget roles that nobody holds, as far as is known here, and trees without roles.
 
-    Whoever asks for a role that is none leaves a trace of it at every node: without an end to
-    them, names that are made up would fill the memory.
+    Asking for a role that does not exist leaves a trace of it at every node; unless those were
+    forgotten, made-up names would fill the memory.
     """
     open_ = {one.address for one in node.recoveries.values()} | {*node.by_address}
     for id_, tree in list(node.trees.items()):

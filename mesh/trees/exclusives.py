@@ -42,7 +42,7 @@ def give_way(node: Node, address: Address, iid: InstanceId) -> None:
 
 
 def heed_holder(node: Node, address: Address, scope: Extent, iid: InstanceId) -> None:
-    """Have all others give way to a holder elsewhere, unless what was heard of it came too late.
+    """Let all others give way to a holder elsewhere, unless it was heard of too late.
 
     To be called when the map has been given the way to it, which it takes only if that is news.
     """

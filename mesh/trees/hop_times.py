@@ -43,7 +43,7 @@ def believable(node: Node, told_ms: int) -> int:
 
 
 def hear_of_far(node: Node, told_ms: int) -> None:
-    """Take note of the slowest hop behind here, of a faster one by and by; 0 says nothing."""
+    """Record the slowest hop further on; a faster one counts gradually, 0 says nothing."""
     if told_ms:
         node.far_hop_ms = max(_averaged(node.far_hop_ms, told_ms), told_ms)
 

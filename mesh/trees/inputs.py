@@ -9,7 +9,7 @@ from mesh.model.tree_apps import (
     AnswerGiven,
     ExclusiveCleared,
     Resumed,
-    RoleWish,
+    RoleRequest,
     SendWanted,
     SnoopEnded,
     SnoopWanted,
@@ -74,7 +74,7 @@ class RolesAdded:
     """An application takes roles; several go in one frame per link. Spec: 5.2, 5.5."""
 
     app: str
-    wishes: Sequence[RoleWish]
+    requests: Sequence[RoleRequest]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.edges import drop_edge, leave_edge, use_edge
 from mesh.trees.late_routes import route_added
 from mesh.trees.node import MADE_UP, Node
-from mesh.trees.routes import Known, RoleRoutes, Route, RouteMap, Tree
+from mesh.trees.routes import LastHeard, RoleRoutes, Route, RouteMap, Tree
 
 
 def role_routes(node: Node, address: Address, protocol: str = "") -> tuple[Tree, RoleRoutes]:
@@ -65,13 +65,13 @@ def install(
     return True
 
 
-def _is_made_up(known: Known, route: Route, asked_ms: int | None) -> bool:
+def _is_made_up(known: LastHeard, route: Route, asked_ms: int | None) -> bool:
     """Return whether a host that was asked since shows that it has never said what is known."""
     return asked_ms is not None and known.since_ms < asked_ms and known.value[0] > route.seq
 
 
 def has_ended(node: Node, address: Address, scope: Extent, iid: InstanceId) -> bool:
-    """Return whether the last that was heard of an instance is that it is no more. H2."""
+    """Return whether the last that was heard of an instance is its end. H2."""
     table = role_routes(node, address)[1].map(scope)
     known = table.known(iid) or node.remembered.get((*address, scope, iid))
     return known is not None and known.has_ended
@@ -87,7 +87,7 @@ def remove_instance(
     if table.routes.get(iid) is not None:
         _lose(node, tree, table, iid)
     if known is None or known.value < (seq, 0):
-        table.remember(iid, Known.ended(seq, node.now_ms))
+        table.remember(iid, LastHeard.ended(seq, node.now_ms))
 
 
 def remove_routes_over(
@@ -103,21 +103,6 @@ def remove_routes_over(
         if iid in (0, one):
             _lose(node, tree, table, one)
     table.doubt()
-
-
-def reverse_routes(node: Node, address: Address, scope: Extent, link: str, towards: str) -> bool:
-    """Point the routes of a role over one link to another; return whether there were any.
-
-    Of the profile PATENT: it breaks the rule by which nothing loops. Spec: 5.12.
-    """
-    tree, role = role_routes(node, address)
-    table = role.map(scope)
-    over = [one for one, route in table.routes.items() if route.link == link]
-    for iid in over:
-        table.routes[iid] = table.routes[iid]._replace(link=towards)
-        use_edge(node, tree, towards)
-        leave_edge(node, tree, link)
-    return bool(over)
 
 
 def lose_link(node: Node, link: str, trees: list[Tree]) -> None:

@@ -13,7 +13,7 @@ from mesh.model.trees import Address, Extent
 from mesh.trees.exclusives import heed_holder, holder, is_beaten
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import TOO_FAR, Node
-from mesh.trees.recovery import heals_known, is_built
+from mesh.trees.recovery import is_built
 from mesh.trees.routes import Route
 from mesh.trees.utility import is_reserved
 
@@ -29,7 +29,7 @@ def ask_for_trees(node: Node, link: str) -> None:
     """Ask a neighbour what it knows, unless another has told already."""
     if node.settings.copies_trees and not node.has_copied:
         id_ = node.ids.fresh()
-        node.asked_trees[link] = (id_, heals_known(node))
+        node.asked_trees[link] = (id_, node.heals_known)
         node.transmit(link, GetTrees(id_))
 
 
@@ -63,7 +63,7 @@ def read_trees(node: Node, link: str, said: Trees) -> None:
         _, role = role_routes(node, address)
         if one.is_certain and is_whole and is_one_part and not role.everywhere.is_certified:
             role.everywhere.is_certified = True
-            role.heals = min(heals, heals_known(node))
+            role.heals = min(heals, node.heals_known)
 
 
 def _known(node: Node, link: str) -> list[KnownRole]:

@@ -35,7 +35,7 @@ REFUSED = (
 """Why frames were dropped that no neighbour of a link can have meant; all else is only late."""
 
 EPOCHS = 1 << 16
-"""So many incarnations a peer cannot have had since it was last heard."""
+"""More incarnations than a peer can have had since it was last heard."""
 
 SELDOM = 10
 """The end of a link that is tried by the other asks itself each so many times."""
@@ -46,7 +46,7 @@ another link with its uuid: what a stranger made up would keep the peer out for 
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FrameMeaning:
     """What reading a frame means.
 
     Attributes:
@@ -60,7 +60,7 @@ class Reading:
     body: Body | None = None
 
 
-NOTHING = Reading()
+NOTHING = FrameMeaning()
 
 
 def open_link(node: Node, link: str) -> None:
@@ -83,7 +83,7 @@ def close_link(node: Node, link: str) -> bool:
     return was_up
 
 
-def read_frame(node: Node, link: str, frame: Frame) -> Reading:
+def read_frame(node: Node, link: str, frame: Frame) -> FrameMeaning:
     """Put a frame in its place: act on it, drop it, or find the link down."""
     end = node.links.get(link)
     if end is None:
@@ -96,17 +96,17 @@ def read_frame(node: Node, link: str, frame: Frame) -> Reading:
         return fault
     end.read, end.last, end.heard_ms = frame.number, frame, node.now_ms
     if isinstance(frame.body, Bye):
-        return Reading(is_lost=restart(node, end))
+        return FrameMeaning(is_lost=restart(node, end))
     if isinstance(frame.body, Ping):
         node.transmit(link, Pong(frame.body.sent_ms))
     elif isinstance(frame.body, Pong):
         hear_hop(node, end, frame.body)
     elif not is_believed(node, frame.body):
         return _dropped(node, TO_COME)
-    return Reading(body=frame.body)
+    return FrameMeaning(body=frame.body)
 
 
-def _out_of_turn(node: Node, end: Link, frame: Frame) -> Reading | None:
+def _out_of_turn(node: Node, end: Link, frame: Frame) -> FrameMeaning | None:
     """Say what a frame means that is not the next of its session; None if it is.
 
     Of two that have one number and differ a stranger wrote the first: what the peer says under it
@@ -117,7 +117,7 @@ def _out_of_turn(node: Node, end: Link, frame: Frame) -> Reading | None:
     if frame.number < end.read or frame == end.last:
         return _dropped(node, "frames read twice")
     node.counts[TWO_WRITERS if frame.number == end.read else "gaps"] += 1
-    return Reading(is_lost=restart(node, end))
+    return FrameMeaning(is_lost=restart(node, end))
 
 
 def restart(node: Node, end: Link) -> bool:
@@ -168,7 +168,7 @@ def _is_tried(node: Node, end: Link) -> bool:
     return node.name > end.peer and hears and knows
 
 
-def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:
+def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> FrameMeaning:
     if hello.uuid == node.uuid:
         return _dropped(node, FROM_ONESELF)
     if _epoch(frame.session) != hello.epoch:
@@ -194,10 +194,10 @@ def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:
     elif is_new or hello.heard != end.mine:
         say_hello(node, end)
     if end.is_up or hello.heard != end.mine:
-        return Reading(is_lost=is_new and was_up)
+        return FrameMeaning(is_lost=is_new and was_up)
     end.is_up = True
     end.ping_ms = node.now_ms + node.settings.ping_ms
-    return Reading(gained=hello)
+    return FrameMeaning(gained=hello)
 
 
 def say_hello(node: Node, end: Link) -> None:
@@ -217,6 +217,6 @@ def _epoch(session: int) -> int:
     return session >> _EPOCH_SHIFT
 
 
-def _dropped(node: Node, why: str) -> Reading:
+def _dropped(node: Node, why: str) -> FrameMeaning:
     node.counts[why] += 1
     return NOTHING

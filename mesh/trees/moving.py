@@ -60,7 +60,7 @@ def had(node: Node, grant: Grant) -> tuple[MessageId, ...]:
 
 
 def give(node: Node, one: LocalRole, given: AnswerGiven) -> Grant:
-    """Make the grant that an answer carries; with `gives_up` the instance is here no more."""
+    """Make the grant that an answer carries; with `gives_up` the instance leaves this node."""
     seq = one.seq + 1 if given.gives_up else 0
     grant = Grant(
         one.address, one.iid, one.is_exclusive, given.gives_up, seq, one.extent, one.protocol

@@ -11,20 +11,20 @@ from mesh.model.tree_frames import Body, Frame, Heal
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
 from mesh.trees.outputs import Output, Transmit
 from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
-from mesh.trees.routes import Known, Tree
+from mesh.trees.routes import LastHeard, Tree
 from mesh.trees.settings import Settings
 
 TOO_FAR = "hops beyond the limit"
-"""What is counted of frames that have crossed too many links."""
+"""Counts frames that have crossed too many links."""
 
 MADE_UP = "routes that were made up"
-"""What is counted of routes that a host's own answer shows to have been made up."""
+"""Counts routes that a host's own answer shows to have been made up."""
 
 RESERVED = "words about trees of the mesh itself"
-"""What is counted of frames that would take a role where every node is by itself."""
+"""Counts frames that would take a role on the tree that every node is on."""
 
 GIVEN_MAX = 20_000
-"""Deliveries that are remembered in case the instance moves."""
+"""How many deliveries are remembered in case their instance moves."""
 
 NOBODY: Mapping[InstanceId, LocalRole] = {}
 
@@ -120,7 +120,7 @@ class Node:
     under_way: dict[TreeId, int] = field(default_factory=dict)
     hosted: dict[TreeId, dict[str, dict[InstanceId, LocalRole]]] = field(default_factory=dict)
     held_by: dict[str, dict[tuple[Address, InstanceId], None]] = field(default_factory=dict)
-    remembered: OrderedDict[tuple[TreeId, str, Extent, InstanceId], Known] = field(
+    remembered: OrderedDict[tuple[TreeId, str, Extent, InstanceId], LastHeard] = field(
         default_factory=OrderedDict
     )
     seen: dict[MessageId, None] = field(default_factory=dict)
@@ -146,6 +146,11 @@ class Node:
     swept_ms: int = 0
     outputs: list[Output] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def heals_known(self) -> int:
+        """How many heals this node was told of since they were last compacted."""
+        return len(self.heals)
 
     def transmit(self, link: str, body: Body) -> None:
         """Write a frame on a link."""
@@ -198,7 +203,7 @@ class Node:
         self.held_by.setdefault(one.app, {})[one.address, one.iid] = None
 
     def drop(self, one: LocalRole) -> None:
-        """Host an instance no more."""
+        """Stop hosting an instance."""
         roles = self.hosted[one.address.tree]
         del roles[one.address.role][one.iid]
         if not roles[one.address.role]:
@@ -214,13 +219,13 @@ class Node:
         self.under_way[tree] = self.under_way.get(tree, 0) + 1
 
     def end_on(self, tree: TreeId) -> None:
-        """Count one less."""
+        """Count it as ended."""
         left = self.under_way.pop(tree) - 1
         if left:
             self.under_way[tree] = left
 
     def tree(self, id_: TreeId, protocol: str = "") -> Tree:
-        """Return a tree, built anew if it was unknown or forgotten."""
+        """Return a tree, built again if it was unknown or forgotten."""
         found = self.trees.get(id_)
         if found is None:
             found = self.trees[id_] = Tree(id_)

@@ -23,9 +23,15 @@ class RolesCaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class SaidWrongly:
-    """A record that names this application says nothing that can be meant."""
+    """A record that names this application says nothing that can be meant.
+
+    Attributes:
+        call: What the application calls it; "" if it does not say.
+        text: What is wrong with it.
+    """
 
     app: str
+    call: str
     text: str
 
 

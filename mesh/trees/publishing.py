@@ -15,8 +15,8 @@ from mesh.model.tree_apps import (
     ExclusiveCleared,
     Loss,
     Refused,
+    RoleRequest,
     RoleTaken,
-    RoleWish,
     RouteReason,
 )
 from mesh.model.tree_frames import Bulk, Publish
@@ -26,7 +26,7 @@ from mesh.trees.exclusives import drop_local, give_way, heed_holder, holder, is_
 from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
 from mesh.trees.node import RESERVED, TOO_FAR, Node
-from mesh.trees.patent import is_patent, publish_onward
+from mesh.trees.profiles import flooding
 from mesh.trees.records import LocalRole
 from mesh.trees.routes import Route
 from mesh.trees.utility import is_reserved
@@ -59,16 +59,18 @@ class Parcel:
 def add_roles(node: Node, wanted: RolesAdded) -> None:
     """Take roles for an application; what cannot be is refused, one by one."""
     parcel = Parcel()
-    for wish in wanted.wishes:
-        if fault := _fault(node, wanted.app, wish):
+    for request in wanted.requests:
+        if fault := _fault(node, wanted.app, request):
             code, text = fault
-            node.outputs.append(Refused(wanted.app, wish.address.role, code, text, wish.address))
+            node.outputs.append(
+                Refused(wanted.app, request.address.role, code, text, request.address)
+            )
             continue
         need_colour(node)
         node.clock += 1
-        iid = wish.iid or node.ids.instance(node.clock)
+        iid = request.iid or node.ids.instance(node.clock)
         one = LocalRole(
-            wanted.app, wish.address, iid, wish.is_exclusive, wish.extent, wish.protocol
+            wanted.app, request.address, iid, request.is_exclusive, request.extent, request.protocol
         )
         host(node, one)
         node.outputs.append(taken(one, is_granted=False))
@@ -119,7 +121,7 @@ def unpublish(node: Node, one: LocalRole, parcel: Parcel) -> None:
 
 
 def clear_exclusive(node: Node, wanted: ExclusiveCleared) -> None:
-    """End whoever holds a role alone, dead or alive, as far as anything is known of it."""
+    """End the exclusive holder of a role, dead or alive, as far as anything is known of it."""
     address = wanted.address
     if is_reserved(node, address.tree):
         node.outputs.append(Refused(wanted.app, address.role, "RESERVED", ON_EVERY_NODE))
@@ -230,11 +232,12 @@ def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel)
 def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel) -> None:
     if extent is Extent.NODE:
         return
+    address = Address(told.tree, told.role)
     ways = node.ways(extent, but=came_by)
-    if is_patent(node):
-        onward = publish_onward(node, Address(told.tree, told.role), told.iid, ways, told.spew)
-        ways, told = iter(onward.links), replace(told, spew=onward.spew)
-    for link in ways:
+    links, spew = flooding(node).publish_onward(node, address, told.iid, ways, told.spew)
+    if spew != told.spew:
+        told = replace(told, spew=spew)
+    for link in links:
         _put(node, told, link, parcel)
 
 
@@ -265,20 +268,20 @@ def _inside(id_: MessageId) -> MessageId:
     return MessageId(-id_)
 
 
-def _fault(node: Node, app: str, wish: RoleWish) -> tuple[str, str] | None:
-    if fault := name_fault(wish.address.role):
+def _fault(node: Node, app: str, request: RoleRequest) -> tuple[str, str] | None:
+    if fault := name_fault(request.address.role):
         return "BAD_NAME", f"role: {fault}"
-    if is_reserved(node, wish.address.tree):
+    if is_reserved(node, request.address.tree):
         return "RESERVED", ON_EVERY_NODE
-    if wish.extent is Extent.REALM and not node.realm:
+    if request.extent is Extent.REALM and not node.realm:
         return "NO_REALM", f"node {node.name!r} is in no realm; give it one, or extent cloud"
-    if any(one.app == app for one in node.instances(wish.address).values()):
-        return "ROLE_HELD", f"application {app!r} holds {wish.address.role!r} already"
-    if wish.iid and clock_of(wish.iid) > node.clock + AHEAD_MAX:
+    if any(one.app == app for one in node.instances(request.address).values()):
+        return "ROLE_HELD", f"application {app!r} holds {request.address.role!r} already"
+    if request.iid and clock_of(request.iid) > node.clock + AHEAD_MAX:
         return "BAD_INSTANCE", "this iid is of a time to come; leave it out for a fresh one"
-    if wish.iid in node.instances(wish.address):
+    if request.iid in node.instances(request.address):
         return "BAD_INSTANCE", "another application here has this iid; leave it out for a fresh one"
-    iid = wish.iid or InstanceId(1 << 127)
-    if is_beaten(node, wish.address, iid, is_exclusive=wish.is_exclusive):
-        return "EXCLUSIVE_HELD", f"{wish.address.role!r} is held alone elsewhere; ask its holder"
+    iid = request.iid or InstanceId(1 << 127)
+    if is_beaten(node, request.address, iid, is_exclusive=request.is_exclusive):
+        return "EXCLUSIVE_HELD", f"{request.address.role!r} is held alone elsewhere; ask its holder"
     return None

@@ -18,7 +18,7 @@ from mesh.trees.exclusives import heed_holder, is_beaten
 from mesh.trees.hop_times import believable, expected_hop, hear_of_far, slowest_own
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import TOO_FAR, Node
-from mesh.trees.patent import is_patent, recovery_onward
+from mesh.trees.profiles import flooding
 from mesh.trees.records import RECOVERY, Join, Recovery, Session
 from mesh.trees.routes import Route
 
@@ -26,21 +26,17 @@ from mesh.trees.routes import Route
 def is_built(node: Node, address: Address, scope: Extent) -> bool:
     """Return whether messages may follow the map as it is.
 
-    An empty map is never certain: whoever was published since may have been missed. H1.
+    An empty map is never certain: an instance published since may have been missed. H1.
     """
     tree = node.trees.get(address.tree)
     role = tree.roles.get(address.role) if tree is not None else None
     if role is None:
         return False
     table = role.map(scope)
-    is_current = scope is Extent.REALM or role.heals == heals_known(node)
-    has_any = bool(table.routes) or bool(node.instances(address)) or is_patent(node)
-    return table.is_certified and is_current and has_any
-
-
-def heals_known(node: Node) -> int:
-    """Return how many heals this node was told of since they were last compacted."""
-    return len(node.heals)
+    is_current = scope is Extent.REALM or role.heals == node.heals_known
+    has_any = bool(table.routes) or bool(node.instances(address))
+    is_enough = has_any or flooding(node).trusts_empty_maps
+    return table.is_certified and is_current and is_enough
 
 
 def recover(node: Node, session: Session) -> None:
@@ -172,7 +168,7 @@ def _begin(node: Node, join: Join) -> None:
     if join.scope is Extent.CLOUD and join.attempts == 1:
         heals = heals_to_ask(node, join.address, role)
     join.is_directed = bool(heals)
-    join.heals = heals_known(node)
+    join.heals = node.heals_known
     batch = node.ids.fresh()
     if heals:
         _ask_behind(node, join, batch, heals)
@@ -226,12 +222,10 @@ def _spread(node: Node, own: Recovery, batch: MessageId, spew: int = 0) -> None:
     _enter(node, own)
     _rearm(node, own)
     ways = node.ways(own.scope, but=own.parent)
-    if is_patent(node):
-        links, spew = recovery_onward(node, own.address, ways, spew)
-        ways = iter(links)
+    links, spew = flooding(node).recovery_onward(node, own.address, ways, spew)
     place = (*own.address, own.scope)
     request = RecoveryRequest(own.id, *place, batch, own.hops + 1, known=own.known, spew=spew)
-    for link in ways:
+    for link in links:
         own.waiting[link] = None
         node.transmit(link, request)
 
@@ -267,8 +261,8 @@ def _leave(node: Node, own: Recovery) -> None:
 
 def _end(node: Node, own: Recovery) -> None:
     _leave(node, own)
-    if is_patent(node) and own.parent is not None and own.ok:
-        _certify_participant(node, own)
+    if own.parent is not None and own.ok:
+        flooding(node).took_part(node, own)
     hear_of_far(node, own.hop_ms)
     if own.parent is not None:
         slowest_ms = max(own.hop_ms, slowest_own(node))
@@ -281,16 +275,8 @@ def _end(node: Node, own: Recovery) -> None:
             _finish(node, join)
 
 
-def _certify_participant(node: Node, own: Recovery) -> None:
-    """PATENT: whoever took part trusts its map. Spec: 5.7; what it breaks: H6."""
-    _, role = role_routes(node, own.address)
-    role.map(own.scope).is_certified = True
-    if own.scope is Extent.CLOUD:
-        role.heals = heals_known(node)
-
-
 def _finish(node: Node, join: Join) -> None:
-    """Certify what was asked for, begin anew if it was disturbed, or go on with what there is."""
+    """Certify what was asked for, start over if it was disturbed, or go on with what there is."""
     _, role = role_routes(node, join.address)
     is_realm = join.scope is Extent.REALM
     now = (role.everywhere.generation, role.realm.generation)
@@ -313,7 +299,7 @@ def _finish(node: Node, join: Join) -> None:
 
 
 def _rearm(node: Node, own: Recovery) -> None:
-    """Wait anew; those who are further from the origin wait for less, and answer first."""
+    """Restart the timeout; nodes further from the origin have a shorter one, and answer first."""
     left = max(1, node.settings.hops_max - own.hops)
     expected_ms = node.settings.timeout_factor * 2 * expected_hop(node) * left
     most_ms = node.settings.recovery_ms_min + expected_ms

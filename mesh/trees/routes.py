@@ -17,7 +17,7 @@ LOST_MAX = 1_000
 is of those that went last."""
 
 
-class Known(NamedTuple):
+class LastHeard(NamedTuple):
     """What a node has heard of an instance, and since when.
 
     Attributes:
@@ -28,7 +28,7 @@ class Known(NamedTuple):
     since_ms: int
 
     @classmethod
-    def ended(cls, seq: int, now_ms: int) -> Known:
+    def ended(cls, seq: int, now_ms: int) -> LastHeard:
         """Return what is known of an instance that has ended with this seq: no way is as short."""
         return cls((seq, 0), now_ms)
 
@@ -65,9 +65,9 @@ class Route(NamedTuple):
         return (self.seq, -self.hops)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> LastHeard:
         """Return what is remembered of it when it is gone."""
-        return Known(self.value, self.since_ms)
+        return LastHeard(self.value, self.since_ms)
 
     def is_open(self, *, from_outside: bool) -> bool:
         """Return whether a message may follow it.
@@ -88,16 +88,16 @@ class RouteMap:
     """
 
     routes: dict[InstanceId, Route] = field(default_factory=dict)
-    lost: dict[InstanceId, Known] = field(default_factory=dict)
+    lost: dict[InstanceId, LastHeard] = field(default_factory=dict)
     is_certified: bool = False
     generation: int = 0
 
-    def known(self, iid: InstanceId) -> Known | None:
+    def known(self, iid: InstanceId) -> LastHeard | None:
         """Return what is known of an instance; a new route to it must exceed that value."""
         route = self.routes.get(iid)
         return self.lost.get(iid) if route is None else route.known
 
-    def remember(self, iid: InstanceId, known: Known) -> None:
+    def remember(self, iid: InstanceId, known: LastHeard) -> None:
         """Keep what orders routes that are gone; of many, those of the oldest are forgotten."""
         self.lost.pop(iid, None)
         self.lost[iid] = known

@@ -9,11 +9,10 @@ from mesh.model.tree_apps import PROBE, Delivered, Refused, SendWanted
 from mesh.model.tree_frames import BreakReason, Cause, Reply, ReplyKind, RouteBreak, Send
 from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, name_fault
-from mesh.trees.cycles import break_cycle, read_cycle
 from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.late_routes import concerns, enter, pass_on, renew
 from mesh.trees.node import TOO_FAR, Node
-from mesh.trees.patent import is_patent
+from mesh.trees.profiles import flooding
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover
 from mesh.trees.settling import say, settle
@@ -199,10 +198,8 @@ def _break_off(node: Node, session: Session) -> None:
 
 def read_break(node: Node, link: str, said: RouteBreak) -> None:
     """Forget routes that were found stale, or to go round."""
-    if said.reason is BreakReason.CYCLE and is_patent(node):
-        read_cycle(node, link, said)
-    elif said.reason is BreakReason.CYCLE:
-        node.counts["cycles told in profile HARD"] += 1  # where routes never go round: H2
+    if said.reason is BreakReason.CYCLE:
+        flooding(node).heard_of_cycle(node, link, said)
     else:
         remove_routes_over(node, Address(said.tree, said.role), said.scope, link, said.iid)
 
@@ -235,8 +232,7 @@ def _takes_the_place(node: Node, link: str, said: Send) -> bool:
 
 
 def _answer_copy(node: Node, link: str, said: Send) -> None:
-    if is_patent(node):
-        break_cycle(node, link, said)
+    flooding(node).came_twice(node, link, said)
     if not said.options.one_way:
         node.transmit(link, Reply(said.mid, ReplyKind.DUPLICATE, is_last=True))
 

@@ -19,34 +19,34 @@ class Profile(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Of one node. Times are in milliseconds.
+    """The settings of one node. Times are in milliseconds.
 
     Attributes:
         profile: Which rules it goes by.
-        spew_hops: PATENT: for how many hops a flood goes everywhere from where a node is not sure.
+        spew_hops: PATENT: how many hops a flood goes everywhere from where a node is not sure.
         hops_max: Frames that crossed more links are dropped; at least the number of nodes.
         trees_max: Trees whose routes are kept; the one unused for longest goes. None: all.
         hop_ms: What one hop is expected to take, at least: what PING measures over own links counts
             if it is more. Recoveries wait for a multiple of it.
-        timeout_factor: A recovery waits for so many expected round trips without progress ...
-        recovery_ms_min: ... and so long on top, however fast the links are.
+        timeout_factor: How many expected round trips a recovery waits without progress ...
+        recovery_ms_min: ... plus this, however fast the links are.
         hello_ms: How often HELLO is repeated until the peer has answered.
         ping_ms: How often a link is tried; 0: never.
-        pings_missed_max: A link that was silent for so many pings is down.
-        record_ms: A session that is older has lost somebody and ends.
+        pings_missed_max: A link that was silent for this many pings is down.
+        record_ms: A session older than this must have lost somebody, and ends.
         sweep_ms: How often old records are looked for.
-        reopen_ms: For how long a session that ended may still learn of a new route.
-        recovery_attempts_max: How often a recovery that was disturbed begins anew.
+        reopen_ms: How long after its end a session may still learn of a new route.
+        recovery_attempts_max: How often a recovery that was disturbed starts over.
         directed_recovery: After a heal a role that was certain before is asked for behind the heal
             alone. It saves few frames, and falls back to the flood wherever it cannot go on.
         copies_trees: A node that joins copies what its first neighbour knows.
         heals_max: Heals that are told apart; more of them mean that every role recovers.
         remembered_max: Routes of forgotten trees whose order is remembered against loops.
         seen_max: Ids of floods and messages that are remembered against copies.
-        sessions_bytes_max: What open sessions may come to, with what they carry; beyond that the
-            oldest end, as if they had lost somebody.
-        collected_bytes_max: What answers of one response may come to together; one that does not
-            fit any more is a null.
+        sessions_bytes_max: How large open sessions may be together, with what they carry; beyond
+            that the oldest end, as if they had lost somebody.
+        collected_bytes_max: How large the answers of one response may be together; one that no
+            longer fits becomes a null.
     """
 
     profile: Profile = Profile.HARD

@@ -75,7 +75,7 @@ def has_room_behind(node: Node, session: Session, said: Reply) -> bool:
 
 
 def wait_behind(node: Node, session: Session, source: Source, said: Reply) -> None:
-    """Have a reply wait behind the one of its session that is held."""
+    """Let a reply wait behind the one of its session that is held."""
     node.held_bytes += size_of(said)
     session.behind.append((source, said))
 

@@ -58,7 +58,7 @@ class Splits:
         return self._count() if self.reached is None and not self._running else None
 
     def end(self) -> None:
-        """Count no more: who leaves meanwhile would be missed for ever."""
+        """Stop counting: nodes that leave meanwhile would be missed for ever."""
         self.is_watched, self.reached, self.lost, self.due_ms = False, None, frozenset(), None
 
     def changed(self) -> SendWanted | None:

@@ -45,7 +45,7 @@ def is_reserved(node: Node, tree: TreeId) -> bool:
 
 
 def forget_certainty(node: Node, address: Address) -> None:
-    """Have the next send recover if the role is one that nobody publishes."""
+    """Let the next send recover if the role is one that nobody publishes."""
     if address.tree in SILENT:
         _, role = role_routes(node, address)
         for table in role.maps():

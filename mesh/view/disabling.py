@@ -20,7 +20,7 @@ def write_disabled(
     why: Pause | None,
     unreachable: Mapping[str, str],
 ) -> Mapping[DisableKey, str]:
-    """Have the ends of links disable them, or with None enable them; each on its own Kafka cluster.
+    """Let the ends of links disable them, or with None enable them; each on its own Kafka cluster.
 
     Args:
         topology: The mesh.

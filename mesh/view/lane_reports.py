@@ -9,18 +9,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from mesh.core.held import HeldTargets
+from mesh.core.holds import Holds
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.control import Stop
 from mesh.model.facts import (
+    Accepted,
     EpochRaised,
+    ErasBegun,
     FactKey,
     Gap,
     Halted,
     Held,
     InForce,
     InterestInForce,
+    PartlyTaken,
+    Sent,
     SourceAt,
+    Truncations,
 )
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -34,21 +39,21 @@ class LaneReport:
     """What the lanes of one node say.
 
     Attributes:
-        lanes: How many partitions of the topic are the lanes' own; positions in those beyond them
-            are of endpoints, not of sources. None: all count.
+        lanes: How many partitions of the topic are the lanes' own; those beyond them are of what is
+            written beside each lane, and positions there are of endpoints, not of sources.
         sources: Newest position of every source.
         stopped: Which are read no further, and where; what is there now was not read.
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
-        held: What lanes say of targets that they leave out.
+        holds: Which targets are left out, by lane.
         gaps: What is to be sent to them again, by key.
         in_force: By which versions of interest lanes routed, and since when by the brokers' clock.
     """
 
-    lanes: int | None = None
+    lanes: int
     sources: dict[TopicPartition, SourceAt] = field(default_factory=dict)
     stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
     epochs: list[tuple[int, int, int]] = field(default_factory=list)
-    held: HeldTargets = field(default_factory=HeldTargets)
+    holds: dict[int, Holds] = field(default_factory=dict)
     gaps: dict[FactKey, Gap] = field(default_factory=dict)
     in_force: list[tuple[int, InForce]] = field(default_factory=list)
 
@@ -63,7 +68,7 @@ class LaneReport:
             return
         fact = decode_fact(value)
         match fact:
-            case SourceAt(at) if self.lanes is None or record.partition() < self.lanes:
+            case SourceAt(at) if record.partition() < self.lanes:
                 self.sources[at] = fact
             case Halted(stop):
                 self.stopped.pop(fact.at, None)
@@ -74,12 +79,16 @@ class LaneReport:
             case InterestInForce():
                 self.in_force += [(record.timestamp()[1], one) for one in fact.versions]
             case Held():
-                self.held.take(fact)
+                is_beside, lane = divmod(record.partition(), self.lanes)
+                holds = self.holds.setdefault(lane, Holds())
+                (holds.apply_catch_up if is_beside else holds.apply)(fact)
             case Gap():
                 self.gaps.pop(fact.key, None)
                 if fact.is_open:
                     self.gaps[fact.key] = fact
-            case _:
+            case SourceAt():
+                pass  # where work beside the lanes stands
+            case Sent() | Accepted() | ErasBegun() | Truncations() | PartlyTaken():
                 pass  # what only the lanes themselves need
 
     @property
@@ -96,12 +105,12 @@ class LaneReport:
     @property
     def targets_held(self) -> Sequence[str]:
         """The topics that lanes leave out because they cannot be written. Spec: K20."""
-        return sorted({one.at.topic: None for one in self.held.still})
+        return sorted({target: None for holds in self.holds.values() for target in holds})
 
     @property
     def owed(self) -> Sequence[Gap | Held]:
         """Everything that is still to be made good: repairs, and targets that are left out."""
-        return [*self.gaps.values(), *self.held.still]
+        return [*self.gaps.values(), *(one for holds in self.holds.values() for one in holds.held)]
 
 
 class LaneReports:
@@ -116,7 +125,7 @@ class LaneReports:
         self._places: dict[str, list[TopicPartition]] = {name: [] for name in kafka}
         for node, declared in topology.nodes.items():
             self._places.setdefault(declared.kafka, [])
-            self._places[declared.kafka] += _places(names.progress(node), 2 * declared.lanes)
+            self._places[declared.kafka] += _places(names.progress(node), declared.lanes)
 
     def read(self) -> None:
         """Read what is new."""
@@ -153,29 +162,27 @@ class LaneReports:
         return self._of[node].positions
 
 
-def _places(topic: str, partitions: int) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for number in range(partitions)]
+def _places(topic: str, lanes: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(2 * lanes)]
 
 
-def read_positions(
-    kafka: KafkaCluster, topic: str, partitions: int
-) -> Mapping[TopicPartition, int]:
+def read_positions(kafka: KafkaCluster, topic: str, lanes: int) -> Mapping[TopicPartition, int]:
     """Return the next offset of every source, as a node's progress topic says. Spec: K12.
 
     Raises:
         TransportError: The Kafka cluster does not answer.
     """
-    return read_report(kafka, topic, partitions).positions
+    return read_report(kafka, topic, lanes).positions
 
 
-def read_report(kafka: KafkaCluster, topic: str, partitions: int) -> LaneReport:
+def read_report(kafka: KafkaCluster, topic: str, lanes: int) -> LaneReport:
     """Return what the lanes of a node say, as its progress topic has it now. Spec: K12.
 
     Raises:
         TransportError: The Kafka cluster does not answer.
     """
-    report = LaneReport()
-    for record in read_logs(kafka, _places(topic, partitions), name="progress"):
+    report = LaneReport(lanes)
+    for record in read_logs(kafka, _places(topic, lanes), name="progress"):
         with suppress(ProtocolError):
             report.take(record)
     return report

@@ -12,10 +12,7 @@ from copy import copy
 from dataclasses import replace
 
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import (
-    Change,
-    node_address,
-)
+from mesh.model.control import Change, node_address
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
@@ -32,6 +29,10 @@ from mesh.wire.control import (
     decode_stop,
 )
 from mesh.wire.keys import (
+    NEIGHBOUR_KEYS,
+    NODE_KEYS,
+    OPERATOR_KEYS,
+    AcceptKey,
     AckKey,
     AdvertKey,
     ChangeKey,
@@ -39,13 +40,15 @@ from mesh.wire.keys import (
     HeartbeatKey,
     IdentityKey,
     LinkKey,
+    LinksKey,
     MarkKey,
     PauseKey,
+    RepairKey,
     StopKey,
     SubjectPauseKey,
     SubscribedKey,
     config_key,
-    parse_control_key,
+    parse_key,
     parse_subscription_key,
 )
 from mesh.wire.subscriptions import decode_subscription
@@ -196,8 +199,10 @@ class MeshView:
                 try:
                     if about == _CLIENTS:
                         self._take_client(view, key, record)
+                    elif about:
+                        self._take_neighbour(view, about, key, record)
                     else:
-                        self._take_control(view, about, key, record)
+                        self._take_node(view, key, record)
                 except ProtocolError:
                     continue  # the node itself counts and logs what it cannot read
                 break
@@ -211,7 +216,7 @@ class MeshView:
 
     def _take_operator_record(self, key: bytes, record: Record) -> None:
         value = record.value()
-        match parse_control_key(key):
+        match parse_key(key, OPERATOR_KEYS):
             case (PauseKey(node) | DisableKey(node) | SubjectPauseKey(node)) as found if (
                 node in self.nodes
             ):
@@ -220,8 +225,10 @@ class MeshView:
                 change = decode_change(value)
                 if self.change is None or change.version > self.change.version:
                     self.change, self.change_ms = change, record.timestamp()[1]
-            case _:
-                pass
+            case ChangeKey():
+                pass  # one that was ended
+            case PauseKey() | DisableKey() | SubjectPauseKey() | AcceptKey():
+                pass  # of a node that is not looked at; consents matter to the node alone
 
     def _take_client(self, view: NodeView, raw_key: bytes, record: Record) -> None:
         key = parse_subscription_key(raw_key)
@@ -230,43 +237,56 @@ class MeshView:
             view.subscriptions.pop(key, None)
             view.subscribed_ms.pop(key, None)
         else:
-            view.subscriptions[key] = decode_subscription(value)
-            view.subscribed_ms[key] = record.timestamp()[1]
+            asked = decode_subscription(value)
+            if view.subscriptions.get(key) != asked:  # else a lease was renewed: it holds as before
+                view.subscribed_ms[key] = record.timestamp()[1]
+            view.subscriptions[key] = asked
 
-    def _take_control(self, view: NodeView, neighbour: str, raw_key: bytes, record: Record) -> None:
+    def _take_node(self, view: NodeView, raw_key: bytes, record: Record) -> None:
+        """Take a record of a node's `.control`; one without value ends what it spoke of."""
         value = record.value()
-        key = parse_control_key(raw_key)
-        if value is None:
-            if isinstance(key, AdvertKey):
-                view.offers.get(key.scope, {}).pop(key.filter, None)
-                view.offered_ms.pop((key.scope, key.filter), None)
-            elif isinstance(key, MarkKey):
-                view.marks.pop(key.scope, None)  # its link was removed
-            elif isinstance(key, StopKey):
-                view.stops.pop(TopicPartition(key.topic, key.partition), None)
-            return
-        match key:
-            case IdentityKey():
+        match parse_key(raw_key, NODE_KEYS):
+            case IdentityKey() if value is not None:
                 view.identity = decode_identity(value)
-            case HeartbeatKey():
+            case HeartbeatKey() if value is not None:
                 view.heartbeat = decode_heartbeat(value)
                 view.heard_ms = self._now_ms()
                 view.beat_ms = record.timestamp()[1]
-            case SubscribedKey():
+            case SubscribedKey() if value is not None:
                 view.subscribed = decode_acknowledgement(value)
-            case AdvertKey(scope, filter_):
+            case AdvertKey(scope, filter_) if value is not None:
                 view.offers.setdefault(scope, {})[filter_] = decode_advert(value)
                 view.offered_ms[scope, filter_] = record.timestamp()[1]
-            case MarkKey(scope):
+            case AdvertKey(scope, filter_):
+                view.offers.get(scope, {}).pop(filter_, None)
+                view.offered_ms.pop((scope, filter_), None)
+            case MarkKey(scope) if value is not None:
                 view.marks[scope] = decode_mark(value)
+            case MarkKey(scope):
+                view.marks.pop(scope, None)  # its link was removed
+            case StopKey(topic, partition) if value is not None:
+                view.stops[TopicPartition(topic, partition)] = decode_stop(value)
+            case StopKey(topic, partition):
+                view.stops.pop(TopicPartition(topic, partition), None)
+            case IdentityKey() | HeartbeatKey() | SubscribedKey():
+                pass  # nobody takes that back: the newest holds
+            case LinksKey():
+                pass  # which links there are says the topology
+
+    def _take_neighbour(
+        self, view: NodeView, neighbour: str, raw_key: bytes, record: Record
+    ) -> None:
+        """Take a record of what a node tells one neighbour; one without value says nothing new."""
+        if (value := record.value()) is None:
+            return
+        match parse_key(raw_key, NEIGHBOUR_KEYS):
             case AckKey(scope):
                 view.acks[neighbour, scope] = decode_acknowledgement(value)
-            case StopKey(topic, partition):
-                view.stops[TopicPartition(topic, partition)] = decode_stop(value)
             case LinkKey():
-                view.link_states[neighbour] = decode_link_state(value)
-            case _:
-                pass
+                former = view.link_states.get(neighbour)
+                view.link_states[neighbour] = decode_link_state(value).after(former)
+            case RepairKey():
+                pass  # between the two
 
     def still(self) -> MeshView:
         """Return a copy of the present view, for threads that read while this one refreshes.

@@ -5,15 +5,15 @@ Spec: K8, K9.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mesh.errors import DecodeError
 from mesh.model.frames import Delivery, MessageClass
-from mesh.model.headers import GAP_HEADER
+from mesh.model.losses import Loss
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Record, TopicPartition
+from mesh.wire.announcements import decode_announcement, is_announcement
 from mesh.wire.deliveries import delivery_of
 
 
@@ -42,7 +42,7 @@ class MessageIdentity:
         """Return the identity that ``str`` wrote.
 
         Raises:
-            ValueError: The text is none.
+            ValueError: The text is not one.
         """
         topic_id, partition, generation, offset = text.split("/")
         if len(bytes.fromhex(topic_id)) != 16:
@@ -113,50 +113,14 @@ def received(record: Record) -> ReceivedMessage:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """An announcement that guaranteed messages are lost, in the place where they would stand.
-
-    Attributes:
-        node: Who announces it.
-        topic, topic_id, partition, generation: Where they stood: an ingress, or an outbox.
-        first, last: Their offsets there; `last` is None if nobody can know.
-        reason: retention, truncated or recreated.
-        path: Nodes that handed the announcement on.
-
-    Spec: DESIGN 6.
-    """
-
-    node: str
-    topic: str
-    topic_id: str
-    partition: int
-    generation: int
-    first: int
-    last: int | None
-    reason: str
-    path: tuple[str, ...]
-
-    def __str__(self) -> str:
-        """Return one line for people."""
-        end = "an unknown end" if self.last is None else self.last
-        return f"lost ({self.reason}): {self.topic}[{self.partition}] {self.first} to {end}"
-
-
 def announced(record: Record) -> Loss | None:
     """Return the loss that a record of an endpoint's topic announces, or None.
 
     Raises:
-        DecodeError: It says so in words that this version does not know.
+        DecodeError: It lacks what this version knows of a loss.
     """
     headers = headers_of(record)
-    if [name for name, _ in headers] != [GAP_HEADER]:
-        return None
-    try:
-        fields = json.loads(headers[0][1] or b"")
-        return Loss(**{**fields, "path": tuple(fields["path"])})
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DecodeError(f"no announcement of a loss: {headers[0][1]!r:.300}") from error
+    return decode_announcement(headers) if is_announcement(headers) else None
 
 
 def said(record: Record) -> ReceivedMessage | Loss | None:

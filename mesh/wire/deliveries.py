@@ -132,7 +132,7 @@ def decode_delivery(data: bytes) -> Delivery:
 
 
 def delivery_of(headers: Sequence[tuple[str, bytes | None]]) -> Delivery:
-    """Return what the headers of a record in an endpoint's topic say; whoever wrote them.
+    """Return what the headers of a record in an endpoint's topic say, whoever wrote it.
 
     Raises:
         DecodeError: The mesh did not write them, or a version of it that is not known here.

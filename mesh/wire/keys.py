@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar, get_args
 
 from mesh.errors import DecodeError, LocalProtocolError
 from mesh.model.control import Scope
@@ -151,26 +152,30 @@ class StandbyKey:
     worker: str
 
 
-ControlKey = (
-    IdentityKey
-    | LinksKey
-    | HeartbeatKey
-    | SubscribedKey
-    | AdvertKey
-    | MarkKey
-    | AckKey
-    | LinkKey
-    | RepairKey
-    | LearnedKey
-    | StandbyKey
-    | StopKey
-    | AcceptKey
-    | PauseKey
-    | DisableKey
-    | SubjectPauseKey
-    | ChangeKey
-)
-"""Every key of `.control`, `.to.<neighbour>.c`, `.learned` and, the topology apart, `config`."""
+NodeKey = IdentityKey | LinksKey | HeartbeatKey | SubscribedKey | AdvertKey | MarkKey | StopKey
+"""Every key of `.control`."""
+
+NODE_KEYS: tuple[type[NodeKey], ...] = get_args(NodeKey)
+
+NeighbourKey = AckKey | LinkKey | RepairKey
+"""Every key of `.to.<neighbour>.c`."""
+
+NEIGHBOUR_KEYS: tuple[type[NeighbourKey], ...] = get_args(NeighbourKey)
+
+LearnedTopicKey = LearnedKey | StandbyKey
+"""Every key of `.learned`."""
+
+LEARNED_KEYS: tuple[type[LearnedTopicKey], ...] = get_args(LearnedTopicKey)
+
+OperatorKey = AcceptKey | PauseKey | DisableKey | SubjectPauseKey | ChangeKey
+"""Every key of `config` but that of the topology in force."""
+
+OPERATOR_KEYS: tuple[type[OperatorKey], ...] = get_args(OperatorKey)
+
+ControlKey = NodeKey | NeighbourKey | LearnedTopicKey | OperatorKey
+"""Every key of a control topic."""
+
+K = TypeVar("K", bound=ControlKey)
 
 
 def identity_key() -> bytes:
@@ -277,17 +282,36 @@ def standby_key(worker: str) -> bytes:
     return f"standby {worker}".encode()
 
 
-def parse_control_key(key: bytes) -> ControlKey:
-    """Return what a key of a control topic speaks of.
+def parse_key(key: bytes, kinds: tuple[type[K], ...]) -> K:
+    """Return what a key of one kind of control topic speaks of.
+
+    Args:
+        key: As it stands in the topic.
+        kinds: What may stand there: `NODE_KEYS`, `NEIGHBOUR_KEYS`, `LEARNED_KEYS`, `OPERATOR_KEYS`.
 
     Raises:
-        DecodeError: It is none of the known keys.
+        DecodeError: It does not belong there.
+    """
+    if isinstance(parsed := parse_control_key(key), kinds):
+        return parsed
+    raise _stray(key)
+
+
+def parse_control_key(key: bytes) -> ControlKey:
+    """Return what a key of some control topic speaks of.
+
+    Raises:
+        DecodeError: It is not a known key.
     """
     try:
         kind, *rest = key.decode().split(" ", 1)
         return _parse(kind, *rest)
     except ValueError as error:
-        raise DecodeError(f"not a control key: {key[:300]!r}") from error
+        raise _stray(key) from error
+
+
+def _stray(key: bytes) -> DecodeError:
+    return DecodeError(f"not a control key: {key[:300]!r}")
 
 
 def _parse(kind: str, rest: str | None = None) -> ControlKey:

@@ -97,7 +97,7 @@ def assemble_columns(
 def scan_value(value: bytes, origin: Origin | None = None) -> tuple[int, list[Scanned]]:
     """Return the base time stamp and where each message lies, without reading tails.
 
-    Header names inside of tails are not decoded; whoever reads a tail finds what is wrong there.
+    Header names inside tails are not decoded; what is wrong there shows when a tail is read.
 
     Args:
         value: The frame's value.

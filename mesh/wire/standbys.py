@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mesh.errors import ProtocolError
 from mesh.model.state import Standby
-from mesh.wire.keys import StandbyKey, parse_control_key
+from mesh.wire.keys import LEARNED_KEYS, StandbyKey, parse_key
 from mesh.wire.state import decode_standby
 
 GONE_MS = 600_000
@@ -21,7 +21,7 @@ def standbys(records: Iterable[LearnedRecord]) -> Mapping[str, tuple[Standby, in
     found: dict[str, tuple[Standby, int]] = {}
     for raw, value, at_ms in records:
         try:
-            key = parse_control_key(raw or b"")
+            key = parse_key(raw or b"", LEARNED_KEYS)
             if not isinstance(key, StandbyKey):
                 continue
             found.pop(key.worker, None)

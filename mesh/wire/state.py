@@ -6,9 +6,8 @@ Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from mesh.model.control import Stop
 from mesh.model.facts import (
@@ -22,8 +21,8 @@ from mesh.model.facts import (
     Held,
     InForce,
     InterestInForce,
-    Refused,
-    RefusedFrame,
+    PartFrame,
+    PartlyTaken,
     Sent,
     SourceAt,
     Truncation,
@@ -77,7 +76,7 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
                 "topic_id": fact.topic_id or None,
                 "ahead": fact.ahead,
                 "generation": fact.generation,
-                "reason": _LEFT if fact.is_left else "",
+                "reason": _LEFT if fact.is_unlinked else "",
                 "leader_epoch": fact.leader_epoch,
                 "behind": fact.behind,
             }
@@ -102,7 +101,7 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
         case Truncations():
             each = [asdict(one) for one in fact.each]
             fields = {"offset": 0, "topic_id": fact.topic_id or None, "truncations": each}
-        case Refused():
+        case PartlyTaken():
             frames = [{"offset": one.offset, "after": one.after} for one in fact.frames]
             fields = {"offset": fact.block, "topic_id": fact.topic_id or None, "refused": frames}
     return {
@@ -150,9 +149,9 @@ def _fact(fields: Fields) -> Fact:
         case Truncations.word:
             each = tuple(Truncation(**one) for one in fields["truncations"])
             return Truncations(at, topic_id, each)
-        case Refused.word:
-            frames = tuple(RefusedFrame(**one) for one in fields["refused"])
-            return Refused(at, topic_id, offset, frames)
+        case PartlyTaken.word:
+            frames = tuple(PartFrame(**one) for one in fields["refused"])
+            return PartlyTaken(at, topic_id, offset, frames)
         case Sent.word:
             return Sent(at, source, offset, ahead, fields["link"])
         case Accepted.word:
@@ -165,7 +164,10 @@ def _fact(fields: Fields) -> Fact:
             raise ValueError(f"a fact of the kind {kind!r} is unknown")
 
 
-_PROGRESS = RecordCodec[Any]("progress", _progress_fields, _fact)
+_PROGRESS = RecordCodec[tuple[Fact, int]](
+    "progress", _progress_fields, lambda fields: (_fact(fields), fields["link"])
+)
+"""A fact, and the number of the topology that made the link of the outbox that it speaks of."""
 
 
 def encode_fact(fact: Fact, link: int = 0) -> bytes:
@@ -177,6 +179,17 @@ def encode_fact(fact: Fact, link: int = 0) -> bytes:
             of the files, and for all else. What was sent says so itself.
     """
     return _PROGRESS.encode((fact, link))
+
+
+def decode_fact(data: bytes) -> Fact:
+    """Return the fact of the bytes.
+
+    Raises:
+        DecodeError: They are none.
+        UnknownVersionError: Its major version is not known here.
+    """
+    fact, _ = _PROGRESS.decode(data)
+    return fact
 
 
 _STANDBY = RecordCodec[Standby](
@@ -313,7 +326,6 @@ _DEAD_LETTER = RecordCodec[DeadLetter](
     ),
 )
 
-decode_fact: Callable[[bytes], Fact] = _PROGRESS.decode
 encode_standby, decode_standby = _STANDBY.encode, _STANDBY.decode
 encode_ledger, decode_ledger = _LEDGER.encode, _LEDGER.decode
 encode_dead_letter, decode_dead_letter = _DEAD_LETTER.encode, _DEAD_LETTER.decode

@@ -11,10 +11,8 @@ from typing import Any, TypeVar
 from mesh.errors import DecodeError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
+from mesh.model.queues import QueuePolicy
 from mesh.wire.records import Fields, RecordCodec, check_version
-
-POLICIES = ("every", "home", "local", "any")
-"""What may cross a link for a queue. Spec: DESIGN 6."""
 
 _KEYS = ("kind", "class", "policy", "lease_s", "noexport")
 
@@ -41,11 +39,10 @@ def _shown(value: object) -> str:
 def _policy(kind: EndpointKind, value: object) -> str | None:
     if value is None:
         return None
-    if value not in POLICIES:
-        raise ValueError(f"policy must be one of {', '.join(POLICIES)}, not {_shown(value)}")
+    policy = _one_of(QueuePolicy, "policy", value)
     if kind is not EndpointKind.QUEUE:
         raise ValueError("policy is for queues: set kind to queue, or leave policy out")
-    return str(value)
+    return policy.value
 
 
 def lease_fault(value: object) -> str | None:

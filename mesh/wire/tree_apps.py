@@ -25,8 +25,8 @@ from mesh.model.tree_apps import (
     NewsWanted,
     Resumed,
     RoleKey,
+    RoleRequest,
     RoleSaid,
-    RoleWish,
     RoutesAsked,
     SendWanted,
     SnoopEnded,
@@ -59,7 +59,7 @@ _ANSWER = ("do", "node", "id", "payload", "payload64", "last", "grant", "give_up
 
 
 def role_key(key: RoleKey) -> bytes:
-    """Return the key of a wish on `roles`: `APP TREE ROLE`."""
+    """Return the key of a request on `roles`: `APP TREE ROLE`."""
     return " ".join(key).encode()
 
 
@@ -73,16 +73,16 @@ def routes_key(address: Address) -> bytes:
     return " ".join(address).encode()
 
 
-def encode_wish(wish: RoleWish | None) -> bytes | None:
-    """Return the value of a wish; None is its end."""
-    if wish is None:
+def encode_request(request: RoleRequest | None) -> bytes | None:
+    """Return the value of a request; None is its end."""
+    if request is None:
         return None
-    fields: dict[str, object] = {"exclusive": wish.is_exclusive, "extent": wish.extent}
-    if wish.protocol:
-        fields["protocol"] = wish.protocol
-    if wish.iid:
-        fields["iid"] = f"{wish.iid:x}"
-    if wish.is_polite:
+    fields: dict[str, object] = {"exclusive": request.is_exclusive, "extent": request.extent}
+    if request.protocol:
+        fields["protocol"] = request.protocol
+    if request.iid:
+        fields["iid"] = f"{request.iid:x}"
+    if request.is_polite:
         fields["polite"] = True
     return json_bytes(fields)
 
@@ -114,7 +114,7 @@ def decode_roles(
         raise DecodeError("the key must be `APP`, or `APP TREE ROLE` with one space between")
     named = RoleKey(app, *parts[1:])
     address = read_address(named.tree, named.role)
-    return RoleSaid(named, None if value is None else _wish(address, JsonFields(value)), by)
+    return RoleSaid(named, None if value is None else _request(address, JsonFields(value)), by)
 
 
 def _written_by(headers: Headers) -> int:
@@ -134,8 +134,8 @@ def _lease(app: str, value: bytes | None, by: int) -> LeaseSaid:
     return said
 
 
-def _wish(address: Address, fields: JsonFields) -> RoleWish:
-    wish = RoleWish(
+def _request(address: Address, fields: JsonFields) -> RoleRequest:
+    request = RoleRequest(
         address,
         fields.flag("exclusive"),
         fields.word("extent", Extent, Extent.CLOUD),
@@ -144,9 +144,9 @@ def _wish(address: Address, fields: JsonFields) -> RoleWish:
         fields.flag("polite"),
     )
     fields.end(("exclusive", "extent", "protocol", "iid", "polite"))
-    if wish.is_polite and not wish.is_exclusive:
+    if request.is_polite and not request.is_exclusive:
         raise DecodeError("polite goes with exclusive; write both, or none of them")
-    return wish
+    return request
 
 
 # -- sends --------------------------------------------------------------------------------
@@ -197,6 +197,14 @@ def encode_said(said: AppSaid) -> tuple[bytes, bytes]:
                 **({} if said.payload is None else content_fields("payload", said.payload)),
             }
     return said.app.encode(), json_bytes(fields)
+
+
+def call_named(value: bytes | None) -> str:
+    """Return the `call` of a record of which nothing else can be meant, "" if it has none."""
+    try:
+        return JsonFields(value or b"").label("call", "")
+    except DecodeError:
+        return ""
 
 
 def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
@@ -317,7 +325,7 @@ _READ_BYTES = 10_000
 def content_fields(key: str, data: bytes, beside: int = 0) -> Fields:
     """Return bytes as text under a key, or as base64 under that with 64 behind it.
 
-    Base64 too where text would be longer than that: topics have room for base64, and no more.
+    Base64 too where text would be longer than that: topics have room for base64 only.
 
     Args:
         key: Under which.
@@ -365,7 +373,7 @@ def read_address(tree: str, role: str) -> Address:
     """Return the address that a record names.
 
     Raises:
-        DecodeError: A name is none.
+        DecodeError: A name is not valid.
     """
     if fault := trees.name_fault(role):
         raise DecodeError(f"role: {fault}")

@@ -62,7 +62,7 @@ def encode_event(event: AppTold, epoch: int) -> bytes:
 
     Args:
         event: What is told.
-        epoch: Of the node: whoever knows of a later one passes over what an earlier one tells.
+        epoch: Of the node: a reader that knows of a later one ignores what an earlier one tells.
     """
     return json_bytes({**_event_fields(event), "epoch": epoch})
 

@@ -2,7 +2,7 @@
 
 It makes the node's topics, and a member of its group once it has learned; when it knows its node
 it serves it. A turn looks at the membership first: a lane that is no longer owned must not be
-written to. Then it reads; `mesh.worker.serving` does the rest.
+written to. Then it reads; `mesh.worker.node_service` does the rest.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mesh.model.control import OutboxPosition
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
+from mesh.transport.node_topics import config_topic
 from mesh.transport.port import (
     Admin,
     KafkaCluster,
@@ -25,29 +26,29 @@ from mesh.transport.port import (
     Writer,
 )
 from mesh.trees.settings import Settings as TreeSettings
-from mesh.worker.background.backlogs import Backlogs
-from mesh.worker.background.holding import Holds
-from mesh.worker.background.movers import Movers
-from mesh.worker.background.repairing import Repairs
-from mesh.worker.background.work import BackgroundWork
+from mesh.worker.background import BackgroundWork
+from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
 from mesh.worker.control.changing import Changing, Connect, read_start
 from mesh.worker.control.leadership import Leadership
 from mesh.worker.control.listening import Listener
-from mesh.worker.control.recalling import Recalling
 from mesh.worker.control.standing_by import StandingBy
-from mesh.worker.control.unread import Unread
+from mesh.worker.control.unreachable_neighbours import Unread
 from mesh.worker.lanes.admission import Admission
 from mesh.worker.lanes.direct import LEAVE_S, DirectCopies
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.sources import Sources
+from mesh.worker.limits.outboxes import Backlogs
+from mesh.worker.node_service import NodeService
 from mesh.worker.process.clock import Clock
 from mesh.worker.process.commits import Commits, CommitsAtOnce
 from mesh.worker.process.errands import LOOK_S, Errands
 from mesh.worker.process.intake import Intake, by_partition
 from mesh.worker.process.questions import Questions
 from mesh.worker.process.recall import Recall
-from mesh.worker.serving import Serving
-from mesh.worker.topics.provision import config_topic, make_node_topics, set_data_topics
+from mesh.worker.queue_moves.movers import Movers
+from mesh.worker.second_writer.held_targets import HeldTargets
+from mesh.worker.second_writer.repairs import Repairs
+from mesh.worker.topics.provision import make_node_topics, set_data_topics
 from mesh.worker.topics.targets import Targets
 from mesh.worker.topics.upkeep import Upkeep
 from mesh.worker.trees.service import TreeService
@@ -92,15 +93,15 @@ class Worker:
     _admission: Admission = field(init=False)
     _direct: Writer = field(init=False)
     _questions: Questions = field(init=False)
-    _recalling: Recalling = field(init=False)
+    _acknowledged: AcknowledgedInterest = field(init=False)
     _unread: Unread = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
     _lane_recall: Recall = field(init=False)
     _leadership: Leadership = field(init=False)
-    _serving: Serving | None = None
+    _service: NodeService | None = None
     tree_service: TreeService | None = None
-    _cut: tuple[str, ...] = ()
+    _isolated: tuple[str, ...] = ()
     _admins: dict[str, Admin] = field(init=False)
 
     def __post_init__(self, file: Topology) -> None:
@@ -167,7 +168,9 @@ class Worker:
             self._questions,
             self.clock.now_ms(),
         )
-        self._recalling = Recalling(self.node, self._recall, self._questions, self._listener)
+        self._acknowledged = AcknowledgedInterest(
+            self.node, self._recall, self._questions, self._listener
+        )
         self._changing.parts += [self._listener, self._leadership, self._unread]
 
     def _host_trees(self) -> None:
@@ -199,17 +202,17 @@ class Worker:
     @property
     def machine(self) -> NodeMachine | None:
         """What decides for its node, or None before it knows that."""
-        return None if self._serving is None else self._serving.machine
+        return None if self._service is None else self._service.machine
 
     @property
     def lanes(self) -> Lanes | None:
         """Its lanes, likewise."""
-        return None if self._serving is None else self._serving.lanes
+        return None if self._service is None else self._service.lanes
 
     @property
     def background(self) -> BackgroundWork | None:
         """What it does beside them, likewise."""
-        return None if self._serving is None else self._serving.background
+        return None if self._service is None else self._service.background
 
     @property
     def refused(self) -> int:
@@ -219,10 +222,10 @@ class Worker:
     @property
     def is_ready(self) -> bool:
         """Whether the node serves here: everything proven, and the lanes owned are taken."""
-        serving, membership = self._serving, self.membership
-        if serving is None or membership is None or not serving.machine.is_ready:
+        service, membership = self._service, self.membership
+        if service is None or membership is None or not service.machine.is_ready:
             return False
-        return serving.lanes.owned.keys() >= membership.lanes()
+        return service.lanes.owned.keys() >= membership.lanes()
 
     # -- one turn -------------------------------------------------------------------------
 
@@ -232,22 +235,25 @@ class Worker:
         Returns:
             Whether anything was read.
         """
+        self._questions.drop_unasked(self.clock.now_ms())
         assigned = self._assigned()
         self._follow_membership(assigned)
+        if self._service is not None:
+            self._service.lanes.sources.begin_turn()
         records = self.intake.read(self.patience(timeout_s))
         now = self.clock.now_ms()
         data = self._sort(records)
-        if self._serving is not None:
-            self._serving.turn(assigned, data, now, is_idle=not records)
+        if self._service is not None:
+            self._service.turn(assigned, data, now, is_idle=not records)
         return bool(records)
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past what is to be done or looked at."""
-        serving = self._serving
-        is_waiting = serving is not None and serving.background.is_waiting
+        service = self._service
+        is_waiting = service is not None and service.background.is_waiting
         if self._leadership.is_under_way or self._questions.are_open or is_waiting:
             timeout_s = min(timeout_s, LOOK_S)
-        return timeout_s if serving is None else serving.lanes.patience(timeout_s)
+        return timeout_s if service is None else service.lanes.patience(timeout_s)
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
@@ -265,8 +271,8 @@ class Worker:
     def _hear(self, records: Sequence[Record]) -> None:
         for record in records:
             for input_ in self._listener.take(record):
-                if self._serving is not None:
-                    self._serving.step(input_)
+                if self._service is not None:
+                    self._service.step(input_)
 
     # -- membership -----------------------------------------------------------------------
 
@@ -280,25 +286,25 @@ class Worker:
         now = self.clock.now_ms()
         for input_ in self._leadership.follow(is_due=0 in assigned, now_ms=now):
             self._know_node()
-            if self._serving is not None:
-                self._serving.step(input_)
+            if self._service is not None:
+                self._service.step(input_)
             self._listener.tell_again()
             self._listener.leads(self._leadership.topic_ids)
         self._know_node()
-        if self._serving is not None:
-            self._serving.lanes.keep(assigned)
+        if self._service is not None:
+            self._service.lanes.keep(assigned)
 
     def _hand_back(self, going: frozenset[int]) -> None:
         """Commit lanes exactly before the group may give them to others."""
-        if self._serving is not None:
-            lanes = self._serving.lanes
+        if self._service is not None:
+            lanes = self._service.lanes
             lanes.hand_back(sorted(lanes.owned.keys() & going))
 
     def _know_node(self) -> None:
-        if self._serving is None and self._leadership.uuid is not None:
-            self._serving = self._begin_to_serve(self._leadership.uuid)
+        if self._service is None and self._leadership.uuid is not None:
+            self._service = self._new_service(self._leadership.uuid)
 
-    def _begin_to_serve(self, uuid: str) -> Serving:
+    def _new_service(self, uuid: str) -> NodeService:
         machine = self._changing.new_machine(uuid, self._leadership.cluster_id)
         sources = Sources(
             self.topology,
@@ -322,13 +328,13 @@ class Worker:
             traces=self.traces,
         )
         home, of = self.topology.nodes[self.node].kafka, (self.topology, self.node, self._home)
-        return Serving(
+        return NodeService(
             self.clock,
             self.readers,
             self._listener,
             self._leadership,
             self._changing,
-            self._recalling,
+            self._acknowledged,
             self._unread,
             machine,
             lanes,
@@ -336,13 +342,13 @@ class Worker:
             Upkeep(*of, lanes, self._questions),
             BackgroundWork(
                 Repairs(self.kafka, home, lanes, self._listener.asked),
-                Holds(self.kafka, home, lanes),
+                HeldTargets(self.kafka, home, lanes),
                 Backlogs(*of, lanes),
                 Movers(*of, lanes),
             ),
             self.tree_service,
             self._new_standing_by(),
-            self._cut,
+            self._isolated,
         )
 
     def _new_standing_by(self) -> StandingBy | None:
@@ -352,26 +358,26 @@ class Worker:
         return StandingBy(self.name, topic, self._direct, self._recall, self._questions)
 
     def _read_positions(self, neighbour: str) -> Sequence[OutboxPosition]:
-        if self._serving is None:
+        if self._service is None:
             return []
         mates = self._listener.read_by_mates(neighbour)
-        return [*{**mates, **self._serving.lanes.read_positions(neighbour)}.values()]
+        return [*{**mates, **self._service.lanes.read_positions(neighbour)}.values()]
 
-    def cut(self, neighbours: Sequence[str]) -> None:
+    def isolate(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours from now on, as if the network were cut.
 
         For drills: what the neighbours write stays, and is read when the link heals.
         """
-        self._listener.cut(neighbours)
-        self._cut = tuple(neighbours)
-        if self._serving is not None:
-            self._serving.cut = self._cut
-            self._serving.stand_still()
+        self._listener.isolate(neighbours)
+        self._isolated = tuple(neighbours)
+        if self._service is not None:
+            self._service.isolated = self._isolated
+            self._service.update_gate()
 
     def close(self) -> None:
         """Commit what is open and leave the group at once; who leads next says all anew."""
-        if self._serving is not None:
-            self._serving.hand_back()
+        if self._service is not None:
+            self._service.hand_back()
         if self.tree_service is not None:
             self.tree_service.close(self.clock.now_ms())
         self.abandon()
@@ -382,8 +388,8 @@ class Worker:
         if self.tree_service is not None:
             self.tree_service.abandon()
         self._admission.close()
-        if self._serving is not None:
-            self._serving.abandon()
+        if self._service is not None:
+            self._service.abandon()
         self.commits.close()
         self._leadership.close()
         self._direct.flush(LEAVE_S)

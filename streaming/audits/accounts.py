@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesh.model.reasons import DropReason
 from mesh.model.state import Ledger, SourceRange
 from streaming.audits.findings import Finding, FindingKind, records
 from streaming.tables.rows import FrameRow, StrayRow, TopicPartition
 from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, is_place, place_of
 
-UNREAD = ("takeover", "retention")
+UNREAD = (DropReason.TAKEOVER, DropReason.RETENTION)
 """Reasons of a ledger for frames that its node passed over: it counts frames, for nobody can tell
 the messages in what was not read. All other reasons are for messages that were read."""
 

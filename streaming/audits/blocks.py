@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.frames import MessageClass
@@ -25,7 +25,7 @@ from streaming.audits.strangers import (
 from streaming.audits.times import Times
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
 from streaming.tables.filters import ALL
-from streaming.tables.rows import DeliveryRow, FrameRow, IngressRow, TopicPartition
+from streaming.tables.rows import DeliveryRow, FrameRow, IngressRow, SourceKey, TopicPartition
 from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, is_place, place_of
 
 PARKED_MAX = 10_000
@@ -125,8 +125,7 @@ class Moments(NamedTuple):
     last_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(NamedTuple):
     """That an endpoint got exactly what it had to, or that it did not. Spec: K29, lab.md 2.
 
     Attributes:
@@ -216,7 +215,10 @@ class Block:
         if row.subject is None:
             return
         key = row.subject if row.selected is None else f"{BUNDLE}{row.selected}"
-        tally = self.subjects.setdefault(key, Tally(NOTHING, row.first, row.last))
+        tally = self.subjects.get(key)
+        if tally is None:
+            self.subjects[key] = Tally(row.digest, row.first, row.last, row.known)
+            return
         tally.digest += row.digest
         tally.known = min(tally.known, row.known)
         tally.first = min(tally.first, row.first)
@@ -229,6 +231,8 @@ class Block:
             first: Lowest offset of the news.
             endpoint: Who got them; None: they were published.
         """
+        if not self.proven:
+            return
         for key in [one for one, known in self.proven.items() if known.last >= first]:
             together = EndpointKey(EVERYWHERE, "" if endpoint is None else endpoint.name.casefold())
             if endpoint is None or key in (endpoint, together):
@@ -247,11 +251,17 @@ class Block:
 
     def delivered(self, members: Sequence[EndpointKey]) -> Digest:
         """Return what some endpoints got together."""
+        if len(members) == 1:
+            receipt = self.receipts.get(members[0])
+            return NOTHING if receipt is None else receipt.digest
         receipts = [self.receipts[one] for one in members if one in self.receipts]
         return sum((receipt.digest for receipt in receipts), NOTHING)
 
     def generations(self, members: Sequence[EndpointKey]) -> Mapping[int, None]:
         """Return the generations of what some endpoints got."""
+        if len(members) == 1:
+            receipt = self.receipts.get(members[0])
+            return {} if receipt is None else receipt.generations
         receipts = [self.receipts[one] for one in members if one in self.receipts]
         return {number: None for receipt in receipts for number in receipt.generations}
 
@@ -324,19 +334,22 @@ class Blocks:
         """Take what was delivered in a batch, and what was parked before."""
         named = [key for key in self.parked if names.place(key.source) is not None]
         known = [row for key in named for row in self.parked.pop(key).rows]
+        places: dict[SourceKey, TopicPartition | None] = {}
         for row in (*known, *rows):
-            place = names.place(row.source)
+            if (place := places.get(row.source)) is None:
+                place = places[row.source] = names.place(row.source)
             if place is None:
                 key = StrangerKey(row.place.topic, row.source)
                 self.parked.setdefault(key, Stranger(now_s)).rows.append(row)
                 continue
-            if place_of(self.prefix, place.topic).kind != INGRESS:
+            source = place_of(self.prefix, place.topic)
+            if source.kind != INGRESS:
                 self.mislabelled.append(never_published_finding(self.prefix, place, row))
                 continue
-            if row.message_class != CLASSES.get(place_of(self.prefix, place.topic).letter):
+            if row.message_class != CLASSES.get(source.letter):
                 self.mislabelled.append(mislabelled_finding(self.prefix, place, row))
             is_former = row.source.topic_id in names.former
-            if place_of(self.prefix, place.topic).letter == GUARANTEED and not is_former:
+            if source.letter == GUARANTEED and not is_former:
                 self._deliver(place, row, now_s)
 
     def _deliver(self, place: TopicPartition, row: DeliveryRow, now_s: float) -> None:
@@ -344,7 +357,10 @@ class Blocks:
         endpoint = EndpointKey(topic.node, topic.other)
         if row.block > self._done(place):
             block = self._block(place, row.block, now_s)
-            block.receipts.setdefault(endpoint, Receipt()).take(row)
+            receipt = block.receipts.get(endpoint)
+            if receipt is None:
+                receipt = block.receipts[endpoint] = Receipt()
+            receipt.take(row)
             block.doubt(row.first, endpoint)
         elif row.block > self.skipped.get(place, -1):
             key = LateKey(place, row.block, endpoint)
@@ -528,8 +544,8 @@ class Blocks:
                     if (moments := known.get(bounds)) is None:
                         moments = known[bounds] = self.times_of(place, *bounds)
                     if moments != (certificate.first_ms, certificate.last_ms):
-                        timed = replace(
-                            certificate, first_ms=moments.first_ms, last_ms=moments.last_ms
+                        timed = certificate._replace(
+                            first_ms=moments.first_ms, last_ms=moments.last_ms
                         )
                         block.issued[endpoint] = timed
                         yield timed

@@ -5,7 +5,7 @@ Spec: K29, K30, K31.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from streaming.audits.blocks import Block, Blocks, Certificate, Standing
@@ -26,16 +26,16 @@ from streaming.audits.judgements import (
     QUIET_S,
     Compared,
     Judgement,
+    Promised,
     Round,
     World,
     case_of,
     claims_of,
     doubted_of,
-    endpoints_of,
     is_plain,
-    others_of,
 )
 from streaming.audits.offers import Offer
+from streaming.audits.passing import Ticket
 from streaming.audits.verdicts import Verdict, compare, is_proof, owed
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
@@ -79,6 +79,9 @@ class Certifier:
         renewed_ms: When certificates of open blocks were written again the last time.
         undecided: Endpoints of which it was not known by the last judgement what they are owed.
         compared: What digests have told, by block; who goes on from a state compares anew.
+        read_s: When blocks were read message by message, of those where that was just now.
+        claims: What endpoints claim of ingress partitions, as of the last judgement.
+        claims_version: Of the world by which that was found.
     """
 
     blocks: Blocks
@@ -90,6 +93,13 @@ class Certifier:
     compared: dict[tuple[TopicPartition, int], Compared] = field(
         default_factory=dict, init=False, repr=False
     )
+    read_s: dict[tuple[TopicPartition, int], float] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    claims: dict[TopicPartition, dict[EndpointKey, Sequence[Claim]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    claims_version: int = field(default=-1, init=False, repr=False, compare=False)
 
     def judge(self, world: World, now_s: float, *, is_last: bool = False) -> Round:
         """Certify what digests can certify; return what must be read message by message.
@@ -105,19 +115,24 @@ class Certifier:
         for finding in self.blocks.take_mislabelled():
             world.register.add(finding)
         round_, glances = Round(), 0
-        claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]] = {}
-        promised = endpoints_of(world)
+        if self.claims_version != world.version:
+            self.claims, self.claims_version = {}, world.version
+        promised = Promised.of(world)
         before, self.compared = self.compared, {}
+        read = self.read_s.items()
+        self.read_s = {key: at for key, at in read if 0 <= now_s - at < QUIET_S}
         for place, number, block in self.blocks.walk():
             if block.judged == (block.stamp, world.version):
                 continue
             for ticket in block.tickets:
                 world.passing.advance(ticket, world.sight())
             judgement = Judgement(place, number, block, {})
-            judgement.is_glance = not (is_last or _is_due(block, now_s))
+            judgement.may_read = (place, number) not in self.read_s
+            is_due = _is_due(block, now_s, may_read=judgement.may_read)
+            judgement.is_glance = not (is_last or is_due)
             if judgement.is_glance:
                 self._wait(judgement, "*", "news to settle")
-                glances += len(promised) * len(block.subjects)
+                glances += len(promised.endpoints) * len(block.subjects)
                 if glances > GLANCES_MAX:
                     continue
             else:
@@ -130,40 +145,42 @@ class Certifier:
             judgement.compared, judgement.offer = known, known.offer
             self.compared[place, number] = known
             round_.judgements.append(judgement)
-            self._judge_block(round_, judgement, promised, world, claims, now_s)
+            told = self.claims.setdefault(place, {})
+            self._judge_block(round_, judgement, promised, world, told, now_s)
         return round_
 
     def _judge_block(
         self,
         round_: Round,
         judgement: Judgement,
-        promised: Mapping[EndpointKey, Sequence[EndpointKey]],
+        promised: Promised,
         world: World,
-        claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]],
+        claims: dict[EndpointKey, Sequence[Claim]],
         now_s: float,
     ) -> None:
         place, number, block = judgement.place, judgement.number, judgement.block
-        offer = judgement.offer
-        judgement.others = others_of(block, promised)
-        for endpoint, members in sorted({**promised, **judgement.others}.items()):
-            if endpoint in judgement.compared.settled:
+        offer, settled = judgement.offer, judgement.compared.settled
+        judgement.others = promised.others(block)
+        for endpoint, members in promised.among(judgement.others).items():
+            if endpoint in settled:
                 continue
-            claim = claims.get((place, endpoint))
+            claim = claims.get(endpoint)
             if claim is None:
                 found = [one for member in members for one in claims_of(place, member, world)]
-                claim = claims[place, endpoint] = found
+                claim = claims[endpoint] = found
             if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
                 continue
             doubted = doubted_of(judgement, members, claim, world)
-            if doubted and judgement.is_glance:
-                continue
-            for member, own in doubted.items():
-                judgement.owners[member] = None
-                told = (member, (member,), own, Verdict.UNSURE)
-                self._look(round_, judgement, *told, world, now_s)
-            if any(member in judgement.late for member in doubted):
-                judgement.late[endpoint] = None  # until it is known who got what
-                continue
+            if doubted:
+                if judgement.is_glance:
+                    continue
+                for member, own in doubted.items():
+                    judgement.owners[member] = None
+                    told = (member, (member,), own, Verdict.UNSURE)
+                    self._look(round_, judgement, *told, world, now_s)
+                if any(member in judgement.late for member in doubted):
+                    judgement.late[endpoint] = None  # until it is known who got what
+                    continue
             if offer.is_undecided(claim):
                 judgement.undecided[endpoint] = None
                 continue
@@ -171,7 +188,7 @@ class Certifier:
             if verdict in (Verdict.EQUAL, Verdict.NOTHING):
                 block.unequal.pop(endpoint, None)
                 if len(members) == 1 and not judgement.is_glance:
-                    judgement.compared.settled[endpoint] = None
+                    settled[endpoint] = None
             if verdict is Verdict.EQUAL and not judgement.is_glance:
                 block.standing.pop(endpoint, None)
                 sure = is_proof(offer, block.delivered(members), claim)
@@ -203,9 +220,9 @@ class Certifier:
         judgement.late[endpoint] = None
         if block.unequal.get(endpoint, -1) < 0:
             block.unequal[endpoint] = block.last  # at first perhaps only deliveries were read
-        ticket = None if judgement.is_glance else block.ticket_of(endpoint)
-        is_passed = ticket is not None and ticket.is_done
-        if ticket is not None and is_passed:
+        ticket = self._ticket_of(judgement, endpoint, world)
+        is_passed = ticket.is_done and (judgement.may_read or not judgement.is_glance)
+        if is_passed:
             judgement.passed[endpoint] = ticket
         is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
         if is_passed or (is_telling and block.looked.get(endpoint) != stamp):
@@ -217,6 +234,7 @@ class Certifier:
                 block.unequal[endpoint] = block.last
                 return
             block.looked[endpoint] = stamp
+            self.read_s[judgement.place, judgement.number] = now_s
             round_.cases.append(case)
             judgement.owed[endpoint] = must = owed(judgement.offer, claims)
             if must is not None and case.last < block.last:
@@ -357,6 +375,7 @@ class Certifier:
         """Leave a case for a later judgement: a Kafka cluster that it concerns does not answer."""
         judgement = round_.judgement_of(case)
         judgement.is_put_off = True
+        self.read_s.pop((judgement.place, judgement.number), None)
         judgement.block.looked.pop(case.endpoint, None)
 
     def finish(self, round_: Round, world: World, now_s: float) -> None:
@@ -371,13 +390,14 @@ class Certifier:
                 for endpoint in judgement.late:
                     self._wait(judgement, endpoint, "a Kafka cluster to answer")
                 continue
-            if judgement.is_glance:
-                self._follow(judgement, world)
-                continue
             for endpoint, ticket in judgement.passed.items():
                 if endpoint in judgement.late and ticket.bound >= block.last:
                     block.settled[endpoint] = stamp
+                    block.unequal.pop(endpoint, None)
                     del judgement.late[endpoint]
+            if judgement.is_glance:
+                self._follow(judgement, world)
+                continue
             block.unequal = {
                 one: last for one, last in block.unequal.items() if one in judgement.late
             }
@@ -406,14 +426,21 @@ class Certifier:
         block, needed = judgement.block, []
         for endpoint in judgement.late:
             block.unequal.setdefault(endpoint, block.last)
-            if block.ticket_of(endpoint) is None:
-                ticket = world.passing.open(judgement.place, block.last, endpoint.node)
-                block.tickets.append(ticket)
-                world.passing.advance(ticket, world.sight())
+            self._ticket_of(judgement, endpoint, world)
         for endpoint in block.unequal:
             if (known := block.ticket_of(endpoint)) is not None and known not in needed:
                 needed.append(known)
         block.tickets = sorted(needed, key=lambda one: one.bound)
+
+    def _ticket_of(self, judgement: Judgement, endpoint: EndpointKey, world: World) -> Ticket:
+        """Return what follows the way of all that an endpoint lacks; it may be through already."""
+        block = judgement.block
+        ticket = block.ticket_of(endpoint)
+        if ticket is None:
+            ticket = world.passing.open(judgement.place, block.last, endpoint.node)
+            block.tickets.append(ticket)
+            world.passing.advance(ticket, world.sight())
+        return ticket
 
     def _wait(self, judgement: Judgement, endpoint: EndpointKey | str, reason: str) -> None:
         block = judgement.block
@@ -435,9 +462,10 @@ class Certifier:
         first: int = 0,
     ) -> None:
         place, number, issued = judgement.place, judgement.number, judgement.block.issued
-        stamp = (judgement.block.stamp, world.version)
-        strays = [one for one in judgement.owners if one in members]
-        is_equal &= not any(judgement.block.settled.get(one) == stamp for one in strays)
+        if judgement.owners:
+            stamp = (judgement.block.stamp, world.version)
+            strays = [one for one in judgement.owners if one in members]
+            is_equal &= not any(judgement.block.settled.get(one) == stamp for one in strays)
         if is_equal and endpoint in judgement.others and endpoint not in issued:
             return
         is_closed = judgement.is_closed
@@ -499,12 +527,11 @@ def _stand(judgement: Judgement, case: Case, expected: int, delivered: int) -> b
     return True
 
 
-def _is_due(block: Block, now_s: float) -> bool:
+def _is_due(block: Block, now_s: float, *, may_read: bool) -> bool:
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
-    since_s = now_s - block.judged_s
-    is_old = not 0 <= since_s < PATIENCE_S
+    is_old = not 0 <= now_s - block.judged_s < PATIENCE_S
     # What is read again is not read for every batch: in a busy block something is late always.
-    is_through = any(one.is_done for one in block.tickets) and not 0 <= since_s < QUIET_S
+    is_through = may_read and any(one.is_done for one in block.tickets)
     return is_quiet or is_old or is_through
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import inf
 
 from mesh.config.published import published_text, published_topology
@@ -261,10 +261,10 @@ class Eras:
     def leads(self, trail: tuple[str, ...], here: str, node: str) -> bool:
         """Say whether a message at a node can come to another, and not back over its trail.
 
-        Zone rules are left alone: they only take ways away.
+        While nodes take a topology one by one it may go on by the rules of either.
         """
-        numbers = sorted(self.texts)[-2:]
-        return any(_leads(self.texts[number], trail, here, node) for number in numbers)
+        texts = tuple(self.texts[number] for number in sorted(self.texts)[-2:])
+        return _leads(texts, (*trail, here), node)
 
     def kafkas(self) -> Mapping[str, None]:
         """Return the Kafka clusters that count: those of nodes now, and while walks end, before."""
@@ -382,19 +382,12 @@ def _behind(text: str) -> Behind:
 
 
 @lru_cache(maxsize=4096)
-def _leads(text: str, trail: tuple[str, ...], here: str, node: str) -> bool:
-    topology = _known(text).topology
-    if here == node or node not in topology.nodes or here not in topology.nodes:
+def _leads(texts: tuple[str, ...], path: tuple[str, ...], node: str) -> bool:
+    known = [_known(text) for text in texts]
+    nodes = {name: None for one in known for name in one.topology.nodes}
+    if path[-1] not in nodes or node not in nodes:
         return True
-    seen = {**dict.fromkeys(trail), here: None}
-    reached = [here]
-    for one in reached:
-        for link in topology.links_of(one):
-            other = link.other(one)
-            if other not in seen:
-                seen[other] = None
-                reached.append(other)
-    return node in reached
+    return reduce(LinkPlan.joined, (one.plan for one in known)).leads(path, node)
 
 
 def is_readable(text: str, prefix: str) -> bool:

@@ -144,7 +144,10 @@ class Register:
         unpublished: Ids of those to be written, or taken back.
         seen: By id, when each was made.
         groups: How many there are of one kind and place.
-        now_ms: The auditor's wall clock.
+        ways: Unplanned paths by id, and when each was found, on the auditor's clock that only
+            rises: those that a topology may excuse which had been written by then and is not read.
+        now_ms: The auditor's wall clock; for people alone.
+        now_s: Its clock that only rises.
         run: The run of the auditor.
     """
 
@@ -152,7 +155,9 @@ class Register:
     unpublished: dict[str, None] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     groups: dict[Group, int] = field(default_factory=dict)
+    ways: dict[str, float] = field(default_factory=dict)
     now_ms: int = 0
+    now_s: float = 0.0
     run: str = ""
 
     def add(self, finding: Finding) -> None:
@@ -177,6 +182,8 @@ class Register:
                 if finding.id in self.findings:
                     return
             self.groups[group] = self.groups.get(group, 0) + 1
+            if finding.kind is FindingKind.UNPLANNED_PATH:
+                self.ways[finding.id] = self.now_s
         known = self.seen.get(finding.id, Seen(self.now_ms, self.now_ms, self.run))
         self.seen[finding.id] = replace(known, last_ms=self.now_ms)
         self.findings[finding.id] = finding
@@ -195,7 +202,28 @@ class Register:
             if not self.groups[group]:
                 del self.groups[group]
             self.seen.pop(id_, None)
+            self.ways.pop(id_, None)
             self.unpublished[id_] = None
+
+    def found_after(self, read_s: float) -> Sequence[Finding]:
+        """Return the unplanned paths that were found after a moment.
+
+        Args:
+            read_s: All that was written to a Kafka cluster before this moment has been read.
+        """
+        return [self.findings[id_] for id_, at_s in self.ways.items() if at_s > read_s]
+
+    def keep(self, read_s: float) -> None:
+        """Take that no topology excuses any more what was found by a moment.
+
+        Args:
+            read_s: All that was written before this moment has been read, in every Kafka cluster.
+        """
+        self.ways = {id_: at_s for id_, at_s in self.ways.items() if at_s > read_s}
+
+    def rest(self, now_s: float) -> None:
+        """Go on by the clock of another process: what is excused may have been written till now."""
+        self.ways = dict.fromkeys(self.ways, now_s)
 
     def take_unpublished(self) -> Sequence[tuple[str, Finding | None]]:
         """Return what to publish, None for a finding taken back, and forget that it waits."""

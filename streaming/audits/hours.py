@@ -64,7 +64,8 @@ class Hours:
     def close(self, certificate: Certificate, now_ms: int) -> None:
         """Add the last certificate of a block; the hour is that in which the block closed."""
         key = HourKey(certificate.source, certificate.endpoint, now_ms // HOUR_MS)
-        known = self.sums.setdefault(key, Hour())
+        if (known := self.sums.get(key)) is None:
+            known = self.sums[key] = Hour()
         known.certificates += 1
         known.differing += not certificate.equal
         known.unsure += certificate.equal and not certificate.sure

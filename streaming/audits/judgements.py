@@ -50,6 +50,7 @@ class World:
     read_s: float = inf
     ways: int = 0
     consumed: Consumed = field(default_factory=lambda: Consumed(""))
+    _sight: Sight | None = field(default=None, init=False, repr=False)
 
     @property
     def version(self) -> int:
@@ -57,8 +58,10 @@ class World:
         return self.interest.version + self.names.version + self.ways
 
     def sight(self) -> Sight:
-        """Return what tickets are followed by."""
-        return Sight(self.heads, self.names, self.read, self.ends, self.eras.leads)
+        """Return what tickets are followed by in one judgement."""
+        if self._sight is None:
+            self._sight = Sight(self.heads, self.names, self.read, self.ends, self.eras.leads)
+        return self._sight
 
 
 @dataclass(slots=True)
@@ -97,6 +100,7 @@ class Judgement:
         is_put_off: Whether a case of it could not be read just now.
         is_glance: Whether it only looks for what is late or has another content: it is not time
             to certify the block.
+        may_read: Whether the block was not read message by message just now.
         owed: What had to come to the endpoints that are read, where all of it had to.
         source: The ingress partition, as certificates spell it.
         moments: Between which times offsets were routed, of those that certificates speak for.
@@ -117,6 +121,7 @@ class Judgement:
     is_closed: bool = False
     is_put_off: bool = False
     is_glance: bool = False
+    may_read: bool = True
     owed: dict[EndpointKey, Digest | None] = field(default_factory=dict)
     told: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
     source: str = field(init=False)
@@ -154,21 +159,38 @@ def is_plain(judgement: Judgement, members: Sequence[EndpointKey], world: World)
     return found
 
 
-def endpoints_of(world: World) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
-    """Return the endpoints to which something is promised, each with its members.
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """Those to whom something is promised.
 
-    Those are the endpoint itself, or all of a queue of which one gets a message.
+    Attributes:
+        endpoints: In order, each with its members: itself, or all of a queue of which one gets a
+            message.
+        members: All of these.
     """
-    alone = {endpoint: (endpoint,) for endpoint in world.interest.certified()}
-    return alone | dict(world.interest.shared())
 
+    endpoints: Mapping[EndpointKey, Sequence[EndpointKey]]
+    members: Collection[EndpointKey]
 
-def others_of(
-    block: Block, promised: Mapping[EndpointKey, Sequence[EndpointKey]]
-) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
-    """Return all other endpoints that got something: it must be what they asked for."""
-    judged = {member: None for members in promised.values() for member in members}
-    return {endpoint: (endpoint,) for endpoint in block.receipts if endpoint not in judged}
+    @classmethod
+    def of(cls, world: World) -> Promised:
+        """Return those of just now."""
+        alone: dict[EndpointKey, Sequence[EndpointKey]] = {
+            endpoint: (endpoint,) for endpoint in world.interest.certified()
+        }
+        found = dict(sorted((alone | dict(world.interest.shared())).items()))
+        return cls(found, {member: None for members in found.values() for member in members})
+
+    def others(self, block: Block) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
+        """Return all other endpoints that got something: it must be what they asked for."""
+        others = (one for one in block.receipts if one not in self.members)
+        return {endpoint: (endpoint,) for endpoint in others}
+
+    def among(
+        self, others: Mapping[EndpointKey, Sequence[EndpointKey]]
+    ) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
+        """Return all that are looked at, in order."""
+        return dict(sorted({**self.endpoints, **others}.items())) if others else self.endpoints
 
 
 def doubted_of(

@@ -10,6 +10,7 @@ from streaming.audits.blocks import BUNDLE, Block, Tally
 from streaming.audits.claims import Claim, Level
 from streaming.audits.matching import is_subject
 from streaming.tables.bundles import BETWEEN
+from streaming.tables.digest import NOTHING, Digest
 from streaming.tables.filters import LITERAL, Shape
 
 Bundled = tuple[Mapping[str, None], Tally]
@@ -62,6 +63,23 @@ class Offer:
                 one in selected for one in between.kept
             ):
                 yield tally
+
+    def whole(self, claims: Sequence[Claim]) -> Digest | None:
+        """Return all that one plain claim is about; None where it takes a closer look.
+
+        Most endpoints ask for one filter, of which one bundle holds all that a block has: of many
+        endpoints to look at each as if it were another was most of what a judgement took.
+        """
+        if len(claims) != 1 or self.alone:
+            return None
+        claim = claims[0]
+        is_plain = claim.until is None and not (claim.between.joins or claim.between.kept)
+        if not is_plain or (self.vague and claim.newest >= self.vague[0].known):
+            return None
+        found = self.bundles.get(claim.filter, ())
+        if len(found) > 1:
+            return None
+        return found[0][1].digest if found else NOTHING
 
     def is_claimed(self, claim: Claim) -> bool:
         """Say whether a claim is about something, or may be."""

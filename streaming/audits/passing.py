@@ -128,6 +128,18 @@ class Sight:
     read: Mapping[TopicPartition, int]
     ends: Ends
     leads: Leads
+    _unread: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+
+    def unread(self, node: str, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return those ends of what a node writes up to which has not been read yet.
+
+        They are found once: tickets are many, and so are the partitions of many endpoints.
+        """
+        if (found := self._unread.get(node)) is None:
+            read = self.read
+            found = {place: end for place, end in ends.items() if read.get(place, 0) < end}
+            self._unread[node] = found
+        return found
 
 
 @dataclass(slots=True)
@@ -258,7 +270,8 @@ class Passing:
         if ends is None:
             return False
         if step.awaits is None:
-            step.awaits = dict(ends)
+            step.awaits = dict(sight.unread(step.reader.node, ends))
+            return not step.awaits
         # What was deleted since then, or made anew, is not waited for.
         step.awaits = {
             place: end

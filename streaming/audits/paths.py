@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mesh.model.topology import Topology
 from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.names import Names
+from streaming.audits.ways import ONE_HOP_KINDS
 from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey
 from streaming.tables.topics import GUARANTEED, TopicPlace, place_of
-
-_WITHIN_ONE_HOP = ("cluster", "one-hop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +138,53 @@ class LinkPlan:
                 walks += [(visited, trail, one) for one in further]
         return sorted(found)
 
+    def joined(self, other: LinkPlan) -> LinkPlan:
+        """Return a plan with the links of both: messages may go by one and then by the other."""
+        crossings = {
+            pair: list(
+                dict.fromkeys((*self.crossings.get(pair, ()), *other.crossings.get(pair, ())))
+            )
+            for pair in (*self.crossings, *other.crossings)
+        }
+        zones = {pair: [one.zone for one in found] for pair, found in crossings.items()}
+        return LinkPlan(self.prefix, zones, crossings)
+
+    def leads(self, path: Sequence[str], node: str) -> bool:
+        """Say whether a guaranteed message may go on to a node that it has not visited.
+
+        Where its way so far is no walk, there may be others that nobody planned.
+
+        Args:
+            path: The nodes that it has visited, where it is last.
+            node: Where to.
+        """
+        trails = [_Trail()]
+        for pair in pairwise(path):
+            trails = [*self._crossed(trails, pair)]
+        here = path[-1]
+        if here == node or not trails:
+            return True
+        seen = dict.fromkeys((here, trail) for trail in trails)
+        walks = list(seen)
+        for at, trail in walks:
+            for sender, receiver in self.crossings:
+                if sender != at or receiver in path:
+                    continue
+                onward = [(receiver, one) for one in self._crossed([trail], (at, receiver))]
+                if receiver == node and onward:
+                    return True
+                walks += [one for one in onward if one not in seen]
+                seen |= dict.fromkeys(onward)
+        return False
+
+    def _crossed(self, trails: Sequence[_Trail], pair: tuple[str, str]) -> Iterator[_Trail]:
+        """Yield what guaranteed messages carry behind a link that they may leave on."""
+        for trail in trails:
+            for crossing in self.crossings.get(pair, ()):
+                found = _cross(trail, crossing, is_guaranteed=True)
+                if isinstance(found, _Trail):
+                    yield found
+
     def is_planned(self, finding: Finding) -> bool:
         """Say whether a way that was found fault with is one of this plan."""
         sender, is_frame, receiver = finding.link.partition("->")
@@ -250,7 +296,7 @@ def _cross(trail: _Trail, over: _Crossing, *, is_guaranteed: bool) -> _Trail | s
         if len(row) > min(row) + 1:
             return f"{len(row)} joins in a row, of which one allows {min(row) + 1}"
         return _Trail("", trail.is_abroad, row)
-    if over.kind in _WITHIN_ONE_HOP and over.zone == trail.zone:
+    if over.kind in ONE_HOP_KINDS and over.zone == trail.zone:
         return f"a second link in a row within the {over.kind} zone {over.zone}"
     if over.kind == "external" and trail.is_abroad:
         return f"a second external link, in zone {over.zone}; there is no transit"

@@ -38,8 +38,8 @@ RULES: Mapping[FindingKind, Rule] = {
     ),
     FindingKind.MISSING: Rule(
         "An accepted guaranteed message is in every endpoint that subscribes (DESIGN 6, K30).",
-        f"{_TRACE}: the last node that has it is the one to look at; `mesh dlq list` there tells"
-        " what it refused, and `mesh status` what stands still.",
+        f"{_TRACE}: the last node that has it is the one to look at; `mesh dlq NODE` tells what"
+        " it refused, and `mesh status` what stands still.",
     ),
     FindingKind.UNEXPECTED: Rule(
         "An endpoint gets what it subscribes to and what was published, and nothing else (K31).",

@@ -11,12 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mesh.model.control import Stop
+from mesh.model.control import Stop, StopReason
 from streaming.tables.rows import SourceKey
-
-TRUNCATED = "truncated"
-"""Why a reader stopped: after this its offsets come again."""
-
 
 AHEAD_MAX = 1_000
 """So many losses may have been accepted that nobody told of; numbers of strangers may be any."""
@@ -46,7 +42,7 @@ class Turns:
     def stop(self, stop: Stop) -> bool:
         """Take that a reader stands still; say whether it is news of another generation."""
         source = SourceKey(stop.topic_id.hex(), stop.partition)
-        is_truncated = stop.reason == TRUNCATED
+        is_truncated = stop.reason == StopReason.TRUNCATED  # then its offsets come again
         return is_truncated and self.tell(source, stop.generation + 1, stop.first)
 
     def tell(self, source: SourceKey, generation: int, first: int = 0) -> bool:

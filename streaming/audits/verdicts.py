@@ -32,6 +32,8 @@ def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> tuple[V
         delivered: What came to an endpoint, or to all members of a queue together.
         claims: What they ask for.
     """
+    if (whole := offer.whole(claims)) is not None and whole == delivered:
+        return (Verdict.EQUAL if delivered.count else Verdict.NOTHING), delivered.count
     sums: dict[Level, Digest] = {}
     for level, tally in offer.levels(claims):
         sums[level] = sums.get(level, NOTHING) + tally.digest

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from mesh.model.topology import Topology
 
-_WITHIN_ONE_HOP = ("cluster", "one-hop")
+ONE_HOP_KINDS = ("cluster", "one-hop")
+"""Kinds of zones in which what arrived on one of their links does not go on. Spec: DESIGN 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,6 @@ def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
             yield _Trail(nodes, link.zone, trail.is_abroad, limits, between)
             continue
         is_external = kind == "external"
-        is_second = kind in _WITHIN_ONE_HOP and link.zone == trail.zone
+        is_second = kind in ONE_HOP_KINDS and link.zone == trail.zone
         if not (turns or is_second or (is_external and trail.is_abroad)):
             yield _Trail(nodes, link.zone, trail.is_abroad or is_external, (), between)

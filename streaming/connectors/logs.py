@@ -172,6 +172,26 @@ class Logs:
                 found[topic] = (_hex(description.topicId()), description.partitions().size())
         return found
 
+    def compacted(self, topics: Sequence[str]) -> Sequence[str]:
+        """Return those topics of which records may be gone that have successors of their key.
+
+        What nobody may know counts among them.
+
+        Raises:
+            TransportUnavailableError: Kafka does not answer.
+        """
+        kind = self._java(f"{_COMMON}.config.ConfigResource$Type").TOPIC
+        resource_of = self._java(f"{_COMMON}.config.ConfigResource")
+        resources = {topic: resource_of(kind, topic) for topic in topics}
+        wanted = self._java("java.util.ArrayList")()
+        for resource in resources.values():
+            wanted.add(resource)
+        try:
+            answers = self._admin().describeConfigs(wanted).values()
+        except Exception as error:
+            raise _unavailable(error) from error
+        return [topic for topic, asked in resources.items() if _is_compacted(answers.get(asked))]
+
     @property
     def _spec(self) -> Any:
         return self._java(f"{_ADMIN}.OffsetSpec")
@@ -232,6 +252,17 @@ def _answer(future: Any) -> Any:
         if "UnknownTopicOrPartition" in str(error):
             return None
         raise _unavailable(error) from error
+
+
+def _is_compacted(future: Any) -> bool:
+    """Say whether the settings of a topic allow compaction, as far as they are told."""
+    try:
+        told = _answer(future)
+    except TransportUnavailableError as error:
+        if "AuthorizationException" in str(error.__cause__):
+            return True
+        raise
+    return told is not None and "compact" in str(told.get("cleanup.policy").value())
 
 
 def _hex(uuid: Any) -> str:

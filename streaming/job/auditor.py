@@ -38,6 +38,7 @@ from streaming.connectors.source import Ranges
 from streaming.job.batches import Known, rows_of
 from streaming.job.bundling import Bundling
 from streaming.job.doubts import Doubts
+from streaming.job.holes import begun_late, gaps
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.publishing import Publishing, wall_ms
 from streaming.job.rereads import Rereader
@@ -45,7 +46,7 @@ from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
-from streaming.job.unproven import deleted, made_again, spoiled, unpromised
+from streaming.job.unproven import compacted, deleted, made_again, spoiled, unpromised
 from streaming.tables.aggregates import DATA_KINDS
 from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import (
@@ -212,8 +213,16 @@ class Auditor:
 
     def know(self, rows: Batch, kafka: str, batch: int) -> None:
         """Take the small rows of a micro-batch; they are judged with what comes after them."""
-        self._take_configs(rows)
-        self._ask_brokers(kafka, self._begin(kafka, batch))
+        self._take_configs(rows, self.sources.read.get(kafka, -inf))
+        before = self._begin(kafka, batch)
+        home_of, read = self.sources.home_of, self.state.read
+        ranges = {
+            place: (before.get(place, 0), end)
+            for place, end in read.items()
+            if home_of(place.topic) == kafka
+        }
+        self._ask_brokers(kafka, before, begun_late(self.topology.prefix, rows, ranges))
+        self._look_for_compaction(kafka, rows, ranges)
         self._take_rows(rows, kafka)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=kafka not in self.lagging)
 
@@ -223,6 +232,7 @@ class Auditor:
         Its records are read anew, ever fewer at a time, and each part is judged before it counts.
         """
         self._judge()  # else it is not this batch that spoils it
+        read_s = self.sources.read.get(kafka, -inf)
         before = self._begin(kafka, batch)
         self._ask_brokers(kafka, before)
         read = {
@@ -237,7 +247,8 @@ class Auditor:
             known = deepcopy(self.state)
             try:
                 rows = self.rows(self.rereader.records(kafka, ranges))
-                self._take_configs(rows)
+                self._take_configs(rows, read_s)
+                self._look_for_compaction(kafka, rows, ranges)
                 self._take_rows(rows, kafka)
                 self._judge()
             except BaseException:
@@ -262,10 +273,16 @@ class Auditor:
             self.sources.read[kafka] = self.taken_s[kafka]
         return before
 
-    def _take_configs(self, rows: Batch) -> None:
-        self.state.register.now_ms = wall_ms()
-        take_configs(self.state, rows.small, self.clock())
+    def _take_configs(self, rows: Batch, read_s: float) -> None:
+        now_s = self._tell_time()
+        take_configs(self.state, rows.small, now_s, read_s)
         self._follow_topology()
+
+    def _tell_time(self) -> float:
+        """Have findings know when they are made, and return the auditor's clock."""
+        register, now_s = self.state.register, self.clock()
+        register.now_ms, register.now_s = wall_ms(), now_s
+        return now_s
 
     def _take_rows(self, rows: Batch, kafka: str) -> None:
         mine = rows.only(lambda topic: self.sources.is_at_home(kafka, topic))
@@ -349,12 +366,14 @@ class Auditor:
             is_last: There will be no later judgement: certify open ranges at once.
         """
         self.judgements += 1
+        self.state.register.keep(self.sources.read_s)
+        # What a batch alone shows does not wait until what it makes doubtful is read again.
+        self.publishing.tell(self.state)
         self._judge(is_last=is_last)
         self.publishing.publish(self.state, self.lagging, self.more(), is_last=is_last)
 
     def _judge(self, *, is_last: bool = False) -> None:
-        state, now_s = self.state, self.clock()
-        state.register.now_ms = wall_ms()
+        state, now_s = self.state, self._tell_time()
         Doubts(self.rereader, state).settle()
         self._find_ends()
         self._bound_consumed()
@@ -475,7 +494,33 @@ class Auditor:
             return [outcome for case in cases for outcome in self._outcomes([case])]
         return [next(found) if is_readable else None for is_readable in can]
 
-    def _ask_brokers(self, kafka: str, before: Mapping[TopicPartition, int]) -> None:
+    def _look_for_compaction(self, kafka: str, rows: Batch, ranges: Ranges) -> None:
+        """Judge nothing of an ingress from which compaction may have taken what nobody has read.
+
+        A loss of it would not show: neither side has it. Where no topic is compacted, what is not
+        there belonged to transactions of clients.
+
+        Raises:
+            TransportUnavailableError: The Kafka cluster does not say; the batch comes again.
+        """
+        prefix, state = self.topology.prefix, self.state
+        lacking = gaps(prefix, rows, ranges)
+        if not lacking:
+            return
+        topics = [*dict.fromkeys(place.topic for place in lacking)]
+        suspects = self.sources.brokers[kafka].compacted(topics)
+        for place, count in lacking.items():
+            if place.topic in suspects:
+                first, end = ranges[place]
+                state.register.add(compacted(place, first, end - 1, count))
+                state.certifier.blocks.skip(place, end - 1)
+
+    def _ask_brokers(
+        self,
+        kafka: str,
+        before: Mapping[TopicPartition, int],
+        late: Collection[TopicPartition] = (),
+    ) -> None:
         """Learn the ids of topics, and what was deleted or made again before it was read.
 
         Spark skips deleted records without a word, and in a topic that was made again it goes on
@@ -485,6 +530,7 @@ class Auditor:
         Args:
             kafka: The Kafka cluster.
             before: Where the batch began.
+            late: Of which it does not hold the first record.
         """
         state, prefix = self.state, self.topology.prefix
         asked_s = self.asked_s.get(kafka)
@@ -513,7 +559,7 @@ class Auditor:
         places = [
             place
             for place in here
-            if (is_due or kafka in self.lagging or place not in before)
+            if (is_due or kafka in self.lagging or place not in before or place in late)
             and (
                 described[place].letter == GUARANTEED
                 or described[place].kind in (OUTBOX, LEDGER, ENDPOINT)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from math import inf
 
 from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
@@ -28,24 +30,26 @@ from streaming.job.state import State
 from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow, TopicPartition
 from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, is_place, place_of
 
-KNOWN_MS = 60_000
-"""How far the clocks of brokers and of the auditor may be apart, in milliseconds."""
-
 SHOWN_MAX = 100
 """Characters of a stranger's text that a finding shows."""
 
 
-def take_configs(state: State, rows: Sequence[SmallRow], now_s: float) -> None:
+def take_configs(
+    state: State, rows: Sequence[SmallRow], now_s: float, read_s: float = -inf
+) -> None:
     """Follow what a batch says of the topology, before all else: it tells whose topics are whose.
 
     Args:
         state: All audits.
         rows: Records of small topics, of which others are left alone.
         now_s: The auditor's clock, in seconds.
+        read_s: All that was written to their Kafka cluster before this moment has been read in
+            earlier batches.
     """
     for row in rows:
         if place_of(state.eras.prefix, row.place.topic).kind == CONFIG:
-            _take_small(state, state.eras.prefix, row, now_s)
+            with suppress(RemoteProtocolError):
+                _take_config(state, row, now_s, read_s)
 
 
 def take_batch(state: State, batch: Batch, now_s: float) -> None:
@@ -94,8 +98,6 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
     place = place_of(prefix, row.place.topic)
     try:
         match place.kind, row.key, row.value:
-            case "config", _, value:
-                _take_config(state, row, value, now_s)
             case "clients", _, _:
                 _take_subscription(state, place.node, row)
             case "to", key, _ if key.startswith("repair "):
@@ -248,27 +250,24 @@ def _judge_ways_again(state: State) -> None:
             state.register.add(news)
 
 
-def _take_config(state: State, row: SmallRow, value: bytes | None, now_s: float) -> None:
+def _take_config(state: State, row: SmallRow, now_s: float, read_s: float) -> None:
     """Follow the topology in force. Spec: K28."""
-    if value is None:
+    if row.value is None:
         return
     if row.key == config_key().decode():
-        config = decode_config(value)
+        config = decode_config(row.value)
         is_news = state.eras.configured(config.number, config.topology, now_s)
     else:
-        is_news = state.eras.changed(decode_change(value), now_s)
+        is_news = state.eras.changed(decode_change(row.value), now_s)
     if not is_news:
         return
     state.interest.version += 1
     state.splits.follow(state.eras.linked())
-    # What came before its topology was read is judged again. A fault of before it was written
-    # stays one, though there is such a link now.
-    register = state.register
-    for finding in list(register.findings.values()):
-        is_way = finding.kind is FindingKind.UNPLANNED_PATH
-        is_new = row.at_ms - register.seen[finding.id].first_ms < KNOWN_MS
-        if is_way and is_new and any(plan.is_planned(finding) for plan in state.eras.plans):
-            register.withdraw(finding.id)
+    # What came before its topology was read is judged again. A fault that was found before it was
+    # written stays one, though there is such a link now: what was read tells, and no clock.
+    for finding in state.register.found_after(read_s):
+        if any(plan.is_planned(finding) for plan in state.eras.plans):
+            state.register.withdraw(finding.id)
 
 
 def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:

@@ -17,23 +17,14 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 _UNIONS = (Union, types.UnionType)
 _SEQUENCES = (list, tuple, Sequence)
 
-Shared = dict[Any, int]
-"""Values that are written once -> their numbers."""
-
-Encoder = Callable[[Any, Shared | None], Any]
+Encoder = Callable[[Any], Any]
 
 
-def to_plain(value: object, shared: Shared | None = None) -> Any:
-    """Return an instance of a dataclass as JSON can hold it.
-
-    Args:
-        value: The instance.
-        shared: Takes the values of classes with a true `IS_SHARED`, for which there is a number
-            then; None: they are written where they are.
-    """
+def to_plain(value: object) -> Any:
+    """Return an instance of a dataclass as JSON can hold it."""
     kind: Any = type(value)
     encoder = _encoder(kind)
-    return value if encoder is None else encoder(value, shared)
+    return value if encoder is None else encoder(value)
 
 
 @cache
@@ -52,47 +43,32 @@ def _encoder(kind: Any) -> Encoder | None:
     if origin in _SEQUENCES:
         return _sequence_encoder(origin, arguments)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return None if issubclass(kind, (str, int)) else lambda value, _: value.value
+        return None if issubclass(kind, (str, int)) else lambda value: value.value
     if isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, tuple)):
-        return _shared(_record(kind)) if _is_shared(kind) else _record(kind)
+        return _record(kind)
     return None
-
-
-def _is_shared(kind: type) -> bool:
-    return getattr(kind, "IS_SHARED", False)
-
-
-def _shared(alone: Encoder | None) -> Encoder:
-    def encode(value: Any, shared: Shared | None) -> Any:
-        if shared is not None:
-            return shared.setdefault(value, len(shared))
-        return value if alone is None else alone(value, None)
-
-    return encode
 
 
 def _optional(inner: Encoder | None) -> Encoder | None:
     if inner is None:
         return None
-    return lambda value, shared: None if value is None else inner(value, shared)
+    return lambda value: None if value is None else inner(value)
 
 
 def _pairs(key: Encoder | None, value: Encoder | None) -> Encoder:
     if key is None and value is None:
-        return lambda known, _: list(known.items())
+        return lambda known: list(known.items())
     if value is None:
         of_key = key or _as_it_is
-        return lambda known, shared: [(of_key(one, shared), of) for one, of in known.items()]
+        return lambda known: [(of_key(one), of) for one, of in known.items()]
     of_value = value
     if key is None:
-        return lambda known, shared: [(one, of_value(of, shared)) for one, of in known.items()]
+        return lambda known: [(one, of_value(of)) for one, of in known.items()]
     of_both = key
-    return lambda known, shared: [
-        (of_both(one, shared), of_value(of, shared)) for one, of in known.items()
-    ]
+    return lambda known: [(of_both(one), of_value(of)) for one, of in known.items()]
 
 
-def _as_it_is(value: Any, _: Shared | None) -> Any:
+def _as_it_is(value: Any) -> Any:
     return value
 
 
@@ -102,7 +78,7 @@ def _sequence_encoder(origin: Any, arguments: Sequence[Any]) -> Encoder | None:
     inner = _encoder(arguments[0])
     if inner is None:
         return None
-    return lambda values, shared: [inner(one, shared) for one in values]
+    return lambda values: [inner(one) for one in values]
 
 
 def _record(kind: type) -> Encoder | None:
@@ -113,10 +89,10 @@ def _record(kind: type) -> Encoder | None:
     encoders = [_encoder(hints[name]) for name in names]
     if len(names) == 1:
         return _parts(encoders, lambda value: [getattr(value, names[0])]) or (
-            lambda value, _: [getattr(value, names[0])]
+            lambda value: [getattr(value, names[0])]
         )
     get = attrgetter(*names)
-    return _parts(encoders, lambda value: list(get(value))) or (lambda value, _: get(value))
+    return _parts(encoders, lambda value: list(get(value))) or get
 
 
 def _parts(
@@ -127,64 +103,59 @@ def _parts(
     if not needed:
         return None
 
-    def encode(value: Any, shared: Shared | None) -> Any:
+    def encode(value: Any) -> Any:
         parts = parts_of(value)
         for at, one in needed:
-            parts[at] = one(parts[at], shared)
+            parts[at] = one(parts[at])
         return parts
 
     return encode
 
 
-def from_plain(kind: Any, plain: Any, shared: Sequence[Any] = ()) -> Any:
+def from_plain(kind: Any, plain: Any) -> Any:
     """Return the value of a declared type that `to_plain` made plain.
 
     Args:
         kind: The type.
         plain: What was made of the value.
-        shared: The values that numbers stand for.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
         if plain is None:
             return None
         (inner,) = [one for one in arguments if one is not types.NoneType]
-        return from_plain(inner, plain, shared)
+        return from_plain(inner, plain)
     if origin in (dict, Mapping):
         keys, values = arguments
-        return {
-            from_plain(keys, key, shared): from_plain(values, one, shared) for key, one in plain
-        }
+        return {from_plain(keys, key): from_plain(values, one) for key, one in plain}
     if origin in _SEQUENCES:
-        return _sequence(origin, arguments, plain, shared)
+        return _sequence(origin, arguments, plain)
     if isinstance(kind, type):
-        return _instance(kind, plain, shared)
+        return _instance(kind, plain)
     return plain
 
 
-def _sequence(origin: Any, arguments: Sequence[Any], plain: Any, shared: Sequence[Any]) -> Any:
+def _sequence(origin: Any, arguments: Sequence[Any], plain: Any) -> Any:
     if origin is list:
-        return [from_plain(arguments[0], one, shared) for one in plain]
+        return [from_plain(arguments[0], one) for one in plain]
     if origin is tuple and arguments[-1] is not Ellipsis:
         parts = zip(arguments, plain, strict=True)
-        return tuple(from_plain(of, one, shared) for of, one in parts)
-    return tuple(from_plain(arguments[0], one, shared) for one in plain)
+        return tuple(from_plain(of, one) for of, one in parts)
+    return tuple(from_plain(arguments[0], one) for one in plain)
 
 
-def _instance(kind: type, plain: Any, shared: Sequence[Any]) -> Any:
+def _instance(kind: type, plain: Any) -> Any:
     if is_dataclass(kind):
-        if _is_shared(kind) and isinstance(plain, int):
-            return shared[plain]
-        return _made(kind, _names(kind), plain, shared)
+        return _made(kind, _names(kind), plain)
     if issubclass(kind, tuple):
-        return _made(kind, list(_hints(kind)), plain, shared)
+        return _made(kind, list(_hints(kind)), plain)
     return kind(plain) if issubclass(kind, Enum) else plain
 
 
-def _made(kind: Any, names: Sequence[str], plain: Any, shared: Sequence[Any]) -> Any:
+def _made(kind: Any, names: Sequence[str], plain: Any) -> Any:
     hints = _hints(kind)
     values = zip(names, plain, strict=True)
-    return kind(**{name: from_plain(hints[name], one, shared) for name, one in values})
+    return kind(**{name: from_plain(hints[name], one) for name, one in values})
 
 
 @cache

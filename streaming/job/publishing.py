@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mesh.model.topics import TopicNames
 from streaming.connectors.sink import Output
-from streaming.job.outputs import status_json, take_outputs
+from streaming.job.outputs import status_json, take_findings, take_outputs
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
@@ -55,6 +55,19 @@ class Publishing:
     def __post_init__(self) -> None:
         """Measure rates from now on."""
         self.rates_at_s = self.clock()
+
+    def tell(self, state: State) -> None:
+        """Write what was found by now, and save nothing.
+
+        Who goes on from the state before takes the same batch again, finds the same and writes it
+        under the same keys. With a state of after it, a batch that cannot be judged would not come
+        again, and could not be read in parts.
+
+        Args:
+            state: All audits, which have taken a batch that is not judged yet.
+        """
+        if outputs := [*take_findings(state.register, self.names)]:
+            self.write(outputs)
 
     def publish(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
@@ -35,6 +35,9 @@ class Brokers(Protocol):
 
     def topics(self) -> Iterable[str]:
         """Return the names of all topics."""
+
+    def compacted(self, topics: Sequence[str]) -> Collection[str]:
+        """Return those topics of which records may be gone that have successors of their key."""
 
     def described(self, topics: list[str]) -> Mapping[str, tuple[str, int]]:
         """Return the id and the number of partitions of those topics that exist."""

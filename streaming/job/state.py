@@ -124,6 +124,7 @@ class State:
     def rest(self, now_s: float) -> None:
         """Go on by the clock of another process."""
         self.certifier.blocks.rest(now_s)
+        self.register.rest(now_s)
         self.marks.rest(now_s)
         self.unwanted.rest(now_s)
         self.needless.rest(now_s)

@@ -39,7 +39,7 @@ def made_again(prefix: str, place: TopicPartition, topic_id: str, unread: int) -
         first=0 if unread else None,
         last=unread - 1 if unread else None,
         count=unread,
-        anchor=f"anew {topic_id}",
+        anchor=f"again {topic_id}",
     )
 
 
@@ -59,12 +59,35 @@ def deleted(prefix: str, place: TopicPartition, first: int, last: int) -> Findin
     )
 
 
+def compacted(place: TopicPartition, first: int, last: int, count: int) -> Finding:
+    """Return that records may have been compacted away before they were read.
+
+    Args:
+        place: The ingress partition.
+        first: Lowest offset of which some are not there.
+        last: Highest one.
+        count: How many are not there.
+    """
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{place.topic} may be compacted, and there are fewer records than offsets: what is"
+        " not there was published for all that is known, so nothing is certified about it; `mesh"
+        " doctor` tells how to have the topic keep all",
+        ids=(records(place, first, last),),
+        source=str(place),
+        first=first,
+        last=last,
+        count=count,
+        anchor="compacted",
+    )
+
+
 def unpromised(endpoint: EndpointKey) -> Finding:
     """Return that nothing is owed to a queue any more: a change gave it another policy or home."""
     return Finding(
         kind=FindingKind.UNPROVEN,
         text=f"the topology has another policy or home for the queue {endpoint} than when it"
-        " subscribed: nothing is certified of it until it subscribes anew",
+        " subscribed: nothing is certified of it until it subscribes again",
         ids=(str(endpoint),),
         endpoint=str(endpoint),
         anchor="policy",

@@ -13,7 +13,18 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
+from mesh.model.facts import Accepted, Gap, Held, Sent, SourceAt
+from mesh.model.frames import MessageClass
 from mesh.model.queues import QUEUE_PREFIX
+from mesh.wire.keys import (
+    change_key,
+    config_key,
+    heartbeat_key,
+    identity_key,
+    link_key,
+    repair_key,
+    stop_key,
+)
 from streaming.tables.bundles import Bundles
 from streaming.tables.columns import digest_columns, moves_column
 from streaming.tables.digest import BLOCK_BITS
@@ -36,6 +47,19 @@ WANTED = "array<struct<topic: string, pattern: string>>"
 
 ADVERT = r"^advert \S+ (?!\$node/)"
 """Keys of interest that nodes offer, their addresses left out. Spec: K22, K26."""
+
+
+def _like(*keys: bytes) -> str:
+    """Return the pattern of keys that begin with the same words; of one word they are the same."""
+    parts = (key.decode().partition(" ") for key in keys)
+    return f"^({'|'.join(word + (blank or '$') for word, blank, _ in parts)})"
+
+
+_OF_THE_TOPOLOGY = (config_key().decode(), change_key().decode())
+_OF_NODES = _like(identity_key(), heartbeat_key(), stop_key("", 0))
+_OF_LINKS = _like(link_key(), repair_key(bytes(16), 0, 0, MessageClass.GUARANTEED))
+_OF_LANES = f"^({'|'.join(one.word for one in (SourceAt, Sent, Accepted, Gap, Held))}) "
+"""Keys of small topics under which something counts for audits."""
 
 MINUTE_MS = 60_000
 
@@ -415,7 +439,7 @@ def _frame() -> tuple[list[Column], list[Column]]:
 def is_kept() -> Column:
     """Say of which records of small topics each counts, and not the newest of its key alone."""
     key, kind = F.col("key").cast("string"), F.col("topic_kind")
-    return (kind == "clients") | ((kind == CONFIG) & key.isin("topology", "change"))
+    return (kind == "clients") | ((kind == CONFIG) & key.isin(*_OF_THE_TOPOLOGY))
 
 
 @once
@@ -424,9 +448,9 @@ def is_wanted() -> Column:
     key = F.col("key").cast("string")
     return (
         is_kept()
-        | ((F.col("topic_kind") == "control") & key.rlike("^(identity$|heartbeat$|stop )"))
-        | ((F.col("topic_kind") == OUTBOX) & key.rlike("^(link$|repair )"))
-        | ((F.col("topic_kind") == "progress") & key.rlike("^(source|sent|accepted|gap|held) "))
+        | ((F.col("topic_kind") == "control") & key.rlike(_OF_NODES))
+        | ((F.col("topic_kind") == OUTBOX) & key.rlike(_OF_LINKS))
+        | ((F.col("topic_kind") == "progress") & key.rlike(_OF_LANES))
     )
 
 

@@ -6,6 +6,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -23,6 +24,10 @@ NAME_MAX = 64
 
 CUT_OFF = "\N{HORIZONTAL ELLIPSIS}"
 """Stands for the rest of what a stranger wrote: no name has it."""
+
+
+PLACES_KEPT = 65_536
+"""Partitions that rows name and that are kept: each stands in many rows."""
 
 
 class SourceKey(NamedTuple):
@@ -293,10 +298,15 @@ class Batch:
 
     def only(self, is_wanted: Callable[[str], bool]) -> Batch:
         """Return the rows of topics that are wanted."""
+        tables = {one.name: getattr(self, one.name) for one in fields(self)}
+        topics = {row.place.topic: None for rows in tables.values() for row in rows}
+        others = {topic: None for topic in topics if not is_wanted(topic)}
+        if not others:
+            return self
         return Batch(
             **{
-                one.name: [row for row in getattr(self, one.name) if is_wanted(row.place.topic)]
-                for one in fields(self)
+                name: [row for row in rows if row.place.topic not in others]
+                for name, rows in tables.items()
             }
         )
 
@@ -339,11 +349,19 @@ def _by_offset(row: SmallRow) -> tuple[TopicPartition, int]:
     return row.place, row.offset
 
 
+_PLACE = itemgetter("topic", "partition")
+
+
+_named = lru_cache(maxsize=PLACES_KEPT)(TopicPartition)
+
+
 def _place(fields: Fields) -> TopicPartition:
-    return TopicPartition(fields["topic"], fields["partition"])
+    return _named(*_PLACE(fields))
 
 
 def _path(nodes: Sequence[str]) -> tuple[str, ...]:
+    if len(nodes) <= NODES_MAX and max(map(len, nodes), default=0) <= NAME_MAX:
+        return tuple(nodes)
     rest = (CUT_OFF,) if len(nodes) > NODES_MAX else ()
     return (*map(_name, nodes[:NODES_MAX]), *rest)
 
@@ -353,7 +371,7 @@ def _name(text: str) -> str:
 
 
 def _digest(fields: Fields) -> Digest:
-    return Digest(*_DIGEST(fields))
+    return tuple.__new__(Digest, _DIGEST(fields))  # by all of its parts: no defaults to look for
 
 
 def _ingress(fields: Fields) -> IngressRow:
@@ -369,21 +387,22 @@ def _ingress(fields: Fields) -> IngressRow:
     )
 
 
+_SOURCE = itemgetter("source_id", "source_partition")
+
+_BOUNDS = itemgetter(
+    "first", "last", "record_first", "record_last", "late", "is_moved", "message_class"
+)
+
+
 def _delivery(fields: Fields) -> DeliveryRow:
     return DeliveryRow(
-        place=_place(fields),
-        source=SourceKey(fields["source_id"], fields["source_partition"]),
-        generation=fields["generation"],
-        path=_path(fields["path"]),
-        block=fields["block"],
-        digest=_digest(fields),
-        first=fields["first"],
-        last=fields["last"],
-        record_first=fields["record_first"],
-        record_last=fields["record_last"],
-        late=fields["late"],
-        is_moved=fields["is_moved"],
-        message_class=fields["message_class"],
+        _place(fields),
+        SourceKey(*_SOURCE(fields)),
+        fields["generation"],
+        _path(fields["path"]),
+        fields["block"],
+        _digest(fields),
+        *_BOUNDS(fields),
     )
 
 

@@ -153,6 +153,7 @@ class Trial:
         alive: Says whether the auditor runs.
         planted: Kind -> message, and when its last record was acknowledged.
         seconds: Kind -> time to each finding.
+        seen: How many words about findings were looked at.
     """
 
     plant: Plant
@@ -161,6 +162,7 @@ class Trial:
     alive: Callable[[], bool]
     planted: dict[str, tuple[str, float]] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    seen: int = 0
     trickled_s: float = 0.0
     beaten_s: float = 0.0
 
@@ -197,12 +199,13 @@ class Trial:
     def look(self) -> None:
         """Read what was found, and keep how long that took."""
         self.findings.read()
-        now_s = time.monotonic()
-        for kind, (message, since_s) in list(self.planted.items()):
-            told = [one for one in self.findings.table.values() if one["kind"] == kind]
-            if any(message in one["ids"] for one in told):
-                self.seconds.setdefault(kind, []).append(now_s - since_s)
-                del self.planted[kind]
+        log, came_s = self.findings.log[self.seen :], self.findings.came_s[self.seen :]
+        self.seen += len(log)
+        for (_, told), at_s in zip(log, came_s, strict=True):
+            message, since_s = self.planted.get("" if told is None else told["kind"], ("", 0.0))
+            if told is not None and message in told["ids"]:
+                self.seconds.setdefault(told["kind"], []).append(at_s - since_s)
+                del self.planted[told["kind"]]
 
     def wait(self, deadline_s: float) -> None:
         """Let the mesh live until all that was planted is found.

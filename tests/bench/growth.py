@@ -26,7 +26,7 @@ from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
 from tests.bench.chart import Curve, drawn
 from tests.bench.command import at_least, carry_out, parser_of, result_file, say
-from tests.bench.field import DEPTH, ENDPOINT, FIRST, Field, Setup
+from tests.bench.field import DEPTH, ENDPOINT, FIRST, STAMP, Field, Setup
 from tests.bench.goals import Goal, goal_line
 from tests.bench.meter import OTHER_CORE, Meter, Wire, pin
 from tests.bench.peers import Driver, built
@@ -43,6 +43,9 @@ WARM_SHARE = 4
 BYTES_MAX = 200_000_000
 """No drain is larger, whatever the payload."""
 
+PAYLOAD_MAX = 899_000
+"""With its header no message has more than a node takes."""
+
 TO_NATS = 1 / 8
 NEW_MAX = 3.0
 
@@ -55,11 +58,26 @@ class Axis:
         what: In words, with its unit.
         points: Values; the first is what the others are compared with.
         at: Makes the mesh of a value.
+        least, most: Of numbers, what can be measured.
+        words: Values that are no numbers.
     """
 
     what: str
     points: Sequence[str]
     at: Callable[[str], Setup]
+    least: int = 1
+    most: int = sys.maxsize
+    words: Sequence[str] = ()
+
+    def fault(self, point: str) -> str | None:
+        """Return why a value cannot be measured, or None."""
+        if point in self.words:
+            return None
+        if point.isdecimal() and self.least <= int(point) <= self.most:
+            return None
+        end = "or more" if self.most == sys.maxsize else f"to {self.most}"
+        numbers = [f"a number, {self.least} {end}"] if self.least <= self.most else []
+        return f"{point} cannot be measured; write {', '.join([*self.words, *numbers])}"
 
 
 def _grows(name: str, **more: object) -> Callable[[str], Setup]:
@@ -68,18 +86,25 @@ def _grows(name: str, **more: object) -> Callable[[str], Setup]:
 
 AXES: Mapping[str, Axis] = {
     "payload": Axis(
-        "bytes of a payload", ("100", "1000", "10000", "100000", "800000"), _grows("payload")
+        "bytes of a payload",
+        ("100", "1000", "10000", "100000", "800000"),
+        _grows("payload"),
+        STAMP.size,
+        PAYLOAD_MAX,
     ),
-    "headers": Axis("headers of clients", ("0", "1", "2", "4", "8"), _grows("headers")),
+    "headers": Axis("headers of clients", ("0", "1", "2", "4", "8"), _grows("headers"), 0),
     "compression": Axis(
         "codec, payloads of 1,000 bytes that compress",
         ("none", "lz4", "zstd"),
         lambda value: Setup(payload=1_000, compression=value),
+        most=0,
+        words=("none", "gzip", "snappy", "lz4", "zstd"),
     ),
     "subjects": Axis(
         "distinct subjects; new: one per message",
         ("300", "10", "10000", "100000", "new"),
         lambda value: Setup(subjects=0 if value == "new" else int(value)),
+        words=("new",),
     ),
     "filters": Axis(
         "filters of the endpoint, known subjects",
@@ -95,11 +120,13 @@ AXES: Mapping[str, Axis] = {
         f"filters of mixed * at {DEPTH} levels that all match, each subject new",
         ("1", "64", "1024", "16384"),
         _grows("filters", is_hostile=True, subjects=0),
+        most=2**DEPTH,
     ),
     "churn": Axis(
         f"filters that come or go a second, 10,000 subjects, {OFFERED} messages/s",
         ("0", "10", "100", "1000"),
         _grows("churn", rate=OFFERED, subjects=10_000),
+        0,
     ),
     "links": Axis("neighbours that want all", ("1", "2", "4", "8", "16"), _grows("links")),
     "links-split": Axis(
@@ -109,15 +136,17 @@ AXES: Mapping[str, Axis] = {
     ),
     "endpoints": Axis("endpoints that want all", ("1", "4", "16", "64"), _grows("endpoints")),
     "partitions": Axis("partitions of a data topic", ("4", "16", "64"), _grows("partitions")),
-    "nodes": Axis("nodes in a chain", ("2", "3", "4", "6", "8"), _grows("nodes")),
-    "workers": Axis("workers of each node, two lanes", ("1", "2"), _grows("workers", lanes=2)),
+    "nodes": Axis("nodes in a chain", ("2", "3", "4", "6", "8"), _grows("nodes"), 2),
+    "workers": Axis(
+        "workers of each node, two lanes", ("1", "2"), _grows("workers", lanes=2), most=2
+    ),
     "rate": Axis(
         "messages offered a second",
         ("1000", "2000", "5000", "10000", "20000"),
         _grows("rate"),
     ),
     "round-trip": Axis(
-        "round trip to the neighbour, ms", ("0", "50", "200"), _grows("round_trip_ms")
+        "round trip to the neighbour, ms", ("0", "50", "200"), _grows("round_trip_ms"), 0
     ),
     "replication": Axis("brokers, up to three replicas", ("1", "3"), _grows("brokers")),
 }
@@ -358,11 +387,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--passes", type=at_least(1), default=2, help="over all points")
     parser.add_argument("--svg", type=result_file, help="draw the curve into this file")
     options = parser.parse_args(arguments)
-    points = options.points or AXES[options.axis].points
-    try:
-        setups = [AXES[options.axis].at(point) for point in points]
-    except ValueError:
-        parser.error(f"--points: {' '.join(points)} is no list of {AXES[options.axis].what}")
+    axis = AXES[options.axis]
+    points = options.points or axis.points
+    for point in points:
+        if (fault := axis.fault(point)) is not None:
+            parser.error(f"--points: {fault}")
+    if len(set(points)) < len(points):
+        parser.error(f"--points: {' '.join(points)} has a point twice; measure each once")
+    setups = [axis.at(point) for point in points]
     least = max(setup.partitions * setup.endpoints for setup in setups)
     if options.messages < least:
         parser.error(f"--messages {options.messages}: these points need {least} or more")

@@ -32,12 +32,12 @@ from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.founding import publish
+from mesh.transport.node_topics import config_topic, node_topics
 from mesh.transport.port import TopicPartition
 from mesh.wire.control import decode_acknowledgement
 from mesh.wire.keys import subscribed_key, subscription_key
 from mesh.wire.subscriptions import encode_subscription
 from mesh.worker.process.logs import set_up_logs
-from mesh.worker.topics.provision import config_topic, node_topics
 from tests.bench.command import at_least, carry_out, parser_of, say
 
 HUB = "hub"

@@ -247,7 +247,7 @@ def _write_a_day(mesh: Mesh, nodes: Sequence[str]) -> None:
 
     for minute in range(DAY_MINUTES):
         at_ms = end_ms - (DAY_MINUTES - minute) * 60_000
-        say_at("status", "status", {"at_ms": at_ms, "batch": minute, "uncertified": 0}, at_ms)
+        say_at("status", "position", {"at_ms": at_ms, "batch": minute, "uncertified": 0}, at_ms)
         for number in range(FINDINGS_A_MINUTE):
             node = nodes[(minute + number) % len(nodes)]
             key = f"{minute}-{number}"

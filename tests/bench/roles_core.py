@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from mesh.errors import StartError
-from mesh.model.tree_apps import AnswerGiven, Delivered, RoleWish, SendWanted
+from mesh.model.tree_apps import AnswerGiven, Delivered, RoleRequest, SendWanted
 from mesh.model.trees import Address, tree_id
 from mesh.trees.inputs import FrameRead, Input, LinkOpened, PortOpened, RolesAdded
 from mesh.trees.machine import TreeNode
@@ -99,7 +99,7 @@ class Line:
 def frames_per_s(sends: int) -> float:
     """Return how many frames of warm sends over two links are taken in a second of processor."""
     line = Line()
-    line.step("c", RolesAdded(APP, (RoleWish(PLACE),)))
+    line.step("c", RolesAdded(APP, (RoleRequest(PLACE),)))
     line.run()
     before, began_s = 0, 0.0
     for number in range(sends + WARM):
@@ -123,13 +123,13 @@ def lives_per_s() -> float:
 
 def bytes_kept(roles: int) -> tuple[float, float]:
     """Return what a node keeps per role that it hears of, and per further instance."""
-    wishes = [RoleWish(Address(tree_id(f"t{n // PER_TREE}"), f"r{n}")) for n in range(roles)]
+    requests = [RoleRequest(Address(tree_id(f"t{n // PER_TREE}"), f"r{n}")) for n in range(roles)]
     line = Line()
     kept = []
     tracemalloc.start()
     for host in ("a", "c"):
         publishes: list[tuple[str, Transmit]] = []
-        outputs = line.nodes[host].step(RolesAdded(APP, wishes), 0)
+        outputs = line.nodes[host].step(RolesAdded(APP, requests), 0)
         publishes += [(host, one) for one in outputs if isinstance(one, Transmit)]
         del outputs
         before = tracemalloc.get_traced_memory()[0]

@@ -107,7 +107,7 @@ def rows(found: Found) -> Sequence[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and tell; return the exit code."""
-    parser = parser_of("selectors", __doc__)
+    parser = parser_of("selecting", __doc__)
     parser.add_argument("--messages", type=at_least(2), default=20_000)
     parser.add_argument("--runs", type=at_least(1), default=5)
     options = parser.parse_args(arguments)

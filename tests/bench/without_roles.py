@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesh import __main__ as command
-from mesh.worker import serve
+from mesh.worker import main
 from mesh.worker.worker import Worker
 
 
@@ -13,5 +13,5 @@ def worker_without(*arguments: object, **options: object) -> Worker:
 
 
 if __name__ == "__main__":
-    setattr(serve, "Worker", worker_without)  # noqa: B010 - nothing of the mesh has such a switch
+    setattr(main, "Worker", worker_without)  # noqa: B010 - nothing of the mesh has such a switch
     command.main()

@@ -85,7 +85,7 @@ class Auditor:
             "waiting": [],
             "endpoints": list(endpoints),
         }
-        self.says("status", "status", status)
+        self.says("status", "position", status)
 
     def finds(self, kind: str, text: str, **more: object) -> None:
         """Write a finding."""

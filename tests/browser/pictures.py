@@ -18,7 +18,7 @@ import structlog
 from playwright.sync_api import sync_playwright
 
 from mesh.api.guard import Access
-from mesh.client import Address, EndpointKind, QueuePolicy, RoleWish
+from mesh.client import Address, EndpointKind, QueuePolicy, RoleRequest
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.model.frames import MessageClass
@@ -26,7 +26,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey
 from mesh.model.trees import tree_id
 from mesh.trees.settings import Settings
-from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
+from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
 from streaming.audits.findings import FindingKind
 from streaming.audits.rules import RULES
 from tests.browser.conftest import SPEC, Auditor
@@ -129,9 +129,9 @@ def mesh_in_memory() -> Iterator[str]:
                 writer.produce(topic.ingress(node, MessageClass.GUARANTEED), b"no subject", None, 0)
                 writer.produce(topic.roles(node), encode_lease(600_000), lease_key(app), 0)
                 for role, is_exclusive in roles.items():
-                    wish = RoleWish(Address(tree_id("trading"), role), is_exclusive=is_exclusive)
+                    wish = RoleRequest(Address(tree_id("trading"), role), is_exclusive=is_exclusive)
                     key = role_key(RoleKey(app, "trading", role))
-                    writer.produce(topic.roles(node), encode_wish(wish), key, 0)
+                    writer.produce(topic.roles(node), encode_request(wish), key, 0)
                 writer.flush()
         auditor.certifies("ny2/orders", equal=False)
         source, twice = "mesh.tk3.in.g", "mesh.tk3.in.g/0/0/7"
@@ -228,7 +228,7 @@ def _audit(auditor: Auditor, begun_ms: int, minute: int) -> None:
         auditor.finds(FindingKind.UNPROVEN, text, **at, **known, **spoke_of(GONE))
     waits = [{"source": "mesh.tk3.in.g[0]", "block": MINUTES, "endpoint": name} for name in names]
     status = {"at_ms": auditor.api.mesh.now_ms(), "batch": minute, "uncertified": len(waits)}
-    auditor.says("status", "status", {**status, "waiting": waits, "endpoints": names})
+    auditor.says("status", "position", {**status, "waiting": waits, "endpoints": names})
 
 
 def take(url: str, shots: Sequence[tuple[str, str, int, str]]) -> None:

@@ -186,6 +186,21 @@ def test_a_panel_keeps_focus_while_its_numbers_change(api: Api, open_page: Open)
     expect(link).to_be_focused()
 
 
+def test_escape_leads_back_to_what_was_asked_for_last(api: Api, open_page: Open) -> None:
+    """By keyboard, from node to link while the panel is open."""
+    page = open_page("/map")
+    panel = page.get_by_role("complementary", name="Details")
+    for name, told in (("node tk1", "tk1"), ("link ny1 to tk1", "ny1 → tk1")):
+        drawn = page.get_by_label(name, exact=True)
+        drawn.focus()
+        drawn.press("Enter")
+        expect(panel.get_by_role("heading", name=told, exact=True)).to_be_visible()
+        expect(panel).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(page.get_by_label("link ny1 to tk1", exact=True)).to_be_focused()
+
+
 def test_a_login_that_has_run_out_leads_back_to_what_was_on_screen(open_page: Open) -> None:
     """The page finds out by an answer; the way back stands in the address of the login."""
     page = open_page("/map")

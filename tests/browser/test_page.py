@@ -14,13 +14,13 @@ from playwright.sync_api import Browser, Page, Route, expect
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Pause
 from mesh.model.topics import TopicNames
-from mesh.model.tree_apps import RoleKey, RoleWish
+from mesh.model.tree_apps import RoleKey, RoleRequest
 from mesh.model.trees import Address, tree_id
 from mesh.trees.settings import Settings
 from mesh.view.operator_records import write_operator_record
 from mesh.wire.control import encode_pause
 from mesh.wire.keys import PauseKey, pause_key
-from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
+from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
 from tests.browser.conftest import MARKUP, SPEC, Auditor, Open
 from tests.chromium import WAIT_MS
 from tests.component.api.conftest import Api, MakeApi
@@ -616,6 +616,10 @@ def test_nothing_is_cut_off_at_any_width(api: Api, open_page: Open, width: int) 
         page.get_by_role("button", name="Menu").click()
         page.get_by_role("link", name="Nodes").click()
         expect(page.locator("main")).to_contain_text("5 nodes")
+    else:
+        node = page.get_by_label("node tk1", exact=True).locator("circle").bounding_box()
+        assert node is not None
+        assert node["width"] < 90, "a few nodes fill a wall"
 
 
 def test_eight_tabs_share_one_feed(api: Api, chromium: Browser) -> None:
@@ -647,12 +651,12 @@ def test_without_an_auditor_nothing_is_called_proven(api: Api, open_page: Open) 
 def test_roles_are_shown_with_who_has_them(api: Api, open_page: Open) -> None:
     """Node, application and lease; a name of a stranger is text."""
     key = RoleKey("desk", "trading", MARKUP.replace(" ", "_")[:60])
-    wish = encode_wish(RoleWish(Address(tree_id("trading"), key.role), is_exclusive=True))
+    request = encode_request(RoleRequest(Address(tree_id("trading"), key.role), is_exclusive=True))
     writer = api.mesh.world.kafka["right"].writer("app")
     topic = TopicNames("mesh.").roles("ny1")
     with api.turn:
         writer.produce(topic, encode_lease(60_000), lease_key("desk"), 0)
-        writer.produce(topic, wish, role_key(key), 0)
+        writer.produce(topic, request, role_key(key), 0)
         writer.flush()
     api.lives(2)
     page = open_page("/roles")

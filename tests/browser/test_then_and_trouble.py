@@ -31,13 +31,14 @@ LONG_AGO = "at=2h"
         ("/map?node=ny2", "not on record"),
         ("/nodes", "Endpoints that have ended since then are not on record"),
         ("/queues", "What waited in queues then, and who consumed from them, is not on record"),
-        ("/roles", "Who had which role then, and the routes to it, are not on record"),
+        ("/roles", "The routes to roles then are not on record"),
+        ("/roles", "No application is on record that had a role then"),
         (
             "/interest?subject=acme/a&from=tk3",
             "Which nodes and links were up then is not on record",
         ),
         ("/plan", "a plan is made of now, not of then"),
-        ("/trace?id=mesh.tk3.in.g/0/0", "A trace is made of what topics hold now"),
+        ("/trace?id=mesh.tk3.in.g/0/0", "Nothing of such a message was there by then"),
         ("/audit", "blind"),
     ],
 )
@@ -183,6 +184,14 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(
         assert page.locator("main").inner_text().strip() != ""
     page.goto(f"{api.url}/roles")
     expect(page.locator("main")).to_contain_text("Kafka cluster does not answer: ny1, ny2")
+    page.goto(f"{api.url}/interest?subject=other/a")
+    expect(page.locator("main")).to_contain_text("Kafka cluster does not answer: ny1, ny2")
+    expect(page.locator("main")).to_contain_text("Nobody that can be asked wants anything")
+    page.goto(f"{api.url}/map?link=tk1->ny1")
+    panel = page.get_by_role("complementary", name="Details")
+    expect(panel).to_contain_text("Not known: the Kafka cluster of ny1 does not answer")
+    page.goto(f"{api.url}/nodes?at=1s")
+    expect(page.locator("main")).to_contain_text("What was subscribed then at ny1, ny2 cannot")
     page.goto(f"{api.url}/map")
     with api.turn:
         api.mesh.world.kafka["right"].available = True

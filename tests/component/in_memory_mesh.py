@@ -9,11 +9,11 @@ from mesh.config.published import published_text
 from mesh.lab.world import World
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import KafkaCluster
 from mesh.trees.settings import Settings
 from mesh.view.change_records import ConfigWriters
 from mesh.view.mesh_view import MeshView
-from mesh.worker.topics.provision import node_topics
 
 CHAIN: Mapping[str, object] = {
     "kafka": {"left": None, "right": None},

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from mesh.errors import TransportError, TransportMovedError
-from mesh.transport.port import BEGINNING, Consumer, Passed, Record, TopicPartition
+from mesh.transport.kafka import health
+from mesh.transport.port import BEGINNING, Consumer, Passed, Record, TopicPartition, TopicSpec
 from tests.contract.conftest import Stand, values
 
 
@@ -115,6 +116,25 @@ def test_a_transaction_moves_a_group_on_or_does_not(stand: Stand, is_committed: 
     heir.close()
 
 
+def test_who_has_all_but_a_marker_goes_on_with_what_was_taken_up(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No record's position comes behind a marker: that is no stall, and nobody joins again."""
+    monkeypatch.setattr(health, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(health, "STALLED_S", 0.2)
+    topic = stand.topic(1)
+    writer = stand.kafka.writer("w", f"id.{topic}")
+    writer.begin()
+    writer.produce(topic, b"a", partition=0)
+    writer.commit()
+    consumer = stand.kafka.consumer("c", f"group.{topic}", topic)
+    _take(stand, consumer, 1)
+    taken_up = consumer.owned()[TopicPartition(topic, 0)]
+    assert not any(consumer.read(0.2, 100) for _ in range(8))
+    assert consumer.owned()[TopicPartition(topic, 0)] is taken_up
+    consumer.close()
+
+
 def test_an_heir_waits_for_the_end_of_a_transaction(stand: Stand) -> None:
     """What an open transaction has passed is not read by the next owner before it is decided."""
     topic, target = stand.topic(1), stand.topic(1)
@@ -158,6 +178,27 @@ def test_a_group_behind_the_log_goes_on_at_its_beginning(stand: Stand) -> None:
     stand.kafka.admin().delete_before({at: 2})
     consumer = stand.kafka.consumer("one", f"group.{topic}", topic)
     assert values(_take(stand, consumer, 1)) == [b"c"]
+    consumer.close()
+
+
+def test_a_log_that_begins_anew_is_taken_up_anew(stand: Stand) -> None:
+    """The topic was made again under its reader: nothing in it was read, whatever its offset."""
+    topic = stand.topic()
+    group, at, admin = f"group.{topic}", TopicPartition(topic, 0), stand.kafka.admin()
+    _write(stand, topic, b"a", b"b", b"c")
+    consumer = stand.kafka.consumer("one", group, topic)
+    _take(stand, consumer, 3)
+    former = consumer.owned()[at]
+    consumer.commit({at: Passed(3, "all of it")})
+    stand.delete_topic(topic)
+    stand.wait(lambda: admin.passed(group, [at]) == {}, pace_s=0.05)
+    admin.create([TopicSpec(name=topic, partitions=1)])
+    _write(stand, topic, b"d", b"e")
+    assert values(_take(stand, consumer, 2)) == [b"d", b"e"]
+    assert consumer.owned()[at] is not former
+    assert max(0, consumer.owned()[at].offset) == 0
+    consumer.commit({at: Passed(1)})
+    assert admin.passed(group, [at]) == {at: 1}
     consumer.close()
 
 

@@ -254,3 +254,19 @@ def test_what_waits_behind_a_position_is_told(
 def _fill_in_transaction(writer: Writer, place: TopicPartition, count: int) -> None:
     for number in range(count):
         writer.produce(place.topic, b"%d" % number, partition=place.partition)
+
+
+def test_a_reader_that_learns_topics_anew_reads_on_where_it_was(stand: Stand) -> None:
+    """Nothing comes twice and nothing is left out, whatever is assigned meanwhile. Spec: R6."""
+    topic = stand.topic(2)
+    places = [TopicPartition(topic, number) for number in range(2)]
+    writer = stand.kafka.writer("w")
+    _fill(writer, places[0], 3)
+    reader = stand.reader(places[0])
+    assert values(stand.take(reader, 3)) == _numbers(0, 1, 2)
+    reader.renew()
+    reader.assign({places[1]: BEGINNING})
+    _fill(writer, places[0], 2, start=3)
+    _fill(writer, places[1], 1, start=9)
+    assert sorted(one.value() or b"" for one in stand.take(reader, 3)) == _numbers(3, 4, 9)
+    assert stand.quiet(reader) == []

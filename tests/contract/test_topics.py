@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportDeniedError, TransportError
+from mesh.model.frames import MessageClass
+from mesh.transport.node_topics import endpoint_topic
 from mesh.transport.port import TopicPartition, TopicSpec
+from mesh.worker.topics.provision import set_to_keep
 from tests.contract.conftest import Stand
 
 
@@ -45,6 +51,25 @@ def test_topic_ids_tell_a_topic_from_its_namesake(stand: Stand) -> None:
     new = admin.describe([name, other])
     assert new[name].topic_id != old[name].topic_id
     assert new[other] == old[other]
+
+
+def test_an_endpoint_takes_what_was_created_at_whatever_time(stand: Stand) -> None:
+    """What one Kafka cluster has accepted, another one takes, however its clock goes."""
+    nodes = {"kafka": {"k": None}, "nodes": {"a": {"kafka": "k"}}, "prefix": f"t{stand.mark}."}
+    topic = endpoint_topic(topology_from_mapping(nodes), "a", "e", MessageClass.GUARANTEED)
+    admin = stand.kafka.admin()
+    admin.create([topic])
+    assert set_to_keep(admin, [topic]) == {}
+    day_ms = 24 * 3_600_000
+    times = [time.time_ns() // 1_000_000 + 2 * day_ms, day_ms, -day_ms]
+    writer = stand.kafka.writer("lane", f"lane.{stand.mark}")
+    writer.begin()
+    for at_ms in times:
+        writer.produce(topic.name, b"x", partition=0, timestamp=at_ms)
+    writer.commit()
+    writer.close()
+    found = stand.take(stand.reader(TopicPartition(topic.name, 0)), 3)
+    assert [record.timestamp()[1] for record in found] == times
 
 
 def test_a_created_topic_can_be_written_at_once(stand: Stand) -> None:

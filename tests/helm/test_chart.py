@@ -18,7 +18,7 @@ from kubernetes_validate.utils import all_versions  # type: ignore[import-untype
 from ruamel.yaml import YAML
 
 from mesh.api.guard import PROBES
-from mesh.api.serve import Settings
+from mesh.api.serve import ServeSettings
 from mesh.cli.main import app
 from mesh.cli.node import level_of
 from mesh.cli.plan import EXIT_CHANGES
@@ -26,7 +26,7 @@ from mesh.cli.problems import EXIT_NOT_WELL, EXIT_WRONG_INPUT
 from mesh.config.context import current_context
 from mesh.config.legal import load_legal_topology
 from mesh.transport.probes import parse_address
-from mesh.worker.port.server import Port
+from mesh.worker.http.server import Port
 from streaming.config import arguments
 from streaming.job.port import Port as AuditPort
 from tests.helm.conftest import CHART, Manifest, Render, manifests_of
@@ -50,7 +50,7 @@ EVERYTHING: Mapping[str, Any] = {
     "image": {"repository": "registry.example/mesh", "tag": "1.2.3", "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "pull"}],
     "podDisruptionBudget": {"enabled": True, "maxUnavailable": "50%"},
-    "networkPolicy": {"enabled": True, "from": [{"podSelector": {}}], "kafkaPorts": [9093]},
+    "networkPolicy": {"enabled": True, "from": [{"podSelector": {}}], "kafkaPorts": [9092, 9093]},
     "grafana": {"enabled": True},
     "extraInitContainers": [
         {
@@ -312,7 +312,10 @@ def test_new_topology_restarts_the_pods(render: Render) -> None:
     changed = {"topology": {"name": "other", "spec": SPEC}}
     applied = {"apply": {"enabled": True}}
     fewer = {**SPEC, "zones": {}}
-    rack = {**SPEC, "kafka": {**SPEC["kafka"], "tokyo": {"client.rack": "r"}}}
+    rack = {
+        **SPEC,
+        "kafka": {**SPEC["kafka"], "tokyo": {**SPEC["kafka"]["tokyo"], "client.rack": "r"}},
+    }
     followed, links, kafka = (
         checksums({"topology": {"name": "worldwide", "spec": spec, **applied}})
         for spec in (SPEC, fewer, rack)
@@ -703,7 +706,7 @@ def test_the_page_is_behind_a_token_and_answers_to_the_names_by_which_it_is_call
     assert list(parsed["bootstrap"]) == ["tokyo=kafka.tokyo.svc:9092"]
     host, port = parse_address(str(parsed["listen"]))
     assert port == container["ports"][0]["containerPort"]
-    settings = Settings(
+    settings = ServeSettings(
         host=host,
         port=port,
         token="t",

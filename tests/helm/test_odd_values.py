@@ -13,10 +13,12 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
 
+from mesh.transport.kafka.settings import is_secret
 from tests.helm.conftest import CHART, Manifest, Render
 from tests.helm.values_table import defaults, leaves
 
 NEWEST = all_versions()[-1]
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 NAME_MAX = {"StatefulSet": 52}
@@ -24,7 +26,7 @@ OF_OPERATORS = ("PodMonitor", "PrometheusRule", "HTTPRoute")
 """Kinds of which nobody has a schema here."""
 
 SPEC: Mapping[str, Any] = {
-    "kafka": {"tokyo": {}, "newyork": {}},
+    "kafka": {name: {"bootstrap.servers": f"{name}:9092"} for name in ("tokyo", "newyork")},
     "nodes": {"tk1": {"kafka": "tokyo"}, "ny1": {"kafka": "newyork"}},
     "zones": {"WO": {"kind": "multi-hop", "links": [["tk1", "ny1"]]}},
 }
@@ -161,7 +163,7 @@ def drawn(seed: int) -> tuple[str, dict[str, Any]]:
     chance = Random(seed)
     kafka = chance.sample(KAFKA, chance.randint(1, 3))
     nodes = chance.sample(NODES, chance.randint(1, 5))
-    spec = {
+    spec: dict[str, Any] = {
         "kafka": {name: chance.choice([None, {}, {"client.rack": "on"}]) for name in kafka},
         "nodes": {name: {"kafka": chance.choice(kafka)} for name in nodes},
         "zones": {},
@@ -170,10 +172,11 @@ def drawn(seed: int) -> tuple[str, dict[str, Any]]:
     for path, among in CHOICES.items():
         if chance.random() < 0.3:
             values = over(values, path, chance.choice(among))
+    if not values.get("evaluationKafka"):
+        values["bootstrap"] = dict.fromkeys(kafka, "broker:9092,other:9093")
     if chance.random() < 0.3 and not values.get("evaluationKafka"):
         secrets = {name: {"existingSecret": chance.choice(["on", "123"])} for name in kafka}
         values["credentials"] = secrets
-        values["bootstrap"] = {kafka[0]: "broker:9092,other:9093"}
         own = {"workers": 2, "credentials": {kafka[-1]: {"existingSecret": "own"}}}
         values["nodes"] = {nodes[0]: own, nodes[-1]: None} if len(nodes) > 1 else {nodes[0]: own}
     if values["topology"].get("apply") and values["topology"].get("compare"):
@@ -316,6 +319,26 @@ def test_every_value_has_a_place_in_the_draws() -> None:
         ({"extraContainers": [{"image": "a"}]}, "/extraContainers/0': missing property 'name'"),
         ({"imagePullSecrets": [{"secret": "a"}]}, "/imagePullSecrets/0': missing property 'name'"),
         ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "extraVolumes: .* tmp"),
+        ({"extraVolumes": [{"name": "a", "emptyDir": {}}] * 2}, "extraVolumes: two are called a"),
+        (
+            {
+                "credentials": {"tokyo": {"existingSecret": "s"}},
+                "extraVolumes": [{"name": "kafka-tokyo", "emptyDir": {}}],
+            },
+            "extraVolumes: .* kafka-tokyo",
+        ),
+        ({"extraVolumeMounts": [{"name": "a", "mountPath": "/a"}]}, "extraVolumeMounts: no volume is called a"),
+        ({"extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}, "extraVolumeMounts: .* at /tmp already"),
+        ({"extraObjects": [{"metadata": {"name": "a"}}]}, "/extraObjects/0': missing properties 'apiVersion', 'kind'"),
+        ({"image": {"repository": "mesh:1"}}, "/image/repository': 'mesh:1' does not match"),
+        ({"image": {"repository": f"mesh@sha256:{'0' * 64}"}}, "/image/repository"),
+        ({"image": {"registry": "https://r.example"}}, "/image/registry"),
+        ({"audit": {"image": {"tag": "a b"}}}, "/audit/image/tag"),
+        ({"topology": {"spec": {"nodes": {"TK1": {"kafka": "tokyo"}}}}}, "topology.spec.nodes: TK1 and tk1 differ in case only"),
+        ({"topology": {"spec": {"kafka": {"Tokyo": {}}}}}, "topology.spec.kafka: Tokyo and tokyo differ in case only"),
+        ({"topology": {"spec": {"nodes": {"tk1": {"kafka": "tokio"}}}}}, 'nodes.tk1.kafka: .* no Kafka cluster "tokio"'),
+        ({"topology": {"spec": {"nodes": {"tk1": None}}}}, "nodes.tk1.kafka: .* no Kafka cluster"),
+        ({"topology": {"spec": {"kafka": {"tokyo": None}}}}, "spec.kafka.tokyo: nobody says where it is: .* bootstrap.tokyo"),
         (
             {
                 "evaluationKafka": {"enabled": True},
@@ -334,3 +357,68 @@ def test_what_nobody_could_run_is_refused_before_anything_is_asked(
         merged = over(merged, path, value)
     with pytest.raises(helm_python.HelmError, match=said):
         render(merged)
+
+
+@pytest.mark.parametrize("whole", ["topology.apply", "topology.compare", "audit"])
+def test_who_looks_at_the_whole_mesh_has_all_addresses(render: Render, whole: str) -> None:
+    """A site needs those of its nodes alone, and of their neighbours, which its workers miss."""
+    ours = over(over(BASE, "nodes", {"tk1": None}), "topology.spec.kafka.newyork", {})
+    render(ours)
+    with pytest.raises(helm_python.HelmError, match=r"spec.kafka.newyork: nobody says where it is"):
+        render(over(ours, f"{whole}.enabled", True))
+
+
+@pytest.mark.parametrize(
+    ("values", "port"),
+    [
+        ({"bootstrap": {"tokyo": "a:9092,b:19092"}}, "19092"),
+        (over(BASE, "topology.spec.kafka.tokyo", {"bootstrap.servers": "a:29092"}), "29092"),
+        ({"networkPolicy": {"kafkaPorts": [9093]}}, "9092"),
+        *(
+            (
+                over(BASE, "topology.spec.kafka.tokyo", {"bootstrap.servers": "a", ENDPOINT: url}),
+                port,
+            )
+            for url, port in {
+                "https://id.example/token": "443",
+                "http://id/token": "80",
+                "https://id:8443/token": "8443",
+            }.items()
+        ),
+    ],
+)
+def test_a_policy_that_closes_a_port_that_is_needed_is_refused(
+    render: Render, values: Mapping[str, Any], port: str
+) -> None:
+    """Packets that are dropped are no error: workers would wait for ever."""
+    merged = {**BASE, **values}
+    render(merged)
+    closed = over(merged, "networkPolicy.enabled", True)
+    with pytest.raises(helm_python.HelmError, match=rf"kafkaPorts: .* is asked at port {port},"):
+        render(closed)
+    ports = [*closed["networkPolicy"].get("kafkaPorts", [9092]), int(port)]
+    well_formed(render(over(closed, "networkPolicy.kafkaPorts", ports)))
+
+
+OPTIONS = (
+    *("sasl.password", "ssl.key.password", "ssl.keystore.password", "ssl_key", "ssl.key.pem"),
+    *("sasl.oauthbearer.client.secret", "sasl.oauthbearer.config", "sasl.oauthbearer.extensions"),
+    *("sasl.username", "ssl.key.location", "ssl.ca.pem", "client.id", ENDPOINT),
+    *("sasl.oauthbearer.assertion.private.key.passphrase", "sasl.oauthbearer.assertion.file"),
+)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_secret_never_stands_in_a_config_map(render: Render, option: str) -> None:
+    """What may not be printed may not be read there either; it is named, and never shown."""
+    at = "topology.spec.kafka.tokyo"
+    here = {"bootstrap.servers": "a:9092"}
+    render(over(BASE, at, {**here, option: "${file:/etc/mesh/kafka/tokyo/KEY}"}))
+    plain = over(BASE, at, {**here, option: "canary"})
+    if not is_secret(option):
+        render(plain)
+        return
+    with pytest.raises(helm_python.HelmError, match=r"kafka.tokyo: .* ConfigMap") as refused:
+        render(plain)
+    assert option in str(refused.value)
+    assert "canary" not in str(refused.value)

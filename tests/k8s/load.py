@@ -19,7 +19,7 @@ from mesh.config.context import current_context
 from mesh.lab.checker.history import Held, History, Publish, Wanted
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
-from mesh.lab.held import HeldRecords, read_all
+from mesh.lab.contents import HeldRecords, read_all
 from mesh.lab.load import Publisher, Watch
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames

@@ -10,9 +10,23 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from mesh.lab.scenario import Scenario, load_scenario
+from mesh.lab.steps import Apply, Consume, Drain, NamedStep, Settle
 from mesh.local.fleet import Fleet
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
+PATIENT_S = 300.0
+"""So long a mesh may take to come to a state: on a machine that does much else each of its processes
+has a small part of a core, and what comes of a scenario is the same."""
+
+
+def patient(steps: Sequence[NamedStep]) -> tuple[NamedStep, ...]:
+    """Return steps; those that wait for a state do so with more patience unless they say how much."""
+    return tuple(
+        replace(one, step=one.step.model_copy(update={"timeout": PATIENT_S}))
+        if isinstance(one.step, Settle | Drain | Apply | Consume) and one.step.timeout is None
+        else one
+        for one in steps
+    )
 
 
 def fleet_for(
@@ -44,4 +58,4 @@ def fleet_for(
     yaml.dump(document, scenario_file)
     scenario = load_scenario(scenario_file)
     fleet = Fleet.start(scenario.topology, file, directory)
-    return replace(scenario, topology=fleet.topology), fleet
+    return replace(scenario, topology=fleet.topology, steps=patient(scenario.steps)), fleet

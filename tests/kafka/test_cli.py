@@ -168,7 +168,7 @@ def test_following_ends_quietly_on_ctrl_c(running: Running) -> None:
             assert "'hello'" in process.stdout.readline()
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 0
-            assert process.stderr.read() == "1 messages\n"
+            assert process.stderr.read() == "1 message\n"
         finally:
             process.kill()
 

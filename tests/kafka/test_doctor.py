@@ -29,7 +29,7 @@ from mesh.local.brokers import start_brokers
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware
 from mesh.transport.kafka import RealKafka
-from mesh.worker.topics.provision import node_topics
+from mesh.transport.node_topics import node_topics
 from tests.conftest import ClustersOf
 
 pytestmark = pytest.mark.kafka

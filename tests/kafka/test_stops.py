@@ -19,6 +19,7 @@ from mesh.model.topics import TopicNames
 from mesh.operate.dead_letters import Letter, read_letters
 from mesh.operate.stops import StoppedSource, accept, stops_on_link, wait_resumed
 from mesh.transport.kafka import RealKafka
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
 from mesh.worker.process.clock import MonotonicClock
@@ -164,6 +165,32 @@ def test_an_outbox_made_anew_under_way_loses_nothing(pair: Pair) -> None:
     pair.resume()
     pair.publish("4")
     assert pair.received(4) == ["1", "2", "3", "4"]
+
+
+def test_a_node_whose_progress_was_deleted_waits_for_a_person(pair: Pair) -> None:
+    """Nothing makes it again, a restart neither: it would deliver what the ingress keeps again."""
+    pair.publish("1", "2")
+    assert pair.received(2) == ["1", "2"]
+    progress, admin = pair.names.progress("b"), pair.kafka["far"].admin()
+    [made] = [one for one in node_topics(pair.fleet.topology, "b") if one.name == progress]
+    servers = pair.fleet.topology.kafka["far"].options["bootstrap.servers"]
+    remover = AdminClient({"bootstrap.servers": servers})
+    remover.delete_topics([progress])[progress].result(30)
+
+    def is_told() -> bool:
+        pair.view.refresh()
+        stop = pair.view.nodes["b"].stops.get(TopicPartition(progress, 0))
+        return stop is not None and stop.reason == "unreadable"
+
+    deadline = CLOCK.now_ms() + LIMIT_MS
+    while not is_told() and CLOCK.now_ms() < deadline:
+        pair.publish("3")
+        CLOCK.wait(0.5)
+    assert is_told()
+    assert not admin.describe([progress])
+    assert set(pair.received(2)) == {"1", "2"}
+    admin.create([made])
+    assert "3" in pair.received(3)
 
 
 def test_an_endpoint_that_refuses_is_held_and_the_other_goes_on(pair: Pair) -> None:

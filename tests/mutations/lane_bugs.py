@@ -13,11 +13,13 @@ from mesh.lane.positions import Positions
 from mesh.lane.reservations import Reservations
 from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
+from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.wire.keys import fact_key
 from mesh.wire.state import encode_fact, encode_ledger
 from mesh.worker.lanes import owned as lanes
 from mesh.worker.lanes import taking
+from mesh.worker.lanes.committing import LaneCommits
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.sources import Sources
 from tests.mutations.patching import Mutation, Patches
@@ -39,7 +41,7 @@ def position_before_copies(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(Lanes, "_begin_commit", wrapper)
+    patches.wrap(LaneCommits, "begin", wrapper)
 
 
 def position_after_copies(patches: Patches) -> None:
@@ -69,7 +71,7 @@ def position_after_copies(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(Lanes, "_begin_commit", wrapper)
+    patches.wrap(LaneCommits, "begin", wrapper)
 
 
 def _without_positions(batch: Batch, partition, *_: object):
@@ -175,7 +177,8 @@ def same_writer_after_unknown(patches: Patches) -> None:
     former: dict[tuple[int, int], MemoryWriter] = {}
 
     class Sticky:
-        def __init__(self, writer: MemoryWriter) -> None:
+        def __init__(self, kafka: MemoryKafka, writer: MemoryWriter) -> None:
+            self.admin = kafka.admin
             self.held = writer
 
         def writer(self, name: str, transactional_id: str) -> MemoryWriter:
@@ -185,7 +188,7 @@ def same_writer_after_unknown(patches: Patches) -> None:
         def wrong(topology, node, number, kafka, recall, clock):
             writer = former.get((id(recall), number))
             if writer is not None and not writer._fenced and not writer._unanswered:
-                kafka = Sticky(writer)
+                kafka = Sticky(kafka, writer)
             return take_lane(topology, node, number, kafka, recall, clock)
 
         return wrong

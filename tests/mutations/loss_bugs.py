@@ -5,12 +5,12 @@ from __future__ import annotations
 from mesh.lane.messages import gaps
 from mesh.node.faults import Faults
 from mesh.transport.port import TopicPartition
-from mesh.worker.background import holding
-from mesh.worker.background.displacing import Displacing
-from mesh.worker.background.holding import Holds
-from mesh.worker.control.mates import MatesPositions
+from mesh.worker.control.peer_lanes import PeerLanes
 from mesh.worker.lanes.sources import Sources
 from mesh.worker.process.transactions import transact
+from mesh.worker.second_writer import held_target
+from mesh.worker.second_writer.displacing import Displacing
+from mesh.worker.second_writer.held_target import TargetCatchUp
 from tests.mutations.patching import Mutation, Patches
 
 
@@ -32,19 +32,19 @@ def quarantined_before_letter(patches: Patches) -> None:
         late[:] = [args]
 
     def wrapper(take_written):
-        def wrong(self, active, now_ms):
+        def wrong(self, now_ms):
             for args in late:
                 args[2].rows.clear()
                 original(*args)
-                transact(active.writer, args[2].rows)
+                transact(self.writer, args[2].rows)
             late.clear()
-            take_written(self, active, now_ms)
+            take_written(self, now_ms)
 
         return wrong
 
-    original = holding.keep_aside
-    patches.put(holding, "keep_aside", keep_aside)
-    patches.wrap(Holds, "_take_written", wrapper)
+    original = held_target.keep_aside
+    patches.put(held_target, "keep_aside", keep_aside)
+    patches.wrap(TargetCatchUp, "_take_written", wrapper)
 
 
 def consent_skips_one_more(patches: Patches) -> None:
@@ -76,7 +76,7 @@ def announcement_not_delivered(patches: Patches) -> None:
 
 
 def mates_not_told(patches: Patches) -> None:
-    patches.put(MatesPositions, "read", lambda self, topics: {})
+    patches.put(PeerLanes, "read", lambda self, topics: {})
 
 
 LOSS_BUGS = (

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mesh.lane.lane import Lane
-from mesh.node.doubts import Doubts
 from mesh.node.probing import Probing
-from mesh.operate import apply
-from mesh.operate.applying import Applying
+from mesh.node.unproven_neighbours import UnprovenNeighbours
+from mesh.operate import change_begin
+from mesh.operate.change_steps import ChangeSteps
 from mesh.worker.control.leadership import Leadership
 from mesh.worker.control.listening import Listener
-from mesh.worker.control.own_ends import OwnEnds
+from mesh.worker.control.lost_writes import LostWrites
 from mesh.worker.lanes.owned import Lanes
 from tests.mutations.patching import Mutation, Patches
 
@@ -39,11 +39,11 @@ def lost_control_topics_stay_lost(patches: Patches) -> None:
 
 
 def nobody_misses_what_is_unread(patches: Patches) -> None:
-    patches.put(OwnEnds, "stands", lambda *_: None)
+    patches.put(LostWrites, "stands", lambda *_: None)
 
 
 def nobody_doubts(patches: Patches) -> None:
-    patches.put(Doubts, "due", lambda *_: ())
+    patches.put(UnprovenNeighbours, "due", lambda *_: ())
 
 
 def leader_is_asked_in_the_loop(patches: Patches) -> None:
@@ -51,14 +51,14 @@ def leader_is_asked_in_the_loop(patches: Patches) -> None:
 
 
 def nobody_is_excused(patches: Patches) -> None:
-    patches.put(Applying, "_is_excused", lambda *_: False)
+    patches.put(ChangeSteps, "_is_excused", lambda *_: False)
 
 
 def what_ends_forget_is_not_heard_anew(patches: Patches) -> None:
     def wrapper(cut_over):
         return lambda *args, **more: replace(cut_over(*args, **more), remade=())
 
-    patches.wrap(apply, "cut_over", wrapper)
+    patches.wrap(change_begin, "cut_over", wrapper)
 
 
 def who_leads_anew_waits_for_proofs(patches: Patches) -> None:

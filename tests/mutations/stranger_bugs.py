@@ -11,7 +11,7 @@ from mesh.model.control import Interest
 from mesh.node import remembering
 from mesh.node.learner import Learner
 from mesh.transport.groups import slowest
-from mesh.worker.control import unread
+from mesh.worker.control import unreachable_neighbours
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics import targets
@@ -51,7 +51,7 @@ def one_refused_all_wait(patches: Patches) -> None:
         return not self._refused
 
     patches.put(targets.Targets, "may_begin", may_begin)
-    patches.wrap(Lanes, "leave_out", lambda leave: lambda self, closed, now: None)
+    patches.wrap(Lanes, "hold_unwritable", lambda hold: lambda self, unwritable, now: None)
 
 
 def nobody_looks_for_leaders(patches: Patches) -> None:
@@ -63,14 +63,14 @@ def asked_in_the_loop(patches: Patches) -> None:
 
 
 def garbage_excuses_a_hole(patches: Patches) -> None:
-    def wrapper(leave_out):
+    def wrapper(note):
         def wrong(lane, batch, source, offset):
-            leave_out(lane, batch, source, offset)
+            note(lane, batch, source, offset)
             lane.broken.forgiven.add(source.at)
 
         return wrong
 
-    patches.wrap(transit, "_leave_out", wrapper)
+    patches.wrap(transit, "note_unreadable", wrapper)
 
 
 def stray_is_a_version(patches: Patches) -> None:
@@ -86,7 +86,7 @@ def stray_is_a_version(patches: Patches) -> None:
 
 
 def second_reading_takes_all(patches: Patches) -> None:
-    patches.put(Positions, "left_out", lambda *_: None)
+    patches.put(Positions, "taken_after", lambda *_: None)
 
 
 def mate_knows_less(patches: Patches) -> None:
@@ -97,7 +97,7 @@ def recalled_is_all(patches: Patches) -> None:
     def wrapper(versions):
         return lambda records, name: dict.fromkeys(versions(records, name), VERY_NEW)
 
-    patches.wrap(unread, "learned_versions", wrapper)
+    patches.wrap(unreachable_neighbours, "learned_versions", wrapper)
 
 
 def recalled_direct_stays_direct(patches: Patches) -> None:
@@ -138,7 +138,7 @@ def commits_in_the_loop(patches: Patches) -> None:
             if lane.batch is None or lane.closing is not None:
                 continue
             try:
-                self._begin_commit(lane, lane.batch)
+                self.committing.begin(lane, lane.batch)
             except TransportError as error:
                 self._give_up(lane, error)
             else:

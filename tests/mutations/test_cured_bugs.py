@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.holds import Holds
 from mesh.errors import MeshError
+from mesh.model.facts import ENDED
 from mesh.model.topics import TopicNames
 from mesh.node.demands import Demands
 from mesh.node.leader import Leader
 from mesh.node.neighbour import Neighbour
 from mesh.operate import founding
+from mesh.transport.groups import Takings
+from mesh.transport.memory_faults import Outcome
 from mesh.worker.control import feeds, leadership
-from mesh.worker.control.recalling import Recalling
+from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
 from mesh.worker.lanes import sources
 from mesh.worker.lanes.first_records import FirstRecords
-from mesh.worker.lanes.outgrown import LastRead
+from mesh.worker.lanes.truncated_logs import LastRead
+from mesh.worker.queue_moves.movers import Movers
+from mesh.worker.second_writer.held_target import TargetCatchUp
+from mesh.worker.second_writer.repair import Repair
 from mesh.worker.topics import own_topics, provision
 from mesh.worker.topics.readership import Readership
 from mesh.worker.topics.targets import Targets
@@ -28,14 +35,16 @@ from tests.component.operate import test_in_force as in_force
 from tests.component.worker import test_control_anew as control_anew
 from tests.component.worker import test_first_records as first
 from tests.component.worker import test_lagging_takeover as lagging
-from tests.component.worker import test_left_out as left_out
-from tests.component.worker import test_outgrown as outgrown
 from tests.component.worker import test_refused_topics as refused_topics
 from tests.component.worker import test_retention as retention
 from tests.component.worker import test_told_in_part as in_part
+from tests.component.worker import test_truncated_logs as truncated_logs
+from tests.component.worker import test_unheard_catch_ups as unheard
+from tests.component.worker import test_unwritable as unwritable
 from tests.component.worker.conftest import SmallMesh
 from tests.mutations.patching import Mutation, Patches
 from tests.sim import test_queue_dead_members as dead_members
+from tests.sim import test_queue_movers as queue_movers
 
 
 def demands_never_end(patches: Patches) -> None:
@@ -58,7 +67,7 @@ def epochs_begin_again(patches: Patches) -> None:
 
 
 def gone_subscriptions_are_awaited(patches: Patches) -> None:
-    patches.put(Recalling, "_heed_clients", lambda *_: None)
+    patches.put(AcknowledgedInterest, "_heed_clients", lambda *_: None)
 
 
 def others_are_written_over(patches: Patches) -> None:
@@ -82,7 +91,7 @@ def groups_that_fell_silent_are_forgotten(patches: Patches) -> None:
 
 
 def nobody_looks_before_he_leads(patches: Patches) -> None:
-    patches.put(Targets, "closed_control", property(lambda _: frozenset()))
+    patches.put(Targets, "unwritable_control", property(lambda _: frozenset()))
     patches.put(leadership, "look", lambda *_: Looked())
 
 
@@ -108,7 +117,7 @@ def one_refused_topic_keeps_all_from_being_led(patches: Patches) -> None:
 
 def one_that_is_silent_says_nothing_of_all(patches: Patches) -> None:
     for module in (feeds, sources):
-        patches.put(module, "as_far_as_told", lambda ask: (ask(), True))
+        patches.put(module, "answers_so_far", lambda ask: (ask(), True))
 
 
 def who_leads_offers_before_it_knows(patches: Patches) -> None:
@@ -130,6 +139,41 @@ def the_last_record_is_awaited_for_ever(patches: Patches) -> None:
     patches.put(LastRead, "overdue", lambda *_: ())
 
 
+def the_last_word_of_a_catch_up_ends_a_hold(patches: Patches) -> None:
+    """As it was: whoever hears of it, and however far the lane has read since."""
+
+    def ending(told):
+        def wrong(self, known, reached):
+            is_last = self.again.is_met
+            yield from told(self, known, dict.fromkeys(reached, ENDED) if is_last else reached)
+
+        return wrong
+
+    def believing(meet):
+        def wrong(self, target):
+            meet(self, target)
+            words = [self._of(own) for own in self.kept(target)]
+            if any(word is not None and word.is_over for word in words):
+                self._next.pop(target, None)
+
+        return wrong
+
+    patches.wrap(TargetCatchUp, "_told", ending)
+    patches.wrap(Holds, "_meet", believing)
+
+
+def movers_ask_nobody_whose_messages_are(patches: Patches) -> None:
+    patches.put(Movers, "_knows", lambda *_: True)
+
+
+def a_log_never_begins_anew(patches: Patches) -> None:
+    patches.put(Takings, "follow", lambda _self, records: records)
+
+
+def what_vanished_of_movers_is_not_announced(patches: Patches) -> None:
+    patches.put(Repair, "_gone", lambda _: None)
+
+
 def a_mesh_is_started_from_another_file() -> None:
     mesh = Mesh(topology_from_mapping(CHAIN))
     in_force.test_another_topology_is_never_written_over_what_is_in_force(mesh)
@@ -140,11 +184,11 @@ def two_start_a_mesh_at_once() -> None:
 
 
 def a_link_has_no_leader() -> None:
-    left_out.test_who_leads_touches_nothing_that_has_no_leader(SmallMesh(), left_out.LINK)
+    unwritable.test_who_leads_touches_nothing_that_has_no_leader(SmallMesh(), unwritable.LINK)
 
 
 def a_link_loses_its_leader_inside_a_transaction() -> None:
-    shown = left_out.test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links
+    shown = unwritable.test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links
     shown(SmallMesh())
 
 
@@ -197,9 +241,51 @@ def a_log_is_cut_off_where_its_last_record_is_read_once_more() -> None:
     first.test_a_log_that_is_cut_off_meanwhile_is_found(come=0)
 
 
+def nobody_knows_of_a_last_commit() -> None:
+    unheard.test_a_commit_of_which_nobody_knows_ends_no_hold(
+        unheard.OUTBOX, "b", Outcome.UNKNOWN_COMMITTED
+    )
+
+
+def a_last_commit_comes_late() -> None:
+    unheard.test_a_commit_that_comes_when_its_catch_up_has_ended_ends_no_hold("full")
+
+
 def a_log_is_cut_off_and_grows_less_than_it_lost() -> None:
-    shown = outgrown.test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accepted
+    shown = truncated_logs.test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accepted
     shown(lost=2, come=1)
+
+
+def _stage_of(spec: Mapping[str, object]) -> queue_movers.Stage:
+    mesh = Mesh(topology_from_mapping({**queue_movers.CHAIN, **spec}))
+    return queue_movers.Stage(mesh)
+
+
+def a_queue_is_made_again_under_its_mover() -> None:
+    queue_movers.test_what_comes_to_a_queue_made_again_moves(_stage_of, 0.0)
+
+
+def movers_go_on(patches: Patches) -> None:
+    def wrapper(move):
+        def wrong(movers, *args, **more):
+            gate = movers.lanes.sources.gate
+            held, gate.holding = gate.holding, False
+            try:
+                move(movers, *args, **more)
+            finally:
+                gate.holding = held
+
+        return wrong
+
+    patches.wrap(Movers, "_move", wrapper)
+
+
+def what_waits_in_a_queue_while_sources_hold() -> None:
+    queue_movers.test_nothing_moves_while_sources_hold(_stage_of)
+
+
+def what_a_former_owner_moved_vanishes() -> None:
+    queue_movers.test_what_a_former_owner_moved_is_announced_if_it_vanished(_stage_of)
 
 
 DEMANDS = Mutation("demands-never-end", "what a dead member wanted stays", demands_never_end)
@@ -231,6 +317,15 @@ ENDS_WHERE_IT_ENDS = Mutation("end-is-end", "a log ends where it ends", a_log_en
 AWAITED = Mutation(
     "awaited-for-ever", "a lost record is awaited", the_last_record_is_awaited_for_ever
 )
+LAST_WORD = Mutation(
+    "last-word-ends-hold", "whoever reads it", the_last_word_of_a_catch_up_ends_a_hold
+)
+MOVES_BLIND = Mutation("moves-blind", "whose messages move", movers_ask_nobody_whose_messages_are)
+MOVERS_HOLD = Mutation("movers-hold", "queues move while sources hold", movers_go_on)
+ONE_LOG = Mutation("one-log", "a log never begins anew", a_log_never_begins_anew)
+VANISHED = Mutation(
+    "moved-vanished", "what vanished of movers", what_vanished_of_movers_is_not_announced
+)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -261,6 +356,12 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(
             ALL_SILENT, a_lane_is_taken_beside_a_partition_without_a_leader, id="all-silent-lanes"
         ),
+        pytest.param(LAST_WORD, nobody_knows_of_a_last_commit, id="last-word-ends-hold"),
+        pytest.param(LAST_WORD, a_last_commit_comes_late, id="last-word-ends-hold-late"),
+        pytest.param(MOVES_BLIND, a_queue_is_made_again_under_its_mover, id="moves-blind"),
+        pytest.param(MOVERS_HOLD, what_waits_in_a_queue_while_sources_hold, id="movers-hold"),
+        pytest.param(ONE_LOG, a_queue_is_made_again_under_its_mover, id="one-log"),
+        pytest.param(VANISHED, what_a_former_owner_moved_vanishes, id="moved-vanished"),
         pytest.param(ALL_OR_NONE, a_node_starts_without_a_topic, id="all-or-none"),
     ],
 )

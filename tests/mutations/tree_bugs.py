@@ -289,7 +289,7 @@ def copied_maps_cover_every_heal(patches: Patches) -> None:
         for one in said.roles:
             _, role = joining.role_routes(node, joining.Address(one.tree, one.role))
             if role.everywhere.is_certified:
-                role.heals = joining.heals_known(node)
+                role.heals = node.heals_known
 
     patches.put(machine, "read_trees", wrong)
 

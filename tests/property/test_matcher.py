@@ -61,14 +61,15 @@ def test_surplus_shapes_are_widened_never_missed() -> None:
     filters = hostile_filters()
     for filter_ in filters:
         table.put(filter_, ANYONE, Interest())
-    assert table.shape_count() <= SHAPES_MAX + 1
-    assert table.widened_count() > 0
+    assert len(table._index.shapes) <= SHAPES_MAX + 1
+    assert table._index.widened
     found = [filter_ for filter_, _ in table.matching("a/b/c/d/e/f/g")]
     assert len(found) <= SHAPES_MAX + 2
     assert all(any(matches(wider, one.replace("*", "x")) for wider in found) for one in filters)
     for filter_ in filters:
         table.put(filter_, ANYONE, None)
-    assert (table.shape_count(), table.widened_count()) == (0, 0)
+    assert not table._index.shapes
+    assert not table._index.widened
     assert list(table.matching("a/b/c/d/e/f/g")) == []
 
 
@@ -193,7 +194,7 @@ def test_who_has_surplus_filters_is_known_as_they_come_and_go(
         table.put(filter_, Member("", name), None)
     for filter_ in hostile_filters():
         table.put(filter_, ANYONE, None)
-    assert (table.shape_count(), table.widened_count(), table._surplus) == (0, 0, {})
+    assert (len(table._index.shapes), table._index.widened, table._surplus) == (0, {}, {})
 
 
 @given(filter_=FILTER, shape_of=FILTER, subject=SUBJECT)

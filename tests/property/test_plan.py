@@ -30,8 +30,8 @@ from mesh.core.ways import way_between
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology, Zone, ZoneKind
+from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import explain
-from mesh.node.supposing import suppose
 from tests.property.effort import examples
 from tests.sim.meshes import is_legal, naive_ways, random_legal_topology, random_topology
 
@@ -199,7 +199,9 @@ def test_supposed_interest_takes_messages_along_the_walks(block: int) -> None:
         rng = random.Random(seed)
         topology = random_legal_topology(rng)
         wanting = rng.sample(sorted(topology.nodes), rng.randint(1, len(topology.nodes)))
-        known = suppose(topology, {node: {("e", "acme/>"): Subscription()} for node in wanting})
+        known = converged_interest(
+            topology, {node: {("e", "acme/>"): Subscription()} for node in wanting}
+        )
         source = rng.choice(sorted(topology.nodes))
         ways = {way.nodes[-1]: way.nodes for way in naive_ways(topology, source)}
         told = explain(topology, known, "acme/x", source, rng.choice(list(MessageClass)))

@@ -5,7 +5,7 @@ Spec: DESIGN 6, DESIGN 8, K11, K16, reliability.md 4-6.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +14,17 @@ import pytest
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.checker.history import Held, read_history
 from mesh.lab.checker.judge import check
-from mesh.lab.held import HeldRecords
+from mesh.lab.contents import HeldRecords
+from mesh.lab.load import Publisher
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario, load_scenario
 from mesh.lab.steps import NamedStep, Storm
+from mesh.lane.lane import Lane
+from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
+from mesh.transport.memory import MemoryAdmin, MemoryKafka
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import Record, TopicPartition
-from mesh.worker.lanes.sources import Sources
+from mesh.worker.lanes.owned import Lanes
 from tests.kafka.fleets import EXAMPLES
 
 
@@ -62,6 +66,58 @@ def test_a_storm_fails_when_a_worker_ended_by_itself(monkeypatch: pytest.MonkeyP
     assert result["steps"][-1]["detail"]["error"] == (
         "a worker ended by itself: a-0: KeyError: 'x'; see `workers_fallen`"
     )
+
+
+def test_nothing_is_judged_while_a_transaction_may_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers may write the markers of a commit after they have answered it."""
+    told = MemoryAdmin.stable_ends
+
+    def before_the_last_marker(
+        admin: MemoryAdmin, places: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        ends = told(admin, places)
+        return {at: max(0, end - (".ep." in at.topic)) for at, end in ends.items()}
+
+    monkeypatch.setattr(MemoryAdmin, "stable_ends", before_the_last_marker)
+    result = run(stormy(1, seconds=2, rate=20))
+    assert result["ok"] is False
+    assert "has an open transaction" in result["steps"][-1]["detail"]["error"]
+    assert {one["kind"] for one in result["checker"]["anomalies"]} <= {"unseen"}
+
+
+def test_what_a_publisher_left_open_hides_nothing_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others were told is accepted stands behind it, until brokers end it."""
+    kafka: dict[str, MemoryKafka] = {}
+    parted_ms: list[int] = []
+    is_told, advance, part = Publisher.publish_due, SimulatedBackend.advance, SimulatedBackend.part
+
+    def publish_due(publisher: Publisher) -> None:
+        if publisher.node not in kafka:
+            kafka[publisher.node] = publisher.kafka
+            writer = publisher.kafka.writer("given-up", f"given-up-{publisher.node}")
+            writer.begin()
+            for number in range(publisher.partitions):
+                writer.produce(f"mesh.{publisher.node}.in.g", b"never seen", b"k", number)
+        is_told(publisher)
+
+    def part_(backend: SimulatedBackend) -> None:
+        parted_ms.append(backend.now_ms())
+        part(backend)
+
+    def advance_(backend: SimulatedBackend, at_most_s: float = 1.0) -> None:
+        if parted_ms and backend.now_ms() - parted_ms[0] > TRANSACTION_TIMEOUT_MS:
+            for node, of in kafka.items():
+                of.end_transactions(f"given-up-{node}")
+        advance(backend, at_most_s)
+
+    monkeypatch.setattr(Publisher, "publish_due", publish_due)
+    monkeypatch.setattr(SimulatedBackend, "part", part_)
+    monkeypatch.setattr(SimulatedBackend, "advance", advance_)
+    result = run(stormy(1, seconds=2, rate=20, transactions=0))
+    checker = result["checker"]
+    assert checker["anomalies"] == []
+    assert checker["ok"]
+    assert checker["delivered"] >= checker["owed"] > 0
 
 
 def test_the_same_seed_is_the_same_storm() -> None:
@@ -118,14 +174,13 @@ def test_planted_a_commit_that_never_happened(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_planted_a_takeover_that_reads_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = Sources._read
+    true = Lanes._begin_with
 
-    def rewinding(self: Sources, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
-        early = {
-            at: max(0, position - 2) if ".in.g" in at.topic else position
-            for at, position in positions.items()
-        }
-        true(self, kafka, early)
+    def rewinding(self: Lanes, lane: Lane, now: int) -> None:
+        found = lane.positions.next
+        for at in [one for one in found if ".in.g" in one.topic]:
+            found[at] = max(0, found[at] - 2)
+        true(self, lane, now)
 
-    monkeypatch.setattr(Sources, "_read", rewinding)
+    monkeypatch.setattr(Lanes, "_begin_with", rewinding)
     assert "duplicated" in kinds(run(stormy(1, faults=["kill"])))

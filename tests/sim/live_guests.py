@@ -12,9 +12,9 @@ from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.steps import NamedStep, Subscribe, Unsubscribe
 from mesh.operate.propagation import laggards
+from tests.sim.controls import random_filter
+from tests.sim.interplay import Phase, owed
 from tests.sim.live_verdict import Sent
-from tests.sim.test_controls import random_filter
-from tests.sim.test_interplay import Phase, owed
 
 SHARE = 0.02
 """Share of 50 ms in which one comes or goes."""

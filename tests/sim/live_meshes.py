@@ -10,9 +10,9 @@ from mesh.config.topology_writer import topology_spec
 from mesh.lab.steps import Subscribe
 from mesh.model.topology import Topology
 from mesh.node.relinking import link_changes
+from tests.sim.interplay import Phase, random_rest, random_wishes
 from tests.sim.meshes import random_legal_topology
 from tests.sim.swarm.targets import next_topologies
-from tests.sim.test_interplay import Phase, random_rest, random_wishes
 
 BARE = {"interest": [], "selectors": [], "queues": {}, "covering": False, "limits": []}
 

@@ -27,6 +27,8 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.view.mesh_view import MeshView
+from tests.sim.controls import random_subject
+from tests.sim.interplay import Phase, owed
 from tests.sim.live_consumers import QUIET_MS, Consumption
 from tests.sim.live_guests import NAMES as GUEST_NAMES
 from tests.sim.live_guests import QUEUE, Guests
@@ -34,8 +36,6 @@ from tests.sim.live_meshes import random_phases, steady_links
 from tests.sim.live_operators import TRIES, Operator
 from tests.sim.live_troubles import Troubles
 from tests.sim.live_verdict import Sent, Verdict
-from tests.sim.test_controls import random_subject
-from tests.sim.test_interplay import Phase, owed
 from tests.sim.test_selectors import random_headers
 from tests.sim.trials import run_trials
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.lab.steps import Publish, Subscribe
+from tests.sim.interplay import Owed, Phase, owed
 from tests.sim.meshes import naive_matches
-from tests.sim.test_interplay import Owed, Phase, owed
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Verdict:
             is_lost = is_owed and not count
             # A new home has what its proxies had, as often as they had it.
             is_too_much = count > 1 or (count and name not in may)
-            if is_lost or (is_too_much and not self._is_shared_anew(queue, sent)):
+            if is_lost or (is_too_much and not self._is_redeclared(queue, sent)):
                 yield f"{count} times at {name}"
         for queue in {wish.endpoint for wish in self.wishes if wish.kind == "queue"}:
             yield from self._queue_faults(queue, sent, phases, every)
@@ -93,7 +93,7 @@ class Verdict:
         """Say whether members of a queue may pass a message on to each other, sooner or later."""
         return not {"home", "any"}.isdisjoint(self._policies(queue, self.phases[sent.first :]))
 
-    def _is_shared_anew(self, queue: str, sent: Sent) -> bool:
+    def _is_redeclared(self, queue: str, sent: Sent) -> bool:
         """Say whether a queue is declared otherwise later, so that what waits there is moved."""
         phases = self.phases[sent.first :]
         declared = [phase.spec["queues"].get(queue.upper()) for phase in phases]  # type: ignore[attr-defined]
@@ -104,8 +104,8 @@ class Verdict:
     ) -> Iterator[str]:
         """Yield what is wrong with a queue of which one member gets each message."""
         names = [name for name in self.found if name.endswith(f"/{queue}")]
-        is_anew = self._is_shared_anew(queue, sent)
-        goes_to_one = self._policies(queue, phases) <= {"home", "any"} and not is_anew
+        is_redeclared = self._is_redeclared(queue, sent)
+        goes_to_one = self._policies(queue, phases) <= {"home", "any"} and not is_redeclared
         is_owed = not sent.may_fail and all(
             any(name in one.must for name in names) for one in every
         )

@@ -13,8 +13,8 @@ from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Step, Subscribe, Unsubscribe
+from tests.sim.drawn import random_filter, random_subject
 from tests.sim.meshes import random_legal_topology
-from tests.sim.test_exact import random_filter, random_subject
 
 
 def scenario_of(seed: int) -> Scenario:

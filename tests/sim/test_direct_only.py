@@ -20,8 +20,8 @@ from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
 from mesh.model.topology import Topology
+from tests.sim.controls import random_filter, random_subject
 from tests.sim.meshes import Way, naive_copies, naive_matches, random_legal_topology
-from tests.sim.test_controls import random_filter, random_subject
 
 Marks = Mapping[str, bool]
 """Cluster -> whether it is direct-only."""

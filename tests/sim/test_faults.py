@@ -10,8 +10,8 @@ from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.steps import Drain, LinkStep, NamedStep, NodeStep, Publish, Settle
+from tests.sim.drawn import expected, random_scenario, random_subject
 from tests.sim.meshes import random_legal_topology
-from tests.sim.test_exact import expected, random_scenario, random_subject
 
 
 def faulty_scenario(seed: int) -> Scenario:

@@ -14,9 +14,7 @@ from tests.sim.test_changes import multi_hop, topology
 def reading(mesh: ChangedMesh) -> list[str]:
     """Return the nodes that read what clients publish."""
     lanes = {node: worker.lanes for node, worker in mesh.world.workers.items()}
-    return [
-        node for node, one in lanes.items() if one is not None and not one.sources.still.holding
-    ]
+    return [node for node, one in lanes.items() if one is not None and not one.sources.gate.holding]
 
 
 def test_a_switch_is_not_taken_back() -> None:

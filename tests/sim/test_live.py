@@ -8,8 +8,7 @@ import pytest
 
 from mesh.lab.faults import StepFailedError
 from mesh.node import machine
-from mesh.operate import apply
-from mesh.worker.background.movers import Movers
+from mesh.operate import change_begin
 from tests.mutations.patching import Mutation, Patches
 from tests.sim.live_trials import Trial
 
@@ -20,7 +19,7 @@ CLASSED = [300_047]
 
 
 def nobody_holds_for_queues(patches: Patches) -> None:
-    patches.put(apply, "queues_shared_otherwise", lambda *_: [])
+    patches.put(change_begin, "queues_shared_otherwise", lambda *_: [])
 
 
 def queues_await_nobody(patches: Patches) -> None:
@@ -34,21 +33,6 @@ def queues_await_nobody(patches: Patches) -> None:
     patches.wrap(machine, "link_changes", wrapper)
 
 
-def movers_go_on(patches: Patches) -> None:
-    def wrapper(move):
-        def wrong(movers, *args, **more):
-            still = movers.lanes.sources.still
-            held, still.holding = still.holding, False
-            try:
-                move(movers, *args, **more)
-            finally:
-                still.holding = held
-
-        return wrong
-
-    patches.wrap(Movers, "_move", wrapper)
-
-
 @pytest.mark.parametrize("seed", [*range(8), 82, 10_795, 30_093, 30_185, *TROUBLED, *CLASSED])
 def test_what_all_meshes_meanwhile_owe_comes_once_and_nothing_else(seed: int) -> None:
     """Spec: K28, DESIGN 6, EMS-11, EMS-12, EMS-14, DMR-11, UM-7."""
@@ -60,7 +44,6 @@ def test_what_all_meshes_meanwhile_owe_comes_once_and_nothing_else(seed: int) ->
     [
         (Mutation("queues-hold", "sources send by the old policy", nobody_holds_for_queues), 2),
         (Mutation("queues-known", "sources go on before all know", queues_await_nobody), 82),
-        (Mutation("movers-hold", "queues move while sources hold", movers_go_on), 30125),
     ],
     ids=lambda one: one.name if isinstance(one, Mutation) else "",
 )

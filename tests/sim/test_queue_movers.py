@@ -23,6 +23,7 @@ from mesh.operate.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
+from mesh.worker.control.changing import Changing
 from tests.component.in_memory_mesh import Mesh
 from tests.sim.late_commits import LateCommits
 
@@ -232,6 +233,22 @@ def test_stranded_messages_move_to_the_nearest_who_consumes(stage_of: Start) -> 
     assert stage.by_node() == {"t": 40}
 
 
+def test_nothing_moves_while_sources_hold(stage_of: Start) -> None:
+    """It would be on its way still when its walk changes. Spec: K28."""
+    stage = stage_of(ANY)
+    stage.queue("p", "t")
+    stage.publish("p", 40)
+    stage.mesh.pause(5)
+    with pytest.MonkeyPatch.context() as holds:
+        holds.setattr(Changing, "is_held", lambda *_: True)
+        stage.consume("t")
+        for _ in range(100):
+            stage.step()
+        assert (stage.held("p"), stage.held("t")) == (40, 0)
+    stage.until_all()
+    assert stage.by_node() == {"t": 40}
+
+
 def test_where_somebody_consumes_nothing_moves(stage_of: Start) -> None:
     """`any`: a member with consumers keeps what it has, whoever else consumes."""
     stage = stage_of(ANY)
@@ -428,3 +445,47 @@ def test_copies_that_an_outbox_lost_are_announced_and_the_queue_goes_on(
     stage.publish("r", 20)
     stage.until(lambda: len(stage.got) == before + 20)
     assert published == before + missing
+
+
+@pytest.mark.parametrize("rest_s", [0.0, 12.0], ids=["at once", "by the node"])
+def test_what_comes_to_a_queue_made_again_moves(stage_of: Start, rest_s: float) -> None:
+    """Somebody deletes its topic under a mover: what comes later is not taken for what moved."""
+    stage = stage_of(ANY)
+    stage.queue("p", "t")
+    stage.consume("t")
+    for _ in range(3):
+        stage.publish("p", 20)
+        stage.step(3)
+    assert stage.held("p") == len(stage.got) == 60
+    kafka, topic = stage.mesh.world.kafka["one"], "mesh.p.ep.jobs"
+    (kafka.delete_topic if rest_s else kafka.recreate)(topic)
+    stage.step(rest_s)
+    stage.publish("p", 20)
+    stage.until_all()
+    assert stage.held("p") == 20
+
+
+def test_what_a_former_owner_moved_is_announced_if_it_vanished(stage_of: Start) -> None:
+    """Who takes the lane is asked for it before it has moved anything itself."""
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    consumer = stage.consume("s")
+    world = stage.mesh.world
+    world.cut("s", ["r"])
+    stage.publish("r", 16)
+    logs = world.kafka["two"].topics["mesh.r.to.s.g"].logs
+    stage.until(lambda: any(log.end > 4 for log in logs))
+    log = next(log for log in logs if log.end > 4)
+    log.entries[1] = None
+    world.kill("r")
+    world.cut("s", [])
+    for _ in range(20):
+        stage.step()
+    world.start("r")
+    stage.until(lambda: bool(consumer.losses))
+    for _ in range(40):
+        stage.step()
+    [loss] = consumer.losses
+    assert loss.last is not None
+    assert 1 <= stage.published - len(stage.got) <= loss.last - loss.first + 1
+    assert len(set(stage.got)) == len(stage.got)

@@ -25,8 +25,8 @@ from mesh.lab.steps import (
 from mesh.model.queues import Queue, QueuePolicy
 from mesh.transport.port import TopicPartition
 from mesh.wire.state import decode_ledger
+from tests.sim.drawn import random_filter, random_subject
 from tests.sim.meshes import Way, naive_copies, naive_matches, naive_ways, random_legal_topology
-from tests.sim.test_exact import random_filter, random_subject
 from tests.sim.test_faults import with_faults
 
 POLICIES = ["every", "local", "home", "any"]

@@ -10,7 +10,7 @@ from mesh.lab.backend import PAUSE_S, SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.steps import Drain, NamedStep, Publish
-from tests.sim.test_exact import expected, random_scenario, random_subject
+from tests.sim.drawn import expected, random_scenario, random_subject
 
 LOSING = (1, 3, 6, 7, 8, 9, 18, 20, 21, 26, 29, 31, 32, 34, 35, 39, 41, 42, 45, 47)
 """Scenarios in which frames vanish; in the others nothing crosses a link at the wrong moment."""

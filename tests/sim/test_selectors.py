@@ -15,8 +15,8 @@ from mesh.lab.scenario import Scenario
 from mesh.lab.steps import NamedStep, Publish, Subscribe
 from mesh.model.selectors import Selector
 from mesh.model.subject import matches
+from tests.sim.drawn import random_scenario
 from tests.sim.meshes import naive_copies
-from tests.sim.test_exact import random_scenario
 
 Verdict = Callable[[str, Mapping[str, str]], bool]
 CONDITIONS: Mapping[str, Verdict] = {

@@ -117,6 +117,7 @@ class PlantBrokers:
     begins: Mapping[TopicPartition, int]
     ids: Mapping[str, str]
     home: Callable[[str], str]
+    kept_by_key: Sequence[str] = ()
 
     def _logs(self) -> Mapping[tuple[str, int], int]:
         logs = self.plant.logs.items()
@@ -146,6 +147,9 @@ class PlantBrokers:
     def topics(self) -> Sequence[str]:
         return sorted({topic for topic, _ in self._logs()})
 
+    def compacted(self, topics) -> Sequence[str]:
+        return [one for one in topics if one in self.kept_by_key]
+
     def described(self, topics) -> Mapping[str, tuple[str, int]]:
         partitions: dict[str, int] = {}
         for topic, number in self.plant.logs:
@@ -174,6 +178,7 @@ class Bench:
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     begins: dict[TopicPartition, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
+    compacted: list[str] = field(default_factory=list)
     clock_s: float = 1000.0
     kafkas: Sequence[str] = ("k1", "k2")
     home: Callable[[str], str] = kafka_of
@@ -203,7 +208,7 @@ class Bench:
     def sources(self) -> Sources:
         """Return what the brokers of the plant say."""
         brokers = {
-            name: PlantBrokers(self.plant, name, self.begins, self.ids, self.home)
+            name: PlantBrokers(self.plant, name, self.begins, self.ids, self.home, self.compacted)
             for name in self.kafkas
         }
         return Sources("mesh.", brokers, clock=lambda: self.clock_s)
@@ -246,7 +251,7 @@ class Bench:
             self._check_pieces()
 
     def crash_after_writing(self, topic: str) -> None:
-        """Go on until a record of a topic was written, and die before anything else is done."""
+        """Take what is there, until a record of a topic was written; die before all else is done."""
 
         def write(outputs: Sequence[Output]) -> None:
             self.outputs.extend(outputs)
@@ -254,7 +259,11 @@ class Bench:
                 raise KeyboardInterrupt
 
         self.auditor.publishing.write = write
-        self.wait(60)
+        try:
+            self.take()
+            self.wait(60)
+        finally:
+            self.taken = dict(self.ends)
 
     def settle(self) -> Sequence[str]:
         """Take a batch, let all that can settle, and return the kinds of all findings, sorted."""

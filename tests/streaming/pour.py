@@ -79,12 +79,16 @@ class Pour:
 
 @dataclass
 class Reader:
-    """Follows one compacted topic of the auditor; `table` is what it says now."""
+    """Follows one compacted topic of the auditor; `table` is what it says now.
+
+    `log` is all that it said, and `came_s` when each word came, on the monotonic clock.
+    """
 
     address: str
     topic: str
     table: dict[str, dict] = field(default_factory=dict)
     log: list[tuple[str, dict | None]] = field(default_factory=list)
+    came_s: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.consumer = Consumer({"bootstrap.servers": self.address, "group.id": "reader"})
@@ -96,6 +100,7 @@ class Reader:
                 key = message.key().decode()
                 value = None if message.value() is None else json.loads(message.value())
                 self.log.append((key, value))
+                self.came_s.append(time.monotonic())
                 if value is None:
                     self.table.pop(key, None)
                 else:

@@ -12,7 +12,7 @@ from streaming.audits.matching import claim_pattern, is_subject, selects
 from streaming.job import auditor
 from streaming.tables.bundles import BETWEEN, Bundles
 from streaming.tables.filters import Filters
-from tests.sim.test_exact import random_filter, random_subject
+from tests.sim.drawn import random_filter, random_subject
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.operate.drills import Drill, Planted
+from mesh.operate.drills import DrillKind, Planted
 from mesh.operate.planting import Planter
 from tests.component.in_memory_mesh import Mesh
 from tests.streaming.drawn import copy_of
@@ -29,7 +29,7 @@ def test_every_drill_is_found_and_nothing_else(bench, plant):
     view.refresh()
     uuids = {node: seen.identity.uuid for node, seen in view.nodes.items() if seen.identity}
     planter = Planter(topology, mesh.world.kafka, uuids, mesh.now_ms, mesh.pause)
-    planted = [planter.plant(drill, "a", "c") for drill in Drill]
+    planted = [planter.plant(drill, "a", "c") for drill in DrillKind]
     mesh.publish("a", "acme/y")
     mesh.pause(5)
     view.close()
@@ -58,9 +58,9 @@ def is_named(planted: Planted, finding) -> None:
         "evidence": list(finding.evidence),
     }
     assert planted.is_told_by(told)
-    if planted.drill is not Drill.FORGED_ORIGIN:
+    if planted.drill is not DrillKind.FORGED_ORIGIN:
         assert finding.ids == (planted.message,)
-    if planted.drill is not Drill.LOSS:
+    if planted.drill is not DrillKind.LOSS:
         topic, offset = planted.records[-1][0].topic, planted.records[-1][1]
         assert any(
             text.startswith(f"{topic}/0@") and int(re.split("[@-]", text)[-1]) >= offset

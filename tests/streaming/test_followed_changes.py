@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from mesh.config.published import published_text
 from mesh.model.control import Change, Identity, Stage, TopicIdentity
@@ -14,8 +18,10 @@ from mesh.wire.control import encode_change, encode_config, encode_identity
 from mesh.wire.keys import change_key, config_key
 from mesh.wire.state import encode_ledger
 from streaming.audits.eras import CHANGED, SETTLE_S
+from streaming.job import auditor
 from streaming.tables.topics import audited_pattern
-from tests.streaming.planted import PARTITIONS, Plant, chain_topology, topic_id
+from tests.streaming.conftest import Bench
+from tests.streaming.planted import NEW_YEAR_MS, PARTITIONS, Plant, chain_topology, topic_id
 from tests.streaming.test_planted import found
 
 pytestmark = pytest.mark.spark
@@ -110,3 +116,52 @@ def test_a_node_that_a_change_takes_off_misses_nothing_that_is_published_after(b
     bench.wait(SETTLE_S + 5)
     plant.frame("b->c", offsets, path=["a", "b"], source="a.to.b.g", span=(5, 5))
     assert ("unplanned-path", "b->c", "a>b", 5, 9) in found(bench)
+
+
+def fully_linked(*nodes: str) -> Topology:
+    """One zone of one hop, all on one Kafka cluster."""
+    chain = chain_topology()
+    return replace(
+        chain,
+        nodes={one: Node(name=one, kafka="k1", partitions=PARTITIONS) for one in nodes},
+        zones={"Z": Zone.of_links("Z", ZoneKind.ONE_HOP, [*itertools.combinations(nodes, 2)])},
+    )
+
+
+def test_a_loss_does_not_wait_for_nodes_that_could_not_have_brought_it(
+    spark: SparkSession, plant: Plant, tmp_path: Path
+) -> None:
+    """A change brings d, which is not started yet, and b stands still: neither passes on to c."""
+    bench = Bench(spark, plant, tmp_path, fully_linked("a", "b", "c"), home=lambda _: "k1")
+    put_in_force(plant, 1, fully_linked("a", "b", "c"))
+    version = plant.subscribe("c", "s1", "acme/>")
+    for number in range(PARTITIONS):
+        plant.cut("a", "a.in.g", 0, "c", version, partition=number)
+    assert found(bench) == []
+    put_in_force(plant, 2, fully_linked(*"abcd"), Stage.SWITCH, Stage.RUN)
+    offsets = plant.publish("a", "acme/x", 5)
+    for other in "bcd":
+        at = plant.frame(f"a->{other}", offsets, path=["a"], source="a.in.g")
+        plant.send("a", f"a.to.{other}.g", 0, "a.in.g", offsets[-1])
+    plant.progress("a", "a.in.g", 0, offsets[-1] + 1)
+    plant.accept("c", "a.to.c.g", 0, "a.in.g", offsets[-1])
+    plant.progress("c", "a.to.c.g", 0, at + 1)
+    plant.deliver("c/s1", [0, 1, 3, 4], ["a", "c"])
+    assert found(bench) == [("missing", "c/s1", "", 2, 2)]
+
+
+@pytest.mark.parametrize("is_planned_late", [False, True])
+def test_a_wall_clock_that_jumps_changes_no_verdict(bench, plant, monkeypatch, is_planned_late):
+    """It is put forward and back by a day between any two looks at it."""
+    jumps = itertools.cycle([0, 86_400_000, -86_400_000])
+    monkeypatch.setattr(auditor, "wall_ms", lambda: NEW_YEAR_MS + next(jumps))
+    put_in_force(plant, 1, chain_topology())
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"])
+    plant.frame("b->d", [0], path=["a", "b"], source="a.to.b.g", span=(0, 0))
+    bench.take("mesh.config")
+    if is_planned_late:
+        bench.wait(5)
+    zones = {"Z": Zone.of_links("Z", ZoneKind.MULTI_HOP, [("a", "b"), ("b", "c"), ("b", "d")])}
+    put_in_force(plant, 2, replace(with_d(), zones=zones), Stage.SWITCH, Stage.RUN)
+    assert found(bench) == ([("unplanned-path", "b->d", "a>b", 0, 0)] if is_planned_late else [])

@@ -36,6 +36,13 @@ def delete(bench: Bench, topic: str, below: int, partition: int = 0) -> None:
     log[:below] = [None] * below
 
 
+def compact(bench: Bench, topic: str, *gone: int, partition: int = 0) -> None:
+    """Have a topic keep the newest record of each key alone, and some records be gone already."""
+    bench.compacted.append(topic)
+    for offset in gone:
+        bench.plant.logs[topic, partition][offset] = None
+
+
 # -- behind an unsubscribe ------------------------------------------------------------------
 
 
@@ -273,6 +280,51 @@ def test_what_is_deleted_while_the_auditor_lags_is_told(bench, plant):
     bench.wait(61)
     plant.publish("a", "acme/x", 1)
     assert found(bench) == [("unproven", "", 5, 7)]
+
+
+def test_what_is_deleted_between_two_batches_is_told(bench, plant):
+    """Brokers were asked just now, and the next time all seems well: it begins too late."""
+    plant.publish("a", "acme/x", 5)
+    plant.progress("a", "a.in.g", 0, 5)
+    assert found(bench) == []
+    plant.publish("a", "acme/x", 10)
+    delete(bench, "mesh.a.in.g", 8)
+    assert found(bench) == [("unproven", "", 5, 7)]
+
+
+def test_what_is_deleted_up_to_the_end_between_two_batches_is_told(bench, plant):
+    plant.publish("a", "acme/x", 5)
+    assert found(bench) == []
+    plant.publish("a", "acme/x", 3)
+    delete(bench, "mesh.a.in.g", 8)
+    assert found(bench) == [("unproven", "", 5, 7)]
+
+
+def test_what_compaction_removed_before_it_was_read_is_unproven(bench, plant):
+    """A loss of it would be none: it is neither in the ingress nor in the endpoint."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[2])
+    compact(bench, "mesh.a.in.g", 2, 3)
+    assert found(bench) == [("unproven", "", 0, 4)]
+    assert bench.certificates == {}
+
+
+def test_what_transactions_of_clients_leave_out_is_no_compaction(bench, plant):
+    """Their ends take offsets, and so does what was given up."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(2, ["c/s1"])
+    plant.logs["mesh.a.in.g", 0] += [None, None]
+    plant.carry(2, ["c/s1"])
+    assert found(bench) == []
+    assert [(one.expected, one.equal) for one in bench.certificates.values()] == [(4, True)]
+
+
+def test_an_ingress_that_is_compacted_and_was_read_whole_is_certified(bench, plant):
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(4, ["c/s1"])
+    compact(bench, "mesh.a.in.g")
+    assert found(bench) == []
+    assert [(one.expected, one.equal) for one in bench.certificates.values()] == [(4, True)]
 
 
 def test_a_lane_tells_of_what_it_reads_alone(bench, plant):

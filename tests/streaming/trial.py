@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from mesh.model.control import Heartbeat
 from mesh.model.topology import Topology
-from mesh.operate.drills import Drill
+from mesh.operate.drills import DrillKind
 from mesh.operate.planting import Planter
 from streaming.audits.findings import Finding
 from streaming.tables.rows import TopicPartition
@@ -130,7 +130,7 @@ class Trial:
         planter = Planter(
             self.topology, drawn.mesh.world.kafka, uuids, drawn.mesh.now_ms, drawn.mesh.pause
         )
-        for drill in Drill:
+        for drill in DrillKind:
             ends = [
                 pair
                 for pair in sorted(made.way_to)

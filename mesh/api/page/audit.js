@@ -5,7 +5,7 @@ import { h, orDash, prose, setText, shown } from "./dom.js";
 import { clock, count, moment } from "./format.js";
 import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
-import { commands, exporting, isTable, table, tableButton } from "./table.js";
+import { columnsOf, commands, exporting, isTable, mostOf, table, tableButton } from "./table.js";
 
 const MINUTE = 60_000;
 const MARK = { equal: "", "not equal": "!", unproven: "?", waiting: "", quiet: "", blind: "" };
@@ -13,13 +13,17 @@ const verdict = (row) => (row.equal ? (row.sure === false ? "no proof" : "equal"
 const classOf = (cell) => `cell ${cell.replace(" ", "-")}`;
 const tint = (row) => (row.kind === "heal" ? "ok" : row.is_fault ? "bad" : "warn");
 
+const EVIDENCE_MAX = 4; // the CSV has all
+
 export const FINDINGS = [
   { name: "kind", of: (row) => h("span", { class: `pill ${tint(row)}` }, shown(row.kind)), text: (row) => row.kind, short: true },
   { name: "first seen", of: (row) => moment(row.first_seen_ms ?? row.first_said_ms, now()), short: true },
   { name: "where", of: (row) => orDash(row.endpoint || row.link || row.path || row.source), short: true },
   { name: "what", of: (row) => shown(row.text) },
-  { name: "evidence", of: (row) => [(row.ids ?? []).slice(0, 4).map((id) => h("div", null, evidence(row, String(id)))), (row.evidence ?? []).slice(0, 4).map((one) => h("div", null, h("code", null, shown(text(one)))))], text: (row) => [...(row.ids ?? []), ...(row.evidence ?? []).map(text)].join(" ") },
-  { name: "what to do", of: (row) => [h("div", null, prose(row.advice)), (row.commands ?? []).map((one) => h("div", null, h("code", null, shown(one))))], text: (row) => row.advice },
+  { name: "evidence", of: (row) => [(row.ids ?? []).slice(0, EVIDENCE_MAX).map((id) => h("div", null, evidence(row, String(id)))), (row.evidence ?? []).slice(0, EVIDENCE_MAX).map((one) => h("div", null, h("code", null, shown(text(one)))))], text: (row) => [...(row.ids ?? []), ...(row.evidence ?? []).map(text)].join(" ") },
+  { name: "what to do", of: (row) => [h("div", null, prose(row.advice)), (row.commands ?? []).map((one) => h("div", null, h("code", null, shown(one))))], text: (row) => [row.advice, ...(row.commands ?? [])].join(" ") },
+  { name: "last said", of: (row) => moment(row.last_said_ms, now()), short: true, isMore: true },
+  { name: "finding", of: (row) => h("code", null, shown(row.id)), isMore: true },
 ];
 
 const text = (one) => (typeof one === "string" ? one : JSON.stringify(one));
@@ -89,7 +93,7 @@ function auditParts(state, chosen, { wall, standing, found, certificates }) {
     standing.doubts.length ? h("ul", null, standing.doubts.map((doubt) => h("li", null, shown(doubt)))) : null,
     h("p", { class: "legend" }, kinds.map((kind) => h("span", { class: "key" }, h("span", { class: classOf(kind), "aria-hidden": "true" }, MARK[kind]), MEANING[kind]))),
     isTable(state) ? table(columns, rows, { caption: "The last hour", empty: "No endpoint is to be certified." }) : wallTable(state, wall),
-    ...(chosen ? cellParts(chosen, wall, found, certificates) : newest(found)),
+    ...(chosen ? cellParts(state, chosen, wall, found, certificates) : newest(state, found)),
     commands(["mesh audit report"]),
   ];
 }
@@ -170,21 +174,21 @@ function walkCells(event) {
   next.focus();
 }
 
-function newest({ items, next }) {
+function newest(state, { items, next }) {
   if (!items.length) return [h("p", { class: "empty" }, nothingFound())];
   const caption = next ? `The newest ${FEW}; Findings has all of them` : titleOf(items);
-  return [h("h2", null, "Findings"), rowsOf("findings", FINDINGS, items), foundAs(items, caption)];
+  return [h("h2", null, "Findings"), rowsOf("findings", FINDINGS, items), foundAs(state, items, caption)];
 }
 
 // What coloured a cell: findings of that minute, and certificates that speak for it.
-function cellParts({ endpoint, from }, wall, found, certificates) {
+function cellParts(state, { endpoint, from }, wall, found, certificates) {
   const ms = Date.parse(from);
   const row = wall.rows.find((one) => one.endpoint === endpoint);
   const cell = row?.cells[(ms - wall.first_ms) / MINUTE];
   return [
     h("h2", null, `${clock(ms, { seconds: false })}, ${shown(endpoint)}: ${cell ? MEANING[cell] : "not within this hour"}`),
     rowsOf("findings", FINDINGS, found),
-    table(FINDINGS, found, { caption: "Findings of that minute", empty: "No findings of that minute." }),
+    table(columnsOf(state, FINDINGS), found, { caption: "Findings of that minute", empty: "No findings of that minute." }),
     rowsOf("certificates", CERTIFICATES, certificates),
     table(CERTIFICATES, certificates, { caption: "Certificates that speak for it", empty: "No certificate names that minute; one that was written later may speak for it." }),
   ];
@@ -196,14 +200,15 @@ const rowsOf = (name, columns, rows) => (rows.length ? h("div", { class: "bar" }
 const isNarrow = () => matchMedia("(max-width: 700px)").matches;
 
 const listOf = (found, label) => h("ul", { class: "found", "aria-label": label }, found.map((row) => {
-  const [kind, seen, where, what, proof, todo] = FINDINGS.map((one) => one.of(row));
+  const [kind, seen, where, what, proof, todo] = FINDINGS.filter((one) => !one.isMore).map((one) => one.of(row));
   return h("li", null, h("p", null, kind, ` ${seen} `, h("strong", null, where)), h("p", null, what), proof, todo);
 }));
 
-const foundAs = (found, caption) => (isNarrow() ? listOf(found, caption) : table(FINDINGS, found, { caption }));
+const foundAs = (state, found, caption) =>
+  (isNarrow() && !isTable(state) ? listOf(found, caption) : table(columnsOf(state, FINDINGS), found, { caption }));
 
 export function findings(state) {
-  const limit = 200;
+  const limit = mostOf(state, 200);
   let isNew = false;
   let readMs = Date.now();
   let none = null; // the sentence where there are none
@@ -213,9 +218,9 @@ export function findings(state) {
     const choice = h("select", { id: "kind", onchange: () => adjust({ kind: choice.value }) }, h("option", { value: "" }, "all kinds"), kinds.map((kind) => h("option", { value: kind, selected: kind === state.kind }, shown(kind))));
     return [
       h("div", { class: "bar" }, h("h2", { class: "title" }, titleOf(found)),
-        h("div", null, h("label", { for: "kind" }, "Kind"), choice), exporting("findings", FINDINGS, () => found)),
+        h("div", null, h("label", { for: "kind" }, "Kind"), choice), exporting("findings", FINDINGS, () => found), tableButton(state)),
       none = found.length ? null : h("p", { class: "empty" }, all.length ? noneOf(state.kind) : nothingFound()),
-      found.length ? foundAs(found.slice(0, limit), found.length > limit ? `The newest ${limit}; the rest is in the CSV` : "The newest first") : null,
+      found.length ? foundAs(state, found.slice(0, limit), found.length > limit ? `The newest ${limit}; the rest is in the CSV` : "The newest first") : null,
       commands(["mesh audit report", "mesh audit follow"]),
     ];
   });

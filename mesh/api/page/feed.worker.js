@@ -1,7 +1,7 @@
 // One feed for all tabs of a browser: HTTP/1.1 allows six connections to a server.
 //
 // The browser gives a feed up for good once a server answers with an error, as ours does while it
-// starts. So whatever ends a feed, it is asked for anew here, from the change seen last.
+// starts. So whatever ends a feed, it is asked for again here, from the change seen last.
 
 const RETRY_MS = 1000;
 const RETRY_SPREAD_MS = 1500; // viewers of a server that comes back do not all come at once

@@ -4,8 +4,8 @@ import { adjust, here } from "./address.js";
 import { h, orDash, renew, setAttribute, setText, shown } from "./dom.js";
 import { age, count, moment, nodeLook, quoted, rate } from "./format.js";
 import { certified } from "./panel.js";
-import { ask, askAll, isSplit, now, store } from "./store.js";
-import { commands, exporting, table } from "./table.js";
+import { ask, askAll, isSplit, now, silentNodes, store } from "./store.js";
+import { columnsOf, commands, exporting, table, tableButton } from "./table.js";
 
 // Asks something, shows it when it has come, and a line of text meanwhile; `ready` when it is shown.
 // Of now it is asked again every `everyMs`, while anybody looks; if that fails, what was read stays,
@@ -61,6 +61,7 @@ export const SELDOM_MS = 15_000; // what brokers are asked for
 const nodeButton = (name) => h("button", { type: "button", onclick: () => adjust({ node: name, link: "" }) }, name);
 
 const UNRECORDED = "not on record";
+const noted = (number) => (store.at && number === null ? UNRECORDED : count(number));
 
 // What holds since before this page's server looked on is older than that: nobody noted by how much.
 const sinceOf = ({ since_ms: since }) =>
@@ -71,9 +72,15 @@ const NODES = [
   { name: "Kafka cluster", of: (row) => row.kafka, short: true },
   { name: "state", of: (row) => nodeLook(row.state)[1] || "up", short: true },
   { name: "publishes", of: (row) => rate(row.published ? row.published.guaranteed + row.published.direct : null), number: true },
+  { name: "guaranteed", of: (row) => rate(row.published?.guaranteed ?? null), number: true, isMore: true },
+  { name: "direct", of: (row) => rate(row.published?.direct ?? null), number: true, isMore: true },
   { name: "endpoints", of: (row) => (store.at ? UNRECORDED : count(row.endpoints)), number: true },
+  { name: "subscriptions", of: (row) => (store.at ? UNRECORDED : count(row.subscriptions)), number: true, isMore: true },
   { name: "known everywhere", of: (row) => (store.at ? UNRECORDED : { true: "yes", false: "no" }[row.known_everywhere] ?? "?"), short: true },
   { name: "since", of: (row) => (store.at ? UNRECORDED : sinceOf(row)), short: true },
+  { name: "lanes", of: (row) => (store.at ? UNRECORDED : count(row.lanes)), number: true, isMore: true },
+  { name: "epoch", of: (row) => (store.at ? UNRECORDED : count(row.epoch)), number: true, isMore: true },
+  { name: "realm", of: (row) => orDash(row.realm), short: true, isMore: true },
 ];
 
 const ENDPOINTS = [
@@ -82,18 +89,21 @@ const ENDPOINTS = [
   { name: "filters", of: (row) => row.subscriptions.map((one) => h("div", null, h("code", null, shown(one.filter)))), text: (row) => row.subscriptions.map((one) => one.filter).join(" ") },
   { name: "since", of: (row) => moment(Math.min(...row.subscriptions.map((one) => one.since_ms)), now()), short: true },
   { name: "gets", of: (row) => rate(row.delivered ? row.delivered.guaranteed + row.delivered.direct : null), number: true },
+  { name: "guaranteed", of: (row) => rate(row.delivered?.guaranteed ?? null), number: true, isMore: true },
+  { name: "direct", of: (row) => rate(row.delivered?.direct ?? null), number: true, isMore: true },
+  { name: "exported", of: (row) => (row.subscriptions.every((one) => one.noexport) ? "no" : row.subscriptions.some((one) => one.noexport) ? "in part" : "yes"), short: true, isMore: true },
   { name: "certified", of: certified },
 ];
 
-export function nodes() {
+export function nodes(state) {
   const above = asking(() => askAll("nodes", { at: store.at }), (items) => [
-    h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(items.length)} node${items.length === 1 ? "" : "s"}`), exporting("nodes", NODES, () => items)),
-    table(NODES, items, { caption: "Nodes", isTitled: true }),
+    h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(items.length)} node${items.length === 1 ? "" : "s"}`), exporting("nodes", NODES, () => items), tableButton(state)),
+    table(columnsOf(state, NODES), items, { caption: "Nodes", isTitled: true }),
   ], { everyMs: OFTEN_MS });
   const below = asking(() => askAll("endpoints", { at: store.at }), (items) => [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
     ended(),
-    table(ENDPOINTS, items, { caption: "Endpoints", isTitled: true, empty: "Nobody subscribes." }),
+    table(columnsOf(state, ENDPOINTS), items, { caption: "Endpoints", isTitled: true, empty: "Nobody subscribes." }),
   ], { everyMs: OFTEN_MS });
   return {
     element: h("div", null, above.element, below.element, commands(["mesh status", "mesh interest"])),
@@ -103,8 +113,10 @@ export function nodes() {
   };
 }
 
-// Of which Kafka clusters nobody noted which endpoints have ended since then.
+// Of which Kafka clusters nobody noted which endpoints have ended since then, or can read any.
 function ended() {
+  const silent = store.at ? silentNodes() : [];
+  if (silent.length) return h("p", { class: "soft" }, `What was subscribed then at ${silent.join(", ")} cannot be read, for their Kafka cluster does not answer; what has ended since may be lacking.`);
   const lacks = store.at ? store.mesh.kafka.filter((one) => !one.is_on_record) : [];
   if (!lacks.length) return null;
   const where = lacks.length < store.mesh.kafka.length ? ` of ${lacks.map((one) => one.name).join(", ")}` : "";
@@ -116,11 +128,16 @@ const QUEUES = [
   { name: "policy", of: (row) => `${row.policy}${row.home ? ` at ${row.home}` : ""}`, short: true },
   { name: "node", of: (row) => nodeButton(row.node), text: (row) => row.node },
   { name: "its part", of: (row) => row.part || "–", short: true },
-  { name: "consumers", of: (row) => count(row.consumers), number: true },
-  { name: "waiting", of: (row) => count(row.waiting), number: true },
+  { name: "consumers", of: (row) => noted(row.consumers), number: true },
+  { name: "move on", of: (row) => noted(row.movers), number: true, isMore: true },
+  { name: "waiting", of: (row) => noted(row.waiting), number: true },
+  { name: "counted in", of: (row) => (row.waiting === null ? "–" : row.is_counted ? "messages" : "offsets, at most so many"), short: true, isMore: true },
   { name: "from", of: (row) => orDash(Object.entries(row.origins).map(([node, number]) => `${node}: ${number}`).join(", ")) },
-  { name: "dead letters", of: (row) => count(row.dead_letters), number: true },
+  { name: "dead letters", of: (row) => noted(row.dead_letters), number: true },
   { name: "filters", of: (row) => row.filters.map((one) => h("div", null, h("code", null, shown(one)))), text: (row) => row.filters.join(" ") },
+  { name: "declared", of: (row) => (row.is_declared ? "yes" : "no"), short: true, isMore: true },
+  { name: "deliveries at most", of: (row) => orDash(row.max_deliveries), number: true, isMore: true },
+  { name: "age at most", of: (row) => (row.max_age_s ? `${count(row.max_age_s)} s` : "–"), number: true, isMore: true },
 ];
 
 const LETTERS = [
@@ -130,26 +147,25 @@ const LETTERS = [
   { name: "reason", of: (row) => shown(row.reason), short: true },
   { name: "bytes", of: (row) => count(row.size), number: true },
   { name: "lacks it", of: (row) => orDash(row.target) },
+  { name: "came in", of: (row) => orDash(row.source), isMore: true },
+  { name: "kept", of: (row) => (row.is_whole ? "whole" : "in part"), short: true, isMore: true },
   { name: "place", of: (row) => shown(row.place) },
   { name: "detail", of: (row) => shown(row.detail) },
 ];
 
-// Of a moment gone by nothing is drawn of what nobody noted.
-function unrecorded(title, text) {
-  return {
-    element: h("div", null, h("div", { class: "bar" }, h("h2", { class: "title" }, title)),
-      h("p", { class: "lead" }, text),
-      h("p", null, h("button", { type: "button", onclick: () => adjust({ at: "" }) }, "Show now"))),
-  };
-}
+// What nobody noted of a moment gone by, and the way to what is.
+const notNoted = (text) => (store.at ? h("p", { class: "soft" }, `${text} `,
+  h("button", { type: "button", onclick: () => adjust({ at: "" }) }, "Show now")) : null);
 
 export function queues(state) {
-  const list = store.at ? unrecorded("Queues", "What waited in queues then, and who consumed from them, is not on record.") : asking(() => askAll("queues"), (items) => {
-    const rows = items.flatMap((one) => one.members.map((member) => ({ ...one, ...member, part: member.kind ?? member.role })));
+  const list = asking(() => askAll("queues", { at: store.at }), (items) => {
+    const rows = items.flatMap((one) => one.members.map((member) => ({ ...one, ...member, part: member.kind })));
     const alone = items.filter((one) => !one.members.length).map((one) => one.queue);
     return [
-      h("div", { class: "bar" }, h("h2", { class: "title" }, `${items.length} queue${items.length === 1 ? "" : "s"}`), exporting("queues", QUEUES, () => rows)),
-      table(QUEUES, rows, { caption: "Queues, member by member", empty: "No queue is subscribed anywhere." }),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, `${items.length} queue${items.length === 1 ? "" : "s"}`), exporting("queues", QUEUES, () => rows), tableButton(state)),
+      notNoted("What waited in queues then, and who consumed from them, is not on record."),
+      ended(),
+      table(columnsOf(state, QUEUES), rows, { caption: "Queues, member by member", empty: store.at ? "No queue is on record that was subscribed then." : "No queue is subscribed anywhere." }),
       alone.length ? h("p", { class: "soft" }, `Declared, and nowhere subscribed: ${alone.map(shown).join(", ")}`) : null,
     ];
   }, { everyMs: SELDOM_MS });
@@ -158,7 +174,7 @@ export function queues(state) {
     [...store.nodes.keys()].map((name) => h("option", { value: name, selected: name === state.letters }, name)));
   const letters = state.letters
     ? asking(() => askAll("dead-letters", { node: state.letters, at: store.at }), (items) => [
-      table(LETTERS, items, { caption: `Dead letters of ${shown(state.letters)}`, empty: `No dead letters at ${shown(state.letters)}${store.at ? " of then that are still there" : ""}.` }),
+      table(columnsOf(state, LETTERS), items, { caption: `Dead letters of ${shown(state.letters)}`, empty: `No dead letters at ${shown(state.letters)}${store.at ? " of then that are still there" : ""}.` }),
       items.length ? h("div", { class: "bar" }, exporting("dead-letters", LETTERS, () => items)) : null,
     ], { everyMs: SELDOM_MS }) : null;
   return {
@@ -172,15 +188,19 @@ export function queues(state) {
   };
 }
 
+const leaseOf = ({ lease_holds: holds }) => (holds === null ? UNRECORDED : holds ? "holds" : "has run out");
+
 const ROLES = [
   { name: "tree", of: (row) => shown(row.tree) },
   { name: "role", of: (row) => h("button", { type: "button", "aria-label": `routes to ${shown(row.role)}`, onclick: () => adjust({ tree: row.tree_id, role: row.role }) }, shown(row.role)), text: (row) => shown(row.role) },
   { name: "held", of: (row) => (row.exclusive ? "by one alone" : "shared"), short: true },
   { name: "node", of: (row) => nodeButton(row.node), text: (row) => row.node },
   { name: "application", of: (row) => shown(row.app) },
-  { name: "lease", of: (row) => h("span", { class: `pill ${row.lease_holds ? "ok" : "warn"}` }, row.lease_holds ? "holds" : "has run out"), text: (row) => (row.lease_holds ? "holds" : "has run out"), short: true },
+  { name: "lease", of: (row) => (row.lease_holds === null ? UNRECORDED : h("span", { class: `pill ${row.lease_holds ? "ok" : "warn"}` }, leaseOf(row))), text: (row) => leaseOf(row), short: true },
   { name: "part", of: (row) => (row.part ? `part ${row.part}` : "–"), short: true },
   { name: "since", of: (row) => moment(row.since_ms, now()), short: true },
+  { name: "extent", of: (row) => orDash(row.extent), short: true, isMore: true },
+  { name: "tree id", of: (row) => h("code", null, shown(row.tree_id)), isMore: true },
 ];
 
 const ROUTES = [
@@ -192,6 +212,8 @@ const ROUTES = [
   { name: "hops", of: (row) => orDash(row.hops), number: true },
   { name: "by", of: (row) => orDash(row.reason), short: true },
   { name: "since", of: (row) => (row.since_ms ? `${moment(row.since_ms, now())}, ${row.age} ago` : "–"), short: true },
+  { name: "instance", of: (row) => h("code", null, shown(row.instance)), isMore: true },
+  { name: "within", of: (row) => orDash(row.scope), short: true, isMore: true },
   { name: "certain", of: (row) => (row.certain ? "yes" : "no: the next send asks first") },
 ];
 
@@ -204,39 +226,47 @@ function nextOf({ node, link, scope }) {
 const ROUTES_MAX = 1000;
 
 export function roles(state) {
-  if (store.at) return unrecorded("Roles", "Who had which role then, and the routes to it, are not on record.");
   const { tree = "", role = "" } = state;
   const all = async () => {
     const [items, { unknown }, routes] = await Promise.all([
-      askAll("roles"), ask("roles", { limit: 1 }), ask("roles/routes", { tree, role, limit: ROUTES_MAX }),
+      askAll("roles", { at: store.at }), ask("roles", { limit: 1, at: store.at }),
+      store.at ? { items: [], unknown: [] } : ask("roles/routes", { tree, role, limit: ROUTES_MAX }),
     ]);
     const names = new Map(items.map((one) => [one.tree_id, one.tree]));
     const named = routes.items.map((one) => ({ ...one, tree: names.get(one.tree_id) ?? one.tree_id, age: age(one.since_ms, now()) }));
     return { items, unknown, routes: { ...routes, items: named } };
   };
   const list = asking(all, ({ items, unknown, routes }) => {
-    const parts = store.mesh.parts;
+    const parts = store.mesh.parts ?? []; // of then nobody noted them
     const rows = items.map((one) => ({ ...one, part: parts.findIndex((nodes) => nodes.includes(one.node)) + 1 }));
     const number = new Set(items.map((one) => `${one.tree_id} ${one.role}`)).size;
     const [first] = rows.filter((one) => !role || one.role === role);
     const place = first ? `${quoted(first.tree)} ${quoted(first.role)}` : "TREE ROLE";
     return [
-      h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(number)} role${number === 1 ? "" : "s"}`), exporting("roles", ROLES, () => rows)),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(number)} role${number === 1 ? "" : "s"}`), exporting("roles", ROLES, () => rows), tableButton(state)),
+      notNoted("Roles that were given up since then may be lacking. The routes to roles then are not on record."),
       partsLine(parts),
       notKnown(unknown, "for their Kafka cluster does not answer"),
-      table(ROLES, rows, { caption: "Who has which role", empty: "No application has taken a role." }),
-      h("div", { class: "bar" }, h("h2", { class: "title" }, role ? `Routes to ${shown(role)}` : "Routes"),
-        role || tree ? h("button", { type: "button", onclick: () => adjust({ tree: "", role: "" }) }, "Show all") : null,
-        routes.items.length ? exporting("routes", ROUTES, () => routes.items) : null),
-      notKnown(routes.unknown, "for they do not tell of routes now"),
-      routes.unknown.length < store.nodes.size ? table(ROUTES, routes.items, {
-        caption: routes.next ? `The first ${count(ROUTES_MAX)}; choose a role above` : "The next link from each node, as nodes have told it",
-        empty: "No node knows a way to a role: ways are found when somebody sends.",
-      }) : null,
+      table(columnsOf(state, ROLES), rows, { caption: store.at ? "Who had which role" : "Who has which role", empty: store.at ? "No application is on record that had a role then." : "No application has taken a role." }),
+      ...(store.at ? [] : routesOf(state, routes)),
       commands(["mesh role list", `mesh role show ${place}`, `mesh role route ${place}`]),
     ];
   }, { everyMs: OFTEN_MS });
   return { element: list.element, ready: list.ready, close: list.close };
+}
+
+function routesOf(state, routes) {
+  const { tree = "", role = "" } = state;
+  return [
+    h("div", { class: "bar" }, h("h2", { class: "title" }, role ? `Routes to ${shown(role)}` : "Routes"),
+      role || tree ? h("button", { type: "button", onclick: () => adjust({ tree: "", role: "" }) }, "Show all") : null,
+      routes.items.length ? exporting("routes", ROUTES, () => routes.items) : null),
+    notKnown(routes.unknown, "for they do not tell of routes now"),
+    routes.unknown.length < store.nodes.size ? table(columnsOf(state, ROUTES), routes.items, {
+      caption: routes.next ? `The first ${count(ROUTES_MAX)}; choose a role above` : "The next link from each node, as nodes have told it",
+      empty: "No node knows a way to a role: ways are found when somebody sends.",
+    }) : null,
+  ];
 }
 
 const notKnown = (nodes, why) => (nodes.length ? h("p", null, `Not known, ${why}: ${nodes.join(", ")}`) : null);

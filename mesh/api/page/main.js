@@ -203,14 +203,17 @@ const refused = () => ({ element: h("p", { class: "lead" }, shown(store.refusal)
 
 let panelPlace = "";
 let panel = null;
-let opener = null; // what was in focus when the panel came
+let opened = ""; // what the panel tells of
+let opener = null; // what was in focus when it was asked for
 
 function drawPanel(state) {
   const wanted = store.refusal ? "" : JSON.stringify([state.node, state.link, store.at]);
   if (wanted === panelPlace) return;
   panelPlace = wanted;
   const isHeld = $("panel").contains(document.activeElement);
-  if (!panel) opener = document.activeElement;
+  const asked = JSON.stringify([state.node, state.link]);
+  if (asked !== opened && !isHeld && (state.node || state.link)) opener = document.activeElement;
+  opened = asked;
   panel?.close();
   panel = store.refusal ? null : panelOf(state);
   $("panel").hidden = !panel;

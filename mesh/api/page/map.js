@@ -10,6 +10,7 @@ import { exporting, isTable, retable, table, tableButton } from "./table.js";
 const NODES_MAX = 60; // more are not drawn at once
 const RADIUS = 21;
 const APART = 5;
+const SCALE_MAX = 1.8;
 
 const COLUMNS = [
   { name: "link", of: (row) => h("button", { type: "button", onclick: () => adjust({ link: row.link, node: "" }) }, `${row.source} → ${row.target}`), text: (row) => `${row.source}->${row.target}` },
@@ -286,9 +287,10 @@ function boxOf(kafkas) {
   const edges = kafkas.map(({ region }) => region);
   const x = Math.min(...edges.map((one) => one.x)) - 12;
   const y = Math.min(...edges.map((one) => one.y)) - 12;
-  const right = Math.max(...edges.map((one) => one.x + one.width)) + 12;
-  const bottom = Math.max(...edges.map((one) => one.y + one.height)) + 12;
-  return `${x} ${y} ${right - x} ${bottom - y}`;
+  const wide = Math.max(...edges.map((one) => one.x + one.width)) + 12 - x;
+  const high = Math.max(...edges.map((one) => one.y + one.height)) + 12 - y;
+  const width = Math.max(wide, innerWidth / SCALE_MAX); // a few nodes do not fill a wall
+  return `${x - (width - wide) / 2} ${y} ${width} ${high}`;
 }
 
 // The split that stands, or null while the mesh is whole: { parts, since_ms }.
@@ -297,7 +299,7 @@ let split = null;
 // Takes it from the auditor, or else from the colours of the tree layer; tells whether it is new.
 export function noteSplit(audited) {
   const parts = store.mesh.parts;
-  const next = audited ?? (!store.at && isSplit(parts) ? { parts, since_ms: null } : null);
+  const next = audited ?? (parts && isSplit(parts) ? { parts, since_ms: null } : null);
   const isNew = JSON.stringify(next) !== JSON.stringify(split);
   split = next;
   return isNew;

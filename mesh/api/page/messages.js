@@ -1,14 +1,15 @@
 // Where messages go, and where one went.
 
 import { adjust, here } from "./address.js";
-import { h, shown } from "./dom.js";
+import { h, orDash, shown } from "./dom.js";
 import { count, moment, quoted, rate, total } from "./format.js";
 import { FINDINGS } from "./audit.js";
 import { OFTEN_MS, asking } from "./lists.js";
-import { ask, askAll, now, store } from "./store.js";
-import { commands, exporting, isTable, table, tableButton } from "./table.js";
+import { ask, askAll, now, silentNodes, store } from "./store.js";
+import { columnsOf, commands, exporting, isTable, mostOf, table, tableButton } from "./table.js";
 import { drawTree } from "./tree.js";
 
+const plural = (number, noun, nouns = `${noun}s`) => `${number} ${number === 1 ? noun : nouns}`;
 const arrow = (link) => link.replace("->", " → ");
 
 function field(id, label, value, more = {}) {
@@ -46,16 +47,16 @@ export function interest(state) {
   }
   if (state.subject) {
     const found = asking(() => askAll("interest", { filter: state.subject, at: store.at }), (rows) => [
-      h("h2", { class: "title" }, "Who wants ", h("code", null, shown(state.subject)), "?"),
+      barOf(h("h2", { class: "title" }, "Who wants ", h("code", null, shown(state.subject)), "?"), state, rows),
       h("p", { class: "lead" }, "Choose the node where it is published to see its way. Who wants it, and since when:"),
-      wanted(rows),
+      wanted(state, rows),
     ], { everyMs: OFTEN_MS });
     return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
   }
   const all = asking(() => askAll("interest", { at: store.at }), (rows) => [
-    h("h2", { class: "title" }, "Interest"),
+    barOf(h("h2", { class: "title" }, "Interest"), state, rows),
     h("p", { class: "lead" }, "Who gets a message, over which links, and why nobody else? Give its subject and the node where it is published."),
-    wanted(rows),
+    wanted(state, rows),
   ], { everyMs: OFTEN_MS });
   return { element: h("div", null, form, all.element), ready: all.ready, close: all.close };
 }
@@ -64,15 +65,22 @@ const WANTED = [
   { name: "node", of: (row) => row.node, short: true },
   { name: "wanted by", of: (row) => (row.by === "endpoint" ? `endpoint ${shown(row.who)}` : row.by === "link" ? `link to ${row.who}` : row.by), short: true },
   { name: "filter", of: (row) => h("code", null, shown(row.filter)) },
-  { name: "wish", of: (row) => shown(row.wish ?? "not on record") },
+  { name: "class", of: (row) => orDash(row.class), short: true, isMore: true },
+  { name: "zone", of: (row) => orDash(row.zone), short: true, isMore: true },
+  { name: "scope", of: (row) => orDash(row.scope), short: true, isMore: true },
+  { name: "asks for", of: (row) => shown(row.wish ?? "not on record") },
   { name: "since", of: (row) => (row.since ? moment(Date.parse(row.since), now()) : "not on record"), short: true },
 ];
 
-function wanted(rows) {
-  const limit = 300;
+const barOf = (title, state, rows) =>
+  h("div", { class: "bar" }, title, rows.length ? exporting("interest", WANTED, () => rows) : null, tableButton(state));
+
+function wanted(state, rows) {
+  const limit = mostOf(state, 300);
+  const silent = silentNodes();
   return h("div", null,
-    rows.length ? h("div", { class: "bar" }, exporting("interest", WANTED, () => rows)) : null,
-    table(WANTED, rows.slice(0, limit), { caption: rows.length > limit ? `The first ${limit} of ${count(rows.length)}` : "Interest", empty: "Nobody wants anything like that." }));
+    silent.length ? h("p", null, `What is wanted at these is not known, for their Kafka cluster does not answer: ${silent.join(", ")}`) : null,
+    table(columnsOf(state, WANTED), rows.slice(0, limit), { caption: rows.length > limit ? `The first ${limit} of ${count(rows.length)}` : "Interest", empty: silent.length ? "Nobody that can be asked wants anything like that." : "Nobody wants anything like that." }));
 }
 
 async function explained({ subject, from }) {
@@ -107,18 +115,17 @@ const withMore = (all, of) =>
 const askedFor = (ends) => (!ends ? "–" : !ends.length ? "it has no endpoint"
   : withMore(ends, ({ name, filters }) => h("span", null, shown(name), ": ", withMore(filters, (one) => h("code", null, shown(one))))));
 
-function explanation(state, { told, asked, links, lacks, ends: wishes }) {
+function explanation(state, { told, asked, links, lacks, ends: byNode }) {
   const known = new Map((links ?? []).map((one) => [one.link, one]));
   const command = commands([`mesh explain ${quoted(state.subject)} --from ${quoted(state.from)}`, `mesh interest`]);
   if (lacks) {
-    return [h("h2", { class: "title" }, "Who wanted it then"), h("p", { class: "lead" }, `The way cannot be told: ${shown(lacks)}. What was wanted is:`), wanted(asked), command];
+    return [barOf(h("h2", { class: "title" }, "Who wanted it then"), state, asked), h("p", { class: "lead" }, `The way cannot be told: ${shown(lacks)}. What was wanted is:`), wanted(state, asked), command];
   }
   const isDim = (node) => (told.ends_unknown ?? []).includes(node); // its endpoints that have ended since are not on record
   const asOf = store.at ? `as of ${moment(told.at_ms, now())}` : "as of now";
   const endpoints = told.reached.flatMap((one) => one.endpoints.map((name) => `${one.node}/${name}`));
   const nodesWith = new Set(told.reached.filter((one) => one.endpoints.length).map((one) => one.node));
   const notes = new Map(told.reached.filter((one) => one.endpoints.length).map((one) => [one.path.join(">"), `=> ${one.endpoints.join(", ")}`]));
-  const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const carried = told.links.map((one) => {
     const [source, target] = one.link.split("->");
     const filters = asked.filter((row) => row.by === "link" && row.node === source && row.who === target).map((row) => row.filter);
@@ -140,7 +147,7 @@ function explanation(state, { told, asked, links, lacks, ends: wishes }) {
     { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
   ];
   // First who wants it and does not get it: that is what people come for.
-  const endsOf = (node) => (told.unknown.includes(node) ? null : wishes[node] ?? (isDim(node) ? null : []));
+  const endsOf = (node) => (told.unknown.includes(node) ? null : byNode[node] ?? (isDim(node) ? null : []));
   const away = told.not_reached.map((one) => ({ what: one.node, ends: endsOf(one.node), why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants === null ? (store.at ? UNRECORDED : "not known") : one.wants ? "yes" : "no" }));
   const refused = [
     ...away.filter((one) => one.wants === "yes"),
@@ -182,17 +189,17 @@ export function trace(state) {
   const form = h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); adjust({ id: id.value.trim() }); } },
     idField, h("button", { type: "submit" }, "Trace"));
   if (!state.id) {
-    return { element: h("div", null, form, h("h2", { class: "title" }, "Trace"), h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
+    return { element: h("div", null, form, h("div", { class: "bar" }, h("h2", { class: "title" }, "Trace"), tableButton(state)), isTable(state) ? table(HOPS, [], { empty: "No message was asked for." }) : h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
   }
   const found = asking(() => followed(state), (data) => traced(state, data));
-  const note = store.at ? h("p", { class: "soft" }, "A trace is made of what topics hold now, not of what they held then.") : null;
+  const note = store.at ? h("p", { class: "soft" }, `What of it was written by ${moment(store.mesh.at_ms, now())}, as far as topics hold it still.`) : null;
   return { element: h("div", null, form, note, found.element), ready: found.ready, close: found.close };
 }
 
 // What topics hold of a message, and what the auditor found of it: a record that no hop wrote lies
 // where no way leads.
 async function followed({ id, last }) {
-  const told = await ask(`trace/${id.split("/").map(encodeURIComponent).join("/")}`, { last });
+  const told = await ask(`trace/${id.split("/").map(encodeURIComponent).join("/")}`, { last, at: store.at });
   return { told, findings: await askAll("findings", { message: told.id, at: store.at }) };
 }
 
@@ -215,16 +222,18 @@ function traced(state, { told: data, findings }) {
   const twice = data.deliveries.map((one) => one.endpoint).filter((one, place, all) => all.indexOf(one) !== place);
   const rows = [
     { step: "published", where: ingress.node, place: data.id, ms: ingress.created_ms, how: ingress.there ? `${count(ingress.payload_bytes)} bytes, time of the publisher` : "its record is gone" },
-    ...data.frames.map((one) => ({ step: "frame", where: arrow(one.link), place: one.place, ms: one.appended_ms, how: `${count(one.messages)} messages, offsets ${one.first} to ${one.last}${one.repair ? ", a repair" : ""}` })),
+    ...data.frames.map((one) => ({ step: "frame", where: arrow(one.link), place: one.place, ms: one.appended_ms, how: `${count(one.messages)} message${one.messages === 1 ? "" : "s"}, ${one.first === one.last ? `offset ${one.first}` : `offsets ${one.first} to ${one.last}`}${one.repair ? ", a repair" : ""}` })),
     ...data.deliveries.map((one) => ({ step: "delivered", where: one.endpoint, place: one.place, ms: one.committed_ms, how: `by ${one.path.join(" → ")}` })),
   ];
   const isFound = ingress.there || data.frames.length || data.deliveries.length || data.refused;
+  const timeless = store.at ? data.deliveries.filter((one) => one.committed_ms === null).length : 0;
   return [
     h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows), tableButton(state)),
-    h("p", { class: "lead" }, !isFound ? "Nothing is left of such a message, if there ever was one."
-      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frame${data.frames.length === 1 ? "" : "s"} on its way${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
+    h("p", { class: "lead" }, !isFound ? (store.at ? "Nothing of such a message was there by then, as far as is on record." : "Nothing is left of such a message, if there ever was one.")
+      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${{ true: "routed", false: "not routed yet" }[ingress.routed] ?? "whether it was routed is not on record"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frame${data.frames.length === 1 ? "" : "s"} on its way${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
+    timeless ? h("p", { class: "soft" }, `Of ${plural(timeless, "delivery", "deliveries")} it is not on record whether that was before or after then.`) : null,
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,
-    findings.length ? table(FINDINGS, findings, { caption: `${count(findings.length)} finding${findings.length === 1 ? " names" : "s name"} it, with the records` }) : null,
+    findings.length ? table(columnsOf(state, FINDINGS), findings, { caption: `${count(findings.length)} finding${findings.length === 1 ? " names" : "s name"} it, with the records` }) : null,
     twice.length ? h("p", null, h("span", { class: "pill bad" }, "twice"), ` delivered more than once to ${[...new Set(twice)].map(shown).join(", ")}`) : null,
     data.unknown.length ? h("p", null, `It came to ${data.unknown.join(", ")}, whose Kafka cluster does not answer: what became of it there is not known.`) : null,
     ways.length && !isTable(state) ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,

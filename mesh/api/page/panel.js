@@ -59,7 +59,7 @@ function linkParts(link) {
     h("h2", null, "Messages per second"),
     link.last_minute?.length ? spark(link.last_minute, "the last minute") : link.minutes.length ? spark(link.minutes.map((one) => one.per_s), "an hour") : h("p", { class: "soft" }, store.at ? "not on record" : "nothing in the last minute"),
     table([
-      { name: "", of: (row) => row[0] },
+      { name: "when", of: (row) => row[0] },
       { name: "guaranteed", of: (row) => row[1], number: true },
       { name: "direct", of: (row) => row[2], number: true },
     ], [
@@ -70,7 +70,7 @@ function linkParts(link) {
     table([
       { name: "filter", of: (row) => h("code", null, shown(row.readable)) },
       { name: "for", of: (row) => (row.for.length ? row.for.map(shown).join(", ") : row.queue ? `queue ${row.queue}` : "nobody that is known") },
-    ], link.carries.slice(0, 40), { empty: "Nothing: nobody behind this link wants anything." }),
+    ], link.carries.slice(0, 40), { empty: link.is_carried_known ? "Nothing: nobody behind this link wants anything." : `Not known: the Kafka cluster of ${link.target} does not answer.` }),
     link.carries.length + link.carries_more > 40 ? h("p", { class: "soft" }, `and ${count(link.carries.length + link.carries_more - 40)} more filters`) : null,
     h("h2", null, "Does not carry"),
     store.at ? h("p", { class: "soft" }, "What was kept off this link then is not on record.") : table([
@@ -143,7 +143,7 @@ function nodeParts(node) {
       { name: "filters", of: (row) => row.subscriptions.map((one) => h("div", null, h("code", null, shown(one.filter)))) },
       { name: "gets", of: (row) => rate(row.delivered ? row.delivered.guaranteed + row.delivered.direct : null), number: true },
       { name: "certified, and what waits", of: (row) => [h("div", null, certified(row)), h("div", { class: "soft" }, waiting(row.lag))] },
-    ], node.ends, { empty: "No endpoints." }),
+    ], node.ends, { empty: node.ends_known ? "No endpoints." : "Not known: its Kafka cluster does not answer." }),
     h("h2", null, "Links"),
     table([
       { name: "link", of: (row) => h("button", { type: "button", onclick: () => go("map", { link: row.link }) }, row.link.replace("->", " → ")) },

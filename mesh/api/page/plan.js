@@ -58,7 +58,7 @@ export function plan(state) {
   return {
     refresh,
     element: h("div", null,
-      h("div", { class: "bar" }, h("h2", { class: "title" }, "What would a change do?")),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, "What would a change do?"), tableButton(state)),
       against,
       drop, result, commands(["mesh export > mesh.yaml", "mesh plan mesh.yaml", "mesh apply mesh.yaml"])),
   };
@@ -78,7 +78,7 @@ const PROBLEMS = [
 function refused(state, error) {
   const problems = error.problems.length ? error.problems : [{ message: error.message, where: "", walks: [], edit: [] }];
   const parts = [
-    h("div", { class: "bar" }, h("h2", { class: "title" }, "Refused"), exporting("problems", PROBLEMS, () => problems), tableButton(state)),
+    h("div", { class: "bar" }, h("h2", { class: "title" }, "Refused"), exporting("problems", PROBLEMS, () => problems)),
     h("p", { class: "lead" }, h("span", { class: "pill bad" }, error.problems.length ? plural(error.problems.length, "problem") : "refused"), " nothing would be put in force."),
   ];
   if (isTable(state)) return [...parts, table(PROBLEMS, problems, { caption: "Why it is refused" })];

@@ -78,6 +78,9 @@ export function isSplit(parts) {
   return false;
 }
 
+// Nodes of which nothing can be read now, neither of now nor of then.
+export const silentNodes = () => store.mesh.kafka.filter((kafka) => !kafka.answers).flatMap((kafka) => kafka.nodes);
+
 const listeners = new Set();
 export const onChange = (listener) => { listeners.add(listener); };
 const tell = (what) => { for (const listener of listeners) listener(what); };

@@ -1,9 +1,7 @@
-// Every view as a table, with its rows as text for a spreadsheet.
+// Every view as a table, with all its columns as text for a spreadsheet.
 
 import { adjust, here } from "./address.js";
 import { h, renew, shown } from "./dom.js";
-
-const DRAWINGS = ["map", "interest", "trace", "audit", "plan"];
 
 // On a phone the map is a table unless somebody wants it drawn.
 export const isTable = (state) =>
@@ -12,13 +10,19 @@ export const isTable = (state) =>
 // By the button or the key, which may come before the button: which of both is shown stands in the address.
 export function turnTable() {
   const state = here();
-  if (DRAWINGS.includes(state.view)) adjust({ table: isTable(state) ? "0" : "1" });
+  const isWanted = !isTable(state);
+  adjust({ table: isWanted === isTable({ view: state.view }) ? "" : Number(isWanted) });
 }
+
+// A view that is a list anyway shows as a table all that is known: more columns, and more rows.
+export const columnsOf = (state, columns) => (isTable(state) ? columns : columns.filter((one) => !one.isMore));
+export const mostOf = (state, most) => (isTable(state) ? Math.max(most, ROWS_MAX) : most);
+const ROWS_MAX = 2_000; // more make a browser slow; the CSV has all
 
 export const tableButton = (state) =>
   h("button", { type: "button", id: "as-table", "aria-pressed": String(isTable(state)), onclick: turnTable }, "Table");
 
-// A column is { name, of: row => text or element, text: row => plain, number, short }.
+// A column is { name, of: row => text or element, text: row => plain, number, short, isMore }.
 export function table(columns, rows, { caption = "", isTitled = false, empty = "Nothing." } = {}) {
   if (!rows.length) return h("p", { class: "empty" }, empty);
   const kind = (column) => (column.number ? "number" : column.short ? "short" : null);

@@ -228,7 +228,7 @@ def _read(shape: type[_Shape], value: object) -> _Shape:
     """Return what a file says as such a value.
 
     Raises:
-        ValueError: It is none; says in one line what is wrong.
+        ValueError: It is not one; says in one line what is wrong.
     """
     kind: Any = shape
     try:

@@ -12,7 +12,7 @@ Origins = dict[str, dict[str, tuple[str, ...]]]
 
 Those whose messages a selector may refuse on the way are left out."""
 
-_ONE_HOP = ("one-hop", "cluster")
+ONE_HOP_KINDS = ("one-hop", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _over_links(topology: Topology, copy: Copy) -> Iterator[Copy]:
     node, came_from = copy.path[-1], copy.path[-2:-1]
     for link in topology.links_of(node):
         kind, other = topology.zones[link.zone].kind.value, link.other(node)
-        stays = kind in _ONE_HOP and link.zone == copy.zone
+        stays = kind in ONE_HOP_KINDS and link.zone == copy.zone
         returns = link.zone == copy.zone and (other,) == came_from
         if kind == "join" or stays or returns or (kind == "external" and copy.has_crossed):
             continue

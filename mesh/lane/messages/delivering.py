@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 from mesh.core.routes import Route
 from mesh.lane.batch import Batch
-from mesh.lane.lane import NOT_WRITABLE, Lane, Source
+from mesh.lane.lane import Lane
 from mesh.lane.messages.addressing import restored
 from mesh.lane.messages.outgoing import Provenance
+from mesh.lane.sources import Source
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
+from mesh.model.reasons import DropReason
 from mesh.transport.port import Row, TopicPartition
 from mesh.wire.deliveries import delivery_header, delivery_headers, delivery_prefix
 from mesh.wire.frames import NO_EXT, MessageTuple
@@ -52,12 +54,16 @@ def deliver(
             if not its_rows:
                 continue
         topic = lane.names.endpoint(lane.node, endpoint)
-        if lane.leaves_out(topic):
+        if lane.holds_target(topic):
             if source.message_class is MessageClass.DIRECT:
-                batch.dropped(NOT_WRITABLE, source.at, len(its_rows))
+                batch.dropped(DropReason.NOT_WRITABLE, source.at, len(its_rows))
             continue  # what is guaranteed is written beside the lane. Spec: K20
-        if lane.closed and not lane.is_guaranteed(endpoint) and lane.closed.has(topic, partition):
-            batch.dropped(NOT_WRITABLE, source.at, len(its_rows))
+        if (
+            lane.unwritable
+            and not lane.is_guaranteed(endpoint)
+            and lane.unwritable.has(topic, partition)
+        ):
+            batch.dropped(DropReason.NOT_WRITABLE, source.at, len(its_rows))
             continue
         batch.delivered(endpoint, source.message_class, len(its_rows))
         if lane.is_guaranteed(endpoint):

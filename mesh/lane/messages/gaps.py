@@ -7,17 +7,15 @@ Spec: K10, DESIGN 4 rule 4, DESIGN 6.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-
-import structlog
+from collections.abc import Mapping
 
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_of
 from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.lane.batch import Batch
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
 from mesh.lane.messages.outgoing import Provenance, hop_over, next_hop
+from mesh.lane.sources import Source
 from mesh.model.control import Stop
 from mesh.model.frames import (
     NONE_OFFSET,
@@ -29,19 +27,14 @@ from mesh.model.frames import (
     generation_and_offset,
     position_in_chain,
 )
-from mesh.model.headers import GAP_HEADER
 from mesh.model.state import LossReason
 from mesh.model.topology import ZoneKind
 from mesh.transport.port import TopicPartition
+from mesh.wire.announcements import announcement_ext, encode_announcement, loss_of
 from mesh.wire.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
-
-log = structlog.get_logger()
 
 EMPTY = assemble_value(0, [])
 """Value of a frame without messages."""
-
-_TOPIC, _REASON, _OPEN = "gap.topic", "gap.reason", "gap.open"
-"""Entries of `ext`: the topic's name, why, and whether nobody knows where the range ends."""
 
 
 def own_provenance(lane: Lane, source: Source) -> Provenance:
@@ -94,9 +87,7 @@ def announce(
         subjects=(),
         eras=provenance.eras,
     )
-    ext = dict(gap_ext(stop.topic, stop.reason))
-    if stop.next == NONE_OFFSET:
-        ext[_OPEN] = b""
+    ext = announcement_ext(stop.topic, stop.reason, is_open=stop.next == NONE_OFFSET)
     arrival = PUBLISHED_HERE
     if source.link is not None:
         row = row_of(lane.topology.joins, (source.link.neighbour, lane.node), provenance.join_hops)
@@ -142,36 +133,7 @@ def announce_unreadable(
     stop = Stop(topic, of.partition, of.topic_id, LossReason.UNREADABLE, first, after)
     goes_on = position_in_chain(source.generation, offset)
     announce(lane, batch, source, stop, own_provenance(lane, source), goes_on, of=of)
-    log.error("frames.unreadable", lane=lane.number, range=stop.range)
-
-
-def gap_ext(topic: str, reason: str) -> Mapping[str, bytes]:
-    """Return what an announcement says besides its range: the topic's name, and why."""
-    return {_TOPIC: topic.encode(), _REASON: reason.encode()}
-
-
-def gap_header(
-    origin: Origin, ext: Mapping[str, bytes], path: Sequence[str]
-) -> tuple[str, bytes | None]:
-    """Return the one header of an announcement in an endpoint.
-
-    Args:
-        origin: Whose source, and the range that is lost.
-        ext: See `gap_ext`.
-        path: Nodes that handed the announcement on.
-    """
-    lost = {
-        "node": origin.node,
-        "topic": ext.get(_TOPIC, b"").decode(errors="replace"),
-        "topic_id": origin.source.topic_id.hex(),
-        "partition": origin.source.partition,
-        "generation": origin.generation,
-        "first": origin.first,
-        "last": None if _OPEN in ext else origin.last,
-        "reason": ext.get(_REASON, b"").decode(errors="replace"),
-        "path": list(path),
-    }
-    return GAP_HEADER, json.dumps(lost, sort_keys=True).encode()
+    lane.log.error("frames.unreadable", lane=lane.number, range=stop.range)
 
 
 def relay(
@@ -205,10 +167,10 @@ def _deliver(
     provenance: Provenance,
 ) -> None:
     """Write the announcement to the guaranteed endpoints of this node that the lane writes to."""
-    headers = [gap_header(origin, ext, provenance.path)]
+    headers = [encode_announcement(loss_of(origin, ext, provenance.path))]
     partition = source.at.partition % lane.partitions
     for endpoint in lane.learner.classes:
         if lane.is_guaranteed(endpoint) and lane.router.only in (None, endpoint):
             topic = lane.names.endpoint(lane.node, endpoint)
-            if not lane.leaves_out(topic):
+            if not lane.holds_target(topic):
                 batch.write(TopicPartition(topic, partition), None, headers=headers)

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 
 from mesh.core.routes import PUBLISHED_HERE, Route
 from mesh.lane.batch import Batch
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
 from mesh.lane.messages.addressing import by_address
 from mesh.lane.messages.delivering import deliver
 from mesh.lane.messages.outgoing import Provenance, Stretch, count_routes, send_stretch
-from mesh.lane.messages.refusing import POISON, refuse
+from mesh.lane.messages.refusing import refuse
 from mesh.lane.messages.selecting import selected
+from mesh.lane.sources import Source
 from mesh.lane.traces import see
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
+from mesh.model.reasons import DropReason
 from mesh.model.subject import matches, subject_fault
 from mesh.transport.headers import UNREADABLE, all_headers, headers_of
 from mesh.transport.port import Headers, Record
@@ -78,7 +80,7 @@ def _send(
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
         if route.homeless:
-            batch.dropped("home_unreachable", source.at, count * len(route.homeless))
+            batch.dropped(DropReason.HOME_UNREACHABLE, source.at, count * len(route.homeless))
         batch.widened(route.widened, count)
     provenance = Provenance(
         node=lane.node,
@@ -131,7 +133,9 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
         headers = headers_of(record)
         kept = _BARE
         if headers is UNREADABLE:
-            refuse(lane, batch, source, record, POISON, "the name of a header is not UTF-8")
+            refuse(
+                lane, batch, source, record, DropReason.POISON, "the name of a header is not UTF-8"
+            )
             continue
         if len(headers) == 1 and headers[0][0] == SUBJECT_HEADER:
             raw = headers[0][1]
@@ -144,7 +148,7 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
                 continue
         tail = encode_tail(record.key(), kept, record.value())
         if len(tail) > limit:
-            refuse(lane, batch, source, record, "TOO_LARGE", f"more than {limit} bytes")
+            refuse(lane, batch, source, record, DropReason.TOO_LARGE, f"more than {limit} bytes")
             continue
         taken.append(record)
         kepts.append(kept)
@@ -183,7 +187,7 @@ def _split_headers(batch: Batch, source: Source, headers: Headers) -> tuple[byte
     kept = [(name, value) for name, value in headers if not is_reserved(name)]
     forged = len(headers) - len(kept) - len(subjects)
     if forged:
-        batch.dropped("header_forged", source.at, forged)
+        batch.dropped(DropReason.HEADER_FORGED, source.at, forged)
     return subjects[0] if len(subjects) == 1 else None, kept
 
 
@@ -192,7 +196,8 @@ def _learn(
 ) -> tuple[str, Route] | None:
     """Validate and route a subject not seen since the routing changed."""
     if raw is None:
-        refuse(lane, batch, source, record, "NO_SUBJECT", f"one header {SUBJECT_HEADER} is needed")
+        detail = f"one header {SUBJECT_HEADER} is needed"
+        refuse(lane, batch, source, record, DropReason.NO_SUBJECT, detail)
         return None
     try:
         subject = raw.decode()
@@ -201,7 +206,7 @@ def _learn(
     else:
         fault = subject_fault(subject)
     if fault is not None:
-        refuse(lane, batch, source, record, "INVALID_SUBJECT", fault)
+        refuse(lane, batch, source, record, DropReason.INVALID_SUBJECT, fault)
         return None
     route = lane.router.route(subject, PUBLISHED_HERE, source.message_class)
     return lane.memos.remember_subject(source.message_class, raw, (subject, route))

@@ -13,7 +13,8 @@ from mesh.core.forwarding import crosses_external, next_hop_count
 from mesh.core.routes import Route
 from mesh.core.routing import LocalLink
 from mesh.lane.batch import Batch
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
+from mesh.lane.sources import Source
 from mesh.model.frames import Chain, Era, Hop, Origin, SourcePartition, position_in_chain
 from mesh.model.reasons import Reason
 from mesh.wire.frames import assemble_columns, key_tail, relay_key

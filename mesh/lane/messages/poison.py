@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import structlog
-
 from mesh.errors import PoisonError, UnknownVersionError
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
+from mesh.lane.messages.accepting import pass_over
 from mesh.lane.messages.ingress import take_ingress
-from mesh.lane.messages.refusing import POISON, refuse
-from mesh.lane.messages.transit import pass_over, take_frames
+from mesh.lane.messages.refusing import refuse
+from mesh.lane.messages.transit import take_frames
+from mesh.lane.sources import Source
+from mesh.model.reasons import DropReason
 from mesh.transport.port import Record, TopicPartition
 
 TRIES = 2
 """A record that failed alone so often is a dead letter: the third failure would be in a group."""
 
 KEPT_MAX = 10_000
-"""So many failures are remembered; one that is forgotten is found again."""
+"""How many failures are remembered; one that is forgotten is found again."""
 
-log = structlog.get_logger()
 
 _Place = tuple[TopicPartition, bytes, int]
 
@@ -97,8 +97,8 @@ def _put_aside(lane: Lane, source: Source, record: Record, fault: str, now_ms: i
     batch = lane.open(now_ms)
     at, offset = source.at, record.offset()
     lane.about_to_read(batch, source, offset, offset)
-    refuse(lane, batch, source, record, POISON, fault)
+    refuse(lane, batch, source, record, DropReason.POISON, fault)
     count = 1 if source.link is None else pass_over(lane, batch, source, source.link, record)
     epoch = record.leader_epoch()
     batch.read(at, source.topic_id, source.generation, offset, offset, count, leader_epoch=epoch)
-    log.error("record.poison", topic=at.topic, partition=at.partition, offset=offset)
+    lane.log.error("record.poison", topic=at.topic, partition=at.partition, offset=offset)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from mesh.lane.batch import Batch
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
+from mesh.lane.sources import Source
+from mesh.model.reasons import DropReason
 from mesh.model.state import DeadLetter
 from mesh.transport.headers import UNREADABLE, headers_of
 from mesh.transport.port import Headers, Record, Row, TopicPartition
 from mesh.wire.dead_letters import dead_letter_record
 
-POISON = "POISON"
-"""Why a record is refused that nothing here can make sense of."""
-
 
 def refuse(
-    lane: Lane, batch: Batch, source: Source, record: Record, reason: str, detail: str
+    lane: Lane, batch: Batch, source: Source, record: Record, reason: DropReason, detail: str
 ) -> None:
     """Write a record of a source to the dead letters, in the open transaction, and count it.
 
@@ -23,16 +22,16 @@ def refuse(
         batch: The open transaction.
         source: Where the record was read.
         record: What is refused; its full sizes are told, its parts cut to what is kept.
-        reason: A word in capitals, for example ``TOO_LARGE``.
+        reason: Why; the dead letter has it in capitals.
         detail: What is wrong, for people.
 
     Who reads again for one target refuses again what the lane has refused: that is told once.
     """
     if lane.narrowed is not None:
         return
-    batch.dropped(reason.lower(), source.at)
+    batch.dropped(reason, source.at)
     letter = DeadLetter(
-        reason=reason,
+        reason=reason.upper(),
         detail=detail,
         topic=source.at.topic,
         partition=source.at.partition,
@@ -43,7 +42,7 @@ def refuse(
     try:
         row = letter_row(letter, record.key(), record.value(), headers_of(record))
     except Exception:
-        if reason != POISON:
+        if reason is not DropReason.POISON:
             raise
         row = letter_row(letter, None, None, UNREADABLE)  # of what it is nothing holds
     batch.rows[place.topic, place.partition].append(row)

@@ -1,4 +1,4 @@
-"""A neighbour's frames: judged by the chain, relayed untouched or split, delivered here.
+"""A neighbour's frames: accepted as the chain says, relayed untouched or split, delivered here.
 
 Spec: K10, K11, K18, R10.
 """
@@ -8,23 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mesh.core.chain import Verdict, judge
 from mesh.core.joins import row_of
 from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.lane.batch import Batch
-from mesh.lane.faults import (
-    ask_again,
-    ask_repair,
-    end_repair,
-    repair_comes,
-    repair_failed,
-)
-from mesh.lane.lane import Lane, Source
+from mesh.lane.lane import Lane
+from mesh.lane.memos import Plan
+from mesh.lane.messages.accepting import accepted_after, note_unreadable
 from mesh.lane.messages.addressing import by_address
 from mesh.lane.messages.delivering import deliver
-from mesh.lane.messages.gaps import announce_unreadable
 from mesh.lane.messages.gaps import relay as relay_gap
 from mesh.lane.messages.outgoing import (
     Provenance,
@@ -36,22 +29,18 @@ from mesh.lane.messages.outgoing import (
 )
 from mesh.lane.messages.refusing import refuse
 from mesh.lane.messages.selecting import selected
-from mesh.lane.plan import Plan
-from mesh.lane.refused import NOT_TAKEN
+from mesh.lane.sources import Source
 from mesh.lane.traces import see_frame
-from mesh.model.facts import Accepted
 from mesh.model.frames import (
     NONE_OFFSET,
     Era,
-    FrameFlags,
     FrameKind,
     Hop,
     MessageClass,
     Origin,
-    generation_and_offset,
 )
 from mesh.model.joins import NO_JOINS
-from mesh.model.reasons import Reason
+from mesh.model.reasons import DropReason
 from mesh.model.topology import Topology
 from mesh.transport.port import Record
 from mesh.wire.frames import (
@@ -89,40 +78,21 @@ def take_frames(
         lane.about_to_read(batch, source, offset, offset)
         count = 0
         try:
-            if not (is_second and lane.is_left_out(source, offset)):
+            if not (is_second and lane.is_skipped(source, offset)):
                 peeked = peek(record.key() or b"")
                 count = peeked.count
                 _take_frame(lane, batch, source, link, record, peeked)
         except UnknownVersionError:
             raise  # not the record's fault: the link stops. Spec: K10
         except ProtocolError as error:
-            refuse(lane, batch, source, record, "CODEC", str(error))
-            _leave_out(lane, batch, source, offset)
+            refuse(lane, batch, source, record, DropReason.CODEC, str(error))
+            note_unreadable(lane, batch, source, offset)
         at, generation, epoch = source.at, source.generation, record.leader_epoch()
         batch.read(at, source.topic_id, generation, offset, offset, count, leader_epoch=epoch)
         taken += 1
         if batch.records >= records_max:
             break
     return taken
-
-
-def pass_over(lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record) -> int:
-    """Have the chain go on behind a frame that is put aside; return how many messages it has."""
-    _leave_out(lane, batch, source, record.offset())
-    try:
-        peeked = peek(record.key() or b"")
-        if peeked.hop.path[-1] == link.neighbour:
-            _judge(lane, batch, source, record.offset(), peeked)
-    except Exception:  # noqa: BLE001 - it may break whatever is made of it, this too
-        return 0
-    return peeked.count
-
-
-def _leave_out(lane: Lane, batch: Batch, source: Source, offset: int) -> None:
-    """Take note of a frame that cannot be read: nobody reads it again, nor can a repair help."""
-    if not lane.is_second:
-        lane.mark(batch, source, offset)
-        lane.broken.unreadable[source.at] = None
 
 
 def _take_frame(
@@ -136,21 +106,23 @@ def _take_frame(
     fault = _fault(lane, hop.path)
     if not hop.path or hop.path[-1] != link.neighbour:
         # The outbox is the neighbour's alone: who else writes there is no part of its chain.
-        refuse(lane, batch, source, record, fault or "SENDER", f"path {'>'.join(hop.path)}")
-        lane.mark(batch, source, offset)
+        refuse(
+            lane, batch, source, record, fault or DropReason.SENDER, f"path {'>'.join(hop.path)}"
+        )
+        lane.note_partly_taken(batch, source, offset)
         return
-    after = _accepted_after(lane, batch, source, offset, peeked)
+    after = accepted_after(lane, batch, source, offset, peeked)
     if after is None:
         return
     if fault is not None:
         # What went round has been taken all the same: its chain must not break over it.
         refuse(lane, batch, source, record, fault, f"path {'>'.join(hop.path)}")
-        lane.mark(batch, source, offset)
+        lane.note_partly_taken(batch, source, offset)
         return
     if link.neighbour in arrival.barred:
         # It waited through a change that took the link away, and another that brought it back.
-        batch.dropped(Reason.EARLIER_TOPOLOGY.value, source.at, peeked.count)
-        lane.mark(batch, source, offset)
+        batch.dropped(DropReason.EARLIER_TOPOLOGY, source.at, peeked.count)
+        lane.note_partly_taken(batch, source, offset)
         return
     provenance = Provenance(
         node=peeked.node,
@@ -185,11 +157,11 @@ def _barred(lane: Lane, eras: Sequence[Era]) -> tuple[str, ...]:
     return lane.ages.barred(eras, lane.learner.lineage.domain)
 
 
-def _fault(lane: Lane, path: Sequence[str]) -> str | None:
+def _fault(lane: Lane, path: Sequence[str]) -> DropReason | None:
     """Return why a message that came this way went round, or None if it did not."""
     if lane.node in path:
-        return "LOOP_TRACE"
-    return "LOOP_HOPS" if _is_too_long(path, lane.topology) else None
+        return DropReason.LOOP_TRACE
+    return DropReason.LOOP_HOPS if _is_too_long(path, lane.topology) else None
 
 
 def _is_too_long(path: Sequence[str], topology: Topology) -> bool:
@@ -216,89 +188,6 @@ def _origin(peeked: Peeked, plan: Plan) -> Origin:
         count=peeked.count,
         subjects=plan.subjects,
     )
-
-
-def _accepted_after(
-    lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
-) -> int | None:
-    """Return the origin offset after which a frame's messages are accepted (-1: all), or None.
-
-    Who reads a second time, for one target, begins in the middle of chains: it takes what the lane
-    took. Spec: K11, K20.
-    """
-    if lane.narrowed is not None:  # it is a second reading; asked for each frame
-        marked = lane.positions.left_out(source.at, source.topic_id, offset)
-        return NONE_OFFSET if marked is None else marked
-    after = _judge(lane, batch, source, offset, peeked)
-    if after != NONE_OFFSET:
-        lane.mark(batch, source, offset, NOT_TAKEN if after is None else after)
-    return after
-
-
-def _judge(lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked) -> int | None:
-    """Judge a frame by its chain.
-
-    Returns:
-        The origin offset after which its messages are accepted (-1: all), or None for none.
-    """
-    hop, positions = peeked.hop, lane.positions
-    chain, key = hop.chain, (source.at, hop.chain.source)
-    last = positions.accepted.get(key, NONE_OFFSET)
-    is_gap, is_repair = peeked.kind is FrameKind.GAP, bool(peeked.flags & FrameFlags.REPAIR)
-    if source.message_class is MessageClass.DIRECT:
-        if hop.lane_epoch < lane.direct.epoch(source.at, hop.lane_epoch):
-            batch.dropped("stale_epoch", source.at, peeked.count)
-            return None
-        if last >= chain.last:
-            batch.dropped("duplicate", source.at, peeked.count)
-            return None
-        # Accepted whatever is missing before it. Spec: DESIGN 6.
-        lane.note(batch, Accepted(*key, chain.last))
-        return NONE_OFFSET
-    if is_repair and not is_gap and not peeked.count:
-        _end_repair(lane, batch, source, hop, offset)
-        return None
-    is_given_up, is_broken = key in lane.broken.given_up, key in positions.gaps
-    is_excused = is_given_up or (source.at in lane.broken.forgiven and not is_broken)
-    verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused, is_gap=is_gap)
-    match verdict:
-        case Verdict.ACCEPT | Verdict.PARTIAL:
-            if chain.previous > last and is_given_up:
-                announce_unreadable(lane, batch, source, hop, last, offset)
-            elif chain.previous > last:
-                lane.broken.forgiven.discard(source.at)
-            lane.broken.given_up.discard(key)
-            lane.note(batch, Accepted(*key, chain.last))
-            if is_repair:
-                repair_comes(lane, batch, key)
-            else:
-                end_repair(lane, batch, key)
-            # Only what its origin sends has several positions, and those are of its messages.
-            return generation_and_offset(last)[1] if verdict is Verdict.PARTIAL else NONE_OFFSET
-        case Verdict.GAP:
-            ask_repair(lane, batch, key)
-        case Verdict.WAITING:
-            ask_again(lane, batch, key)
-        case Verdict.DUPLICATE:
-            pass
-    batch.dropped(verdict.value, source.at, peeked.count)
-    return None
-
-
-def _end_repair(lane: Lane, batch: Batch, source: Source, hop: Hop, offset: int) -> None:
-    """Take the frame without messages that ends a repair: what follows it is accepted. K20."""
-    chain, key = hop.chain, (source.at, hop.chain.source)
-    last = lane.positions.accepted.get(key, NONE_OFFSET)
-    if key in lane.broken.given_up and chain.previous > last:
-        announce_unreadable(lane, batch, source, hop, last, offset)
-        lane.broken.given_up.discard(key)
-        last = chain.previous
-    if chain.previous <= last:
-        # It may have brought more than the lane had sent: that is not taken once more.
-        lane.note(batch, Accepted(*key, max(last, chain.last)))
-        end_repair(lane, batch, key)
-    else:
-        repair_failed(lane, batch, key)
 
 
 def _arrival(lane: Lane, link: LocalLink, hop: Hop, barred: tuple[str, ...]) -> Arrival:
@@ -364,7 +253,7 @@ def _count_left(batch: Batch, source: Source, route: Route, count: int) -> None:
     """
     batch.widened(route.widened, count)
     if route.homeless:
-        batch.dropped("queue_left", source.at, count * len(route.homeless))
+        batch.dropped(DropReason.QUEUE_LEFT, source.at, count * len(route.homeless))
 
 
 def _split(
@@ -398,7 +287,7 @@ def _split(
         tails.append(value[begin:end])
         routes.append(plan.routes[index])
     if len(offsets) < origin.count:
-        batch.dropped("duplicate", source.at, origin.count - len(offsets))
+        batch.dropped(DropReason.DUPLICATE, source.at, origin.count - len(offsets))
     if any(route.asks for route in plan.routes):
         headers = [
             read_headers(tail, 0) if route.asks else ()

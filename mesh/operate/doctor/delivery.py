@@ -189,7 +189,7 @@ def _subjects(at: Examination, node: str) -> Check:
 
 
 def _full(at: Examination, node: str) -> Check:
-    """Does as much wait for a neighbour, or in an endpoint, as may? Spec: R14."""
+    """Is an outbox or an endpoint full? Spec: R14."""
     beat = at.view.nodes[node].heartbeat
     links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
     full = [f"for {link.neighbour}: {link.reason}" for link in links]

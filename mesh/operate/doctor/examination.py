@@ -11,6 +11,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.link_flows import LinkFlow, link_flows
+from mesh.transport.node_topics import endpoint_topic, node_topics
 from mesh.transport.port import Copies, KafkaCluster, Rights, TopicInfo, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports
 from mesh.view.mesh_view import MeshView
@@ -44,8 +45,6 @@ class Examination:
 
     Attributes:
         beats: Which nodes beat while we looked.
-        expected: The topics that every node should have.
-        endpoints: The topics of each node's endpoints, which come with their subscriptions.
         pause: Lets time pass, in seconds.
         wall_ms: This machine's clock, ms since 1970; None: clocks are not compared.
         patience_s: Time between the two looks by which standing still is told from moving.
@@ -56,9 +55,7 @@ class Examination:
     kafka: Mapping[str, KafkaCluster]
     view: MeshView
     beats: Mapping[str, bool]
-    expected: Mapping[str, Sequence[TopicSpec]]
     pause: Callable[[float], None]
-    endpoints: Mapping[str, Sequence[TopicSpec]] = field(default_factory=dict)
     wall_ms: Callable[[], int] | None = None
     patience_s: float = LOOK_S
     is_before_start: bool = False
@@ -70,7 +67,31 @@ class Examination:
 
     def topics_of(self, node: str) -> Sequence[TopicSpec]:
         """Return the topics of a node, its endpoints among them."""
-        return [*self.expected[node], *self.endpoints.get(node, ())]
+        return [*self.node_topics(node), *self.endpoint_topics(node)]
+
+    def node_topics(self, node: str) -> Sequence[TopicSpec]:
+        """Return the topics that a node should have, whoever subscribes."""
+        return self._made("node topics", node, lambda: node_topics(self.topology, node))
+
+    def endpoint_topics(self, node: str) -> Sequence[TopicSpec]:
+        """Return the topics of a node's endpoints, which come with their subscriptions."""
+
+        def made() -> Sequence[TopicSpec]:
+            classes = {
+                endpoint: one.message_class
+                for (endpoint, _), one in self.view.nodes[node].subscriptions.items()
+            }
+            return [endpoint_topic(self.topology, node, *one) for one in classes.items()]
+
+        return self._made("endpoint topics", node, made)
+
+    def _made(
+        self, what: str, node: str, make: Callable[[], Sequence[TopicSpec]]
+    ) -> Sequence[TopicSpec]:
+        if (what, node) not in self._known:
+            self._known[what, node] = make()
+        found: Sequence[TopicSpec] = self._known[what, node]
+        return found
 
     def servers(self, kafka: str) -> str:
         """Return the bootstrap servers of a Kafka cluster, as commands take them."""

@@ -20,10 +20,10 @@ UNHEARD = (-1, -1)
 """Older than every version."""
 
 LAG_MS = 10_000
-"""So much later than lanes a standby may hear something, by the brokers' clock."""
+"""How much later than lanes a standby may hear something, by the brokers' clock."""
 
 GONE_MS = 180_000
-"""So long after its last word, by that clock, a standby counts no more: it tells each minute."""
+"""How long after its last report, by that clock, a standby still counts: it reports each minute."""
 
 LEDGER_MAX = 200
 """Newest offsets of each ledger partition that are looked at."""

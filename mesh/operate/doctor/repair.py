@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mesh.errors import TransportError
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.topics import wrong_settings
+from mesh.operate.doctor.topics import LOST_PROGRESS, is_lost_progress, wrong_settings
 from mesh.transport.port import TopicSpec
 
 _KEEPS = ("retention.ms", "retention.bytes")
@@ -46,8 +46,16 @@ def repairs_of(at: Examination) -> Iterator[Repair]:
         for spec in at.topics_of(node):
             if spec.name in found:
                 yield from _changes(declared.kafka, node, spec, settings.get(spec.name, {}))
-            elif spec in at.expected[node]:
-                yield Repair(kafka=declared.kafka, node=node, spec=spec, before={}, is_new=True)
+            elif spec in at.node_topics(node):
+                is_lost = is_lost_progress(at, node, spec.name, found)
+                yield Repair(
+                    kafka=declared.kafka,
+                    node=node,
+                    spec=spec,
+                    before={},
+                    is_new=True,
+                    withheld=LOST_PROGRESS if is_lost else "",
+                )
 
 
 def _changes(kafka: str, node: str, spec: TopicSpec, found: Mapping[str, str]) -> Iterator[Repair]:
@@ -86,7 +94,7 @@ def mend(at: Examination, repairs: Sequence[Repair]) -> Iterator[Repair]:
         refusal = ""
         admin = at.answering(repair.kafka).admin()
         try:
-            if repair.is_new:
+            if repair.is_new and not repair.withheld:
                 admin.create([repair.spec])
             elif not repair.withheld:
                 admin.change(repair.spec.name, repair.spec.settings)

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.errors import TransportError
+from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.kafka import COPIES_MIN, IN_SYNC_MIN
 from mesh.operate.endpoint_topics import is_subscribed
-from mesh.transport.port import Copies, TopicPartition, TopicSpec
+from mesh.transport.port import Copies, TopicInfo, TopicPartition, TopicSpec
 
 AT_LEAST = frozenset({"max.message.bytes", "delete.retention.ms"})
 """Settings of which more harms nobody."""
@@ -35,16 +36,32 @@ def check_topics(at: Examination) -> Iterator[Check]:
         yield from checks
 
 
+LOST_PROGRESS = (
+    "nobody knows where its lanes stood, so they are not taken: make it (kafka-topics.sh --create) "
+    "if all that ingress and outboxes still keep may be delivered once more"
+)
+
+
+def is_lost_progress(
+    at: Examination, node: str, topic: str, found: Mapping[str, TopicInfo]
+) -> bool:
+    """Say whether a topic that is missing is the `progress` of a node that has lived."""
+    names = TopicNames(at.topology.prefix)
+    return topic == names.progress(node) and names.control(node) in found
+
+
 def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a node's topics, and what a person can do about it."""
     found, settings = at.infos(kafka), at.settings(kafka)
-    missing = [spec for spec in at.expected[node] if spec.name not in found]
+    missing = [spec for spec in at.node_topics(node) if spec.name not in found]
     if at.is_before_start:
         # A node makes them itself: what counts is whether it may.
         at.answering(kafka).admin().try_create(missing)
     else:
-        yield from ((f"{spec.name} does not exist", f"start {node}") for spec in missing)
-    for spec in at.endpoints.get(node, ()):
+        for spec in missing:
+            is_lost = is_lost_progress(at, node, spec.name, found)
+            yield f"{spec.name} does not exist", LOST_PROGRESS if is_lost else f"start {node}"
+    for spec in at.endpoint_topics(node):
         # The doctor does not make it: only its node knows when what is written there must begin.
         if spec.name not in found and is_subscribed(at.view, node):
             hint = f"{node} makes it again with the next message for it; what was in it is lost"

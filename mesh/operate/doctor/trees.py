@@ -14,7 +14,7 @@ from mesh.model.trees import Address
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.status import UP, link_state
-from mesh.view.role_wishes import role_wishes
+from mesh.view.role_requests import role_requests
 
 SPEAKS = (UP, FULL, "stopped")
 """States of a mesh link over which the tree layer speaks."""
@@ -63,13 +63,13 @@ def _holders(at: Examination) -> Iterator[Check]:
         if not at.beats[node] or beat is None or not beat.colour:
             continue
         try:
-            wishes = role_wishes(at.answering(declared.kafka), names.roles(node))
+            requests = role_requests(at.answering(declared.kafka), names.roles(node))
         except TransportError as fault:
             yield unseen(Category.TREES, f"roles of {node} can be seen", fault)
             continue
-        for key, standing in wishes.items():
-            if standing.wish.is_exclusive:
-                place = (beat.colour, standing.wish.address)
+        for key, standing in requests.items():
+            if standing.request.is_exclusive:
+                place = (beat.colour, standing.request.address)
                 held.setdefault(place, []).append(f"{key.app} at {node}")
     twice = [
         f"{address.role} on {address.tree} is held by {' and '.join(who)}"

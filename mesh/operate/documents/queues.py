@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesh.model.topology import Topology
-from mesh.operate.queues import QueueMember, QueueStatus, queue_statuses
+from mesh.operate.history import HeldSubscription, InterestAt
+from mesh.operate.queues import (
+    QueueMember,
+    QueueStatus,
+    queue_statuses,
+    queue_statuses_then,
+)
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 
@@ -18,6 +24,18 @@ def queues_document(
     found = queue_statuses(topology, view, kafka)
     unknown = [node for node in topology.nodes if view.is_unreachable(node)]
     return {"ok": True, "queues": [queue_document(one) for one in found], "unknown": unknown}
+
+
+def queues_document_then(
+    topology: Topology,
+    pasts: Mapping[str, InterestAt],
+    ended: Mapping[str, Sequence[HeldSubscription]],
+) -> dict[str, Any]:
+    """Return every queue of a moment gone by, with null for what is not on record; see there."""
+    found = queue_statuses_then(topology, pasts, ended)
+    unknown = [node for node in topology.nodes if node not in pasts]
+    never = {"consumers": None, "waiting": None}
+    return {"queues": [{**queue_document(one), **never} for one in found], "unknown": unknown}
 
 
 def queue_document(one: QueueStatus) -> dict[str, Any]:

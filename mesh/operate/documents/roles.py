@@ -11,20 +11,27 @@ from mesh.model.topology import Topology
 from mesh.operate.side_by_side import side_by_side
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
-from mesh.view.role_wishes import role_wishes
+from mesh.view.role_requests import role_requests
 
 
 def roles_document(
-    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
+    topology: Topology,
+    view: MeshView,
+    kafka: Mapping[str, KafkaCluster],
+    at_ms: int | None = None,
 ) -> dict[str, Any]:
-    """Return all wishes for roles, and the nodes that could not be asked."""
+    """Return all requests for roles, and the nodes that could not be asked.
+
+    Of a moment gone by (ms since 1970) those that are known to have stood then. `lease_holds` is
+    null where it may have been renewed, `colour` always: nobody noted it.
+    """
 
     def rows(node: str) -> list[dict[str, Any]] | None:
         name = topology.nodes[node].kafka
         if name not in kafka or name in view.unreachable:
             return None
         try:
-            return list(_rows(topology, view, kafka[name], node))
+            return list(_rows(topology, view, kafka[name], node, at_ms))
         except TransportError:
             return None
 
@@ -37,23 +44,25 @@ def roles_document(
 
 
 def _rows(
-    topology: Topology, view: MeshView, cluster: KafkaCluster, node: str
+    topology: Topology, view: MeshView, cluster: KafkaCluster, node: str, at_ms: int | None
 ) -> Iterator[dict[str, Any]]:
-    wishes = role_wishes(cluster, TopicNames(topology.prefix).roles(node))
+    requests = role_requests(cluster, TopicNames(topology.prefix).roles(node), at_ms)
     seen = view.nodes[node]
     colour = "" if seen.heartbeat is None else seen.heartbeat.colour
-    for key, one in sorted(wishes.items()):
+    # by the clock of the brokers, which also timed the node's last word
+    by_ms = seen.beat_ms if at_ms is None else at_ms
+    for key, one in sorted(requests.items()):
         ends_ms = one.lease_ends_ms
+        holds = ends_ms is not None and ends_ms >= by_ms
         yield {
             "tree": key.tree,
-            "tree_id": one.wish.address.tree,
+            "tree_id": one.request.address.tree,
             "role": key.role,
             "node": node,
             "app": key.app,
-            "exclusive": one.wish.is_exclusive,
-            "extent": str(one.wish.extent),
-            # by the clock of the brokers, which also timed the node's last word
-            "lease_holds": ends_ms is not None and ends_ms >= seen.beat_ms,
+            "exclusive": one.request.is_exclusive,
+            "extent": str(one.request.extent),
+            "lease_holds": holds or (None if at_ms is not None else False),
             "since_ms": one.since_ms,
-            "colour": colour,
+            "colour": colour if at_ms is None else None,
         }

@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
+    ConsumerGroupState,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -25,6 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
     ClusterMetadata,
     ConfigEntry,
     ConfigResource,
+    ConsumerGroupListing,
     DescribeClusterResult,
     ListConsumerGroupsResult,
     NewTopic,
@@ -36,13 +39,13 @@ from mesh.errors import TransportDeniedError, TransportError, TransportUnavailab
 from mesh.transport.groups import slowest
 from mesh.transport.kafka.asking import DEADLINE_S, RETRY_S, Asking
 from mesh.transport.kafka.epochs import agrees_until
-from mesh.transport.kafka.faults import MISSING, Site, error_of, transport_error
-from mesh.transport.kafka.health import ANSWER_WITHIN_S, ASKED_TOPIC
+from mesh.transport.kafka.faults import MISSING, Site, error_of, is_away, transport_error
+from mesh.transport.kafka.health import ANSWER_WITHIN_S, ASKED_TOPIC, ENDS_WITHIN_S
 from mesh.transport.kafka.settings import Settings, group_settings
 from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
 GROUPS_AT_ONCE = 8
-"""So many consumer groups are asked side by side."""
+"""How many consumer groups are asked side by side."""
 CREATE_DEADLINE_S = 60.0
 
 
@@ -158,7 +161,7 @@ class KafkaAdmin:
         try:
             return _infos(self._descriptions(names))
         except TransportError as error:
-            error.told = _infos(error.told)
+            error.with_answers(_infos(error.answers_to(self._descriptions)))
             raise
 
     def _descriptions(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
@@ -201,6 +204,28 @@ class KafkaAdmin:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._offsets(partitions, latest, IsolationLevel.READ_COMMITTED)
 
+    def asked_ends(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Future[Any]]:
+        """Ask for the same without waiting: each future ends with what has an `offset`."""
+        return self._asked(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def asked_begins(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Future[Any]]:
+        """Ask likewise for the first offsets still there."""
+        return self._asked(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def _asked(
+        self, partitions: Sequence[TopicPartition], which: OffsetSpec
+    ) -> Mapping[TopicPartition, Future[Any]]:
+        futures: Mapping[Place, Future[Any]] = self._looks.client.list_offsets(
+            {Place(at.topic, at.partition): which for at in partitions},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=ENDS_WITHIN_S,
+        )
+        return {TopicPartition(at.topic, at.partition): told for at, told in futures.items()}
+
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -236,7 +261,7 @@ class KafkaAdmin:
         try:
             known = self.describe([place.topic for place in partitions])
         except TransportError as error:
-            known, fault = error.told, error
+            known, fault = error.answers_to(self.describe), error
         wanted = {
             Place(place.topic, place.partition): which
             for place in partitions
@@ -251,18 +276,26 @@ class KafkaAdmin:
             )
             return futures
 
+        def is_told(answer: object) -> bool:
+            # Where a connection is lost, or time runs out, the client library answers with no error
+            # and no offset: taken for the end of a log, that would be a log that has lost all.
+            return getattr(answer, "offset", OFFSET_INVALID) != OFFSET_INVALID
+
+        def ask_all() -> Mapping[Place, object]:
+            return self._looks.answers("list offsets of", ask, good=MISSING, is_told=is_told)
+
         answers: Mapping[Place, object] = {}
         try:
-            answers = self._looks.answers("list offsets of", ask, good=MISSING) if wanted else {}
+            if wanted:
+                answers = ask_all()
         except TransportError as error:
-            answers, fault = error.told, error
+            answers, fault = error.answers_to(ask_all), error
         found = {
             TopicPartition(place.topic, place.partition): int(getattr(answer, "offset", -1))
             for place, answer in answers.items()
         }
         if fault is not None:
-            fault.told = found
-            raise fault
+            raise fault.with_answers(found)
         return found
 
     def consumed(
@@ -273,7 +306,7 @@ class KafkaAdmin:
         Raises:
             TransportDeniedError: Rights to describe groups are missing.
         """
-        names = [str(group.group_id) for group in self._listed().valid or ()]
+        names = [str(group.group_id) for group in self._listed()]
         asked = [name for name in names if name not in besides]
         groups = self._of_groups(asked, self._places(topics), is_complete=False)
         return slowest(list(groups.values()), topics)
@@ -307,11 +340,8 @@ class KafkaAdmin:
                 f"Kafka cluster {self._site}: {what}: the right to describe the Kafka cluster is "
                 "missing, so some may not be shown"
             )
-        listed = self._listed()
-        for error in listed.errors or ():
-            raise transport_error(self._site, what, KafkaError(KafkaError._FAIL, str(error)))
+        names = [str(group.group_id) for group in self._listed()]
         places = self._places(topics)
-        names = [str(group.group_id) for group in listed.valid or ()]
         asked = [name for name in names if name not in besides]
         groups = self._of_groups(asked, places, is_complete=True)
         return {name: read for name, read in groups.items() if read}
@@ -330,12 +360,30 @@ class KafkaAdmin:
         finally:
             pool.shutdown(cancel_futures=True)  # if one does not answer, the others need not
 
-    def _listed(self) -> ListConsumerGroupsResult:
+    def _listed(
+        self, states: Collection[ConsumerGroupState] = frozenset()
+    ) -> Sequence[ConsumerGroupListing]:
+        """Return the groups of all brokers, or of none: one that is silent may have the slowest.
+
+        Raises:
+            TransportError: A broker did not tell of its groups.
+        """
+        what = "list consumer groups"
+
         def ask_groups() -> Mapping[str, Future[ListConsumerGroupsResult]]:
             wait_s = self._looks.request_s
-            return {"": self._looks.client.list_consumer_groups(request_timeout=wait_s)}
+            asked = {"states": set(states)} if states else {}
+            return {"": self._looks.client.list_consumer_groups(request_timeout=wait_s, **asked)}
 
-        return self._looks.answers("list consumer groups", ask_groups)[""]
+        def is_told(listed: ListConsumerGroupsResult) -> bool:
+            # Its stubs say less of them than what they are.
+            faults = [error for error in listed.errors or () if isinstance(error, KafkaError)]
+            return not any(map(is_away, faults))
+
+        listed = self._looks.answers(what, ask_groups, is_told=is_told)[""]
+        for error in listed.errors or ():
+            raise transport_error(self._site, what, KafkaError(KafkaError._FAIL, str(error)))
+        return listed.valid or ()
 
     def _places(self, topics: Sequence[str]) -> Sequence[TopicPartition]:
         return [

@@ -26,7 +26,9 @@ from mesh.transport.kafka.settings import Settings
 REQUEST_S = 3.0
 DEADLINE_S = 5.0
 IMPATIENT_S = 0.5
-"""Both of the above after a call that nobody answered, until one is: callers try again anyway."""
+"""Both of the above after a call that nobody answered: callers try again anyway. It doubles with
+each further one, up to those. Brokers may answer later than that, and the client library closes a
+connection over whose request its time ran out: who stayed impatient would never hear them again."""
 PARTS_S = 2.0
 """How long is asked again for some parts of an answer, as of partitions that have no leader."""
 RETRY_S = 0.1
@@ -48,7 +50,7 @@ class _Identity:
         self.refused: KafkaError | None = None
 
     def on_error(self, error: KafkaError) -> None:
-        """Take note of what the client tells."""
+        """Record what the client tells."""
         if error.code() in IDENTITY:
             self.refused = error
 
@@ -66,7 +68,7 @@ class Asking:
     def __init__(self, site: Site, settings: Settings, answer_within_s: float) -> None:
         self._answer_within_s = answer_within_s
         self._site = site
-        self._is_away = False
+        self._impatient_s: float | None = None  # since a call that nobody answered
         self._identity = _Identity()
         # Kept referenced: requests of a temporary client end with its destruction.
         try:
@@ -78,7 +80,15 @@ class Asking:
     @property
     def request_s(self) -> float:
         """How long one request may take."""
-        return IMPATIENT_S if self._is_away else min(REQUEST_S, self._answer_within_s)
+        return self._at_most(min(REQUEST_S, self._answer_within_s))
+
+    def _at_most(self, patient_s: float) -> float:
+        return patient_s if self._impatient_s is None else min(patient_s, self._impatient_s)
+
+    def _next_s(self) -> float:
+        if self._impatient_s is None:
+            return IMPATIENT_S
+        return min(DEADLINE_S, 2 * self._impatient_s)
 
     def answers(
         self,
@@ -87,6 +97,7 @@ class Asking:
         *,
         good: Iterable[int] = (),
         refusals: dict[_K, str] | None = None,
+        is_told: Callable[[_V], bool] = lambda _answer: True,
     ) -> dict[_K, _V]:
         """Ask until every part is answered, or the deadline is over.
 
@@ -95,10 +106,11 @@ class Asking:
             ask: Sends the whole request; it can be repeated without harm.
             good: Error codes that are as good as an answer; such parts are left out.
             refusals: Gets the broker's words for each part that it refuses, instead of an error.
+            is_told: Whether an answer says anything; else it did not come.
         """
         passed = frozenset(good)
         begun_s = time.monotonic()
-        deadline_s = begun_s + (IMPATIENT_S if self._is_away else self._answer_within_s)
+        deadline_s = begun_s + self._at_most(self._answer_within_s)
         while True:
             self.client.poll(0)
             answers: dict[_K, _V] = {}
@@ -106,7 +118,11 @@ class Asking:
             denied: TransportError | None = None
             for key, future in ask().items():
                 try:
-                    answers[key] = future.result(self.request_s + 1)
+                    answer = future.result(self.request_s + 1)
+                    if is_told(answer):
+                        answers[key] = answer
+                    else:
+                        again = KafkaError(KafkaError._TIMED_OUT, "the answer did not come")
                 except FutureTimeoutError:
                     again = KafkaError(KafkaError._TIMED_OUT, "no answer in time")
                 except KafkaException as exc:
@@ -122,23 +138,20 @@ class Asking:
                         continue
                     again = error
             if denied is not None:
-                denied.told = answers
-                raise denied
+                raise denied.with_answers(answers)
             if again is None:
-                self._is_away, self._identity.refused = False, None
+                self._impatient_s, self._identity.refused = None, None
                 return answers
             if answers:
                 deadline_s = min(deadline_s, begun_s + PARTS_S)
             if time.monotonic() > deadline_s:
-                self._is_away = not answers
+                self._impatient_s = None if answers else self._next_s()
                 self.client.poll(0)
                 if (refused := self._identity.refused) is not None:
                     # It may be a moment's: a broker that begins knows its users a little later.
                     refusal = transport_error(self._site, what, refused)
                     raise TransportUnavailableError(str(refusal))
-                fault = transport_error(self._site, what, again)
-                fault.told = answers
-                raise fault
+                raise transport_error(self._site, what, again).with_answers(answers)
             time.sleep(RETRY_S)
 
 

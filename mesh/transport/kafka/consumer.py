@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import cast
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
+    KafkaError,
     KafkaException,
     Message,
 )
 from confluent_kafka import TopicPartition as Place
 
 from mesh.errors import TransportError, TransportMovedError
+from mesh.transport.groups import Takings
 from mesh.transport.kafka.faults import (
     MISSING,
     MOVED,
@@ -23,39 +27,72 @@ from mesh.transport.kafka.faults import (
     is_denied,
     transport_error,
 )
+from mesh.transport.kafka.health import StallDetector
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
 from mesh.transport.port import BEGINNING, Passed, Record, TopicPartition
 
 COMMITTED_S = 0.3
-"""How long a read asks the group where to begin; the next one asks again."""
+"""How long a group is asked where to begin, before it is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a group has given, and where it is to be begun: asked beside whoever reads."""
+
+    given: Sequence[Place]
+    answers: Future[list[Place]]
 
 
 class KafkaConsumer:
     """A member of a group; one thread uses it.
 
+    Where to begin is asked in another one, for the answer may take half a minute, and who reads
+    many queues by turns must not wait for one of them.
+
     Of the assignors it knows those that any client library has by default, because members that
     others have written are in the same group; so each change takes all partitions away first.
     """
 
-    def __init__(self, site: Site, name: str, group: str, settings: Settings, topic: str) -> None:
+    def __init__(
+        self,
+        site: Site,
+        name: str,
+        group: str,
+        settings: Settings,
+        topic: str,
+        stalls: StallDetector,
+    ) -> None:
         self.name = name
         self.is_closed = False
         self._site = site
         self._group = group
-        self._owned: dict[TopicPartition, Passed] = {}
+        self._settings = settings
+        self._topic = topic
+        self._stalls = stalls
+        self._ends: dict[TopicPartition, int] = {}
+        self._takings = Takings()
         self._paused: frozenset[TopicPartition] = frozenset()
         self._logged: set[int] = set()
         self._refusal: TransportError | None = None
         self._taking = 0
         self._given: list[Place] = []
+        self._asked: _Asked | None = None
+        self._beside = ThreadPoolExecutor(1, f"offsets-{name}")
+        self._consumer = self._join()
+
+    def _join(self) -> Consumer:
         try:
-            self._consumer = Consumer(settings)
-            self._consumer.subscribe(
-                [topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            consumer = Consumer(self._settings)
+            consumer.subscribe(
+                [self._topic],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
             )
         except KafkaException as exc:
-            raise transport_error(site, f"join group {group}", error_of(exc)) from exc
+            raise transport_error(self._site, f"join group {self._group}", error_of(exc)) from exc
+        return consumer
 
     @property
     def ticket(self) -> object:
@@ -64,7 +101,7 @@ class KafkaConsumer:
 
     def owned(self) -> Mapping[TopicPartition, Passed]:
         """Return the partitions owned as of the last read, and where each was taken up."""
-        return self._owned
+        return self._takings.owned
 
     def _on_assign(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
         # Where to begin is asked for by the next read: the answer may have to wait for the end
@@ -72,13 +109,23 @@ class KafkaConsumer:
         self._given = list(partitions)
         consumer.assign([])
 
-    def _take_up(self) -> bool:
+    def _take_up(self, within_s: float) -> bool:
         """Begin to read what the group has given, where it has come to; say whether that is done.
 
         No answer is given while a transaction that moves the group on is open.
         """
+        asked = self._asked
+        if asked is None:
+            asking = self._beside.submit(self._consumer.committed, self._given, timeout=COMMITTED_S)
+            asked = self._asked = _Asked(self._given, asking)
+        wait([asked.answers], within_s)
+        if not asked.answers.done():
+            return False
+        self._asked = None
+        if asked.given is not self._given:
+            return False  # the group has taken that back since, and has given something else
         try:
-            answers = self._consumer.committed(self._given, timeout=COMMITTED_S)
+            answers = asked.answers.result()
         except KafkaException as exc:
             error = error_of(exc)
             if not is_away(error):
@@ -90,19 +137,21 @@ class KafkaConsumer:
                 return False
             at = TopicPartition(answer.topic, answer.partition)
             offset = answer.offset if answer.offset >= 0 else BEGINNING
-            self._owned[at] = Passed(offset, answer.metadata or "")
-            begin = OFFSET_BEGINNING if offset == BEGINNING else offset
-            begins.append(Place(at.topic, at.partition, begin))
+            self._takings.begin(at, Passed(offset, answer.metadata or ""))
+            self._ends.pop(at, None)
+            # Not by its name: the client library would come back to where a log begins, see
+            # `KafkaReader`. Where offset 0 is gone it begins behind that.
+            begins.append(Place(at.topic, at.partition, max(0, offset)))
         self._given = []
         self._consumer.assign(begins)
-        self._apply_pause(self._paused & self._owned.keys())
+        self._apply_pause(self._paused & self._takings.owned.keys())
         return True
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
         self._taking += 1
         self._given = []
         for place in partitions:
-            self._owned.pop(TopicPartition(place.topic, place.partition), None)
+            self._takings.end(TopicPartition(place.topic, place.partition))
         consumer.unassign()
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
@@ -120,11 +169,11 @@ class KafkaConsumer:
         if self._refusal is not None:
             refusal, self._refusal = self._refusal, None
             raise refusal
-        if self._given and not self._take_up():
+        if self._given and not self._take_up(min(timeout_s, COMMITTED_S)):
             timeout_s = 0.0
         found: list[Message] = []
         taking = self._taking
-        message = self._consumer.poll(timeout_s)
+        message = self._poll(timeout_s)
         while message is not None:
             if self._taking != taking:
                 # What was read before the assignment changed is read again, here or elsewhere.
@@ -140,9 +189,60 @@ class KafkaConsumer:
                 self._refusal = exc
                 break
             if len(found) >= limit:
-                return cast("Sequence[Record]", found)
-            message = self._consumer.poll(0)
-        return cast("Sequence[Record]", found if self._taking == taking else ())
+                break
+            message = self._poll(0)
+        if self._stalls.is_due(drained=message is None) and not self._is_changing():
+            self._look_for_stalls()
+        # What was read of partitions that were taken away since is read elsewhere.
+        return self._takings.follow(cast("list[Record]", found if self._taking == taking else []))
+
+    def _poll(self, timeout_s: float) -> Message | None:
+        """Return the next record or fault, and note ends of partitions on the way."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            message = self._consumer.poll(max(0.0, deadline_s - time.monotonic()))
+            if message is None:
+                return None
+            error, topic, partition = message.error(), message.topic(), message.partition()
+            if topic is None or partition is None:
+                return message
+            if error is None:
+                self._ends.pop(TopicPartition(topic, partition), None)
+            if error is None or error.code() != KafkaError._PARTITION_EOF:
+                return message
+            self._ends[TopicPartition(topic, partition)] = message.offset() or 0
+
+    def _is_changing(self) -> bool:
+        """Say whether it is still asked where to begin with what the group gives."""
+        return bool(self._given) or (self._asked is not None and not self._asked.answers.done())
+
+    def _look_for_stalls(self) -> None:
+        """Join once more, with another client, where this one hands out nothing more."""
+        asked = [at for at in self._takings.owned if at not in self._paused]
+        answers = self._consumer.position([Place(at.topic, at.partition) for at in asked])
+        reached = {
+            at: max(self._takings.owned[at].offset, answer.offset, self._ends.get(at, BEGINNING))
+            for at, answer in zip(asked, answers, strict=True)
+        }
+        stalled = self._stalls.look(reached)
+        for at in stalled:
+            what = f"{at.topic}[{at.partition}] at offset {reached[at]}"
+            LOG.warning(
+                self._site.text(f"{self.name} got nothing more of {what}; a new client reads on")
+            )
+        if stalled:
+            self._join_again()
+
+    def _join_again(self) -> None:
+        self._end_all()
+        self._consumer.close()
+        self._stalls.begin_again()
+        self._consumer = self._join()
+
+    def _end_all(self) -> None:
+        self._taking += 1
+        self._given, self._asked = [], None
+        self._takings.end_all()
 
     def _is_record(self, message: Message) -> bool:
         error = message.error()
@@ -159,12 +259,11 @@ class KafkaConsumer:
     def pause(self, places: Collection[TopicPartition]) -> None:
         """Read nothing of exactly these partitions until the next call."""
         before, self._paused = self._paused, frozenset(places)
-        resumed = [
-            Place(at.topic, at.partition) for at in before - self._paused if at in self._owned
-        ]
+        owned = self._takings.owned.keys()
+        resumed = [Place(at.topic, at.partition) for at in (before - self._paused) & owned]
         if resumed:
             self._consumer.resume(resumed)
-        self._apply_pause((self._paused - before) & self._owned.keys())
+        self._apply_pause((self._paused - before) & owned)
 
     def _apply_pause(self, places: Collection[TopicPartition]) -> None:
         if places:
@@ -174,7 +273,7 @@ class KafkaConsumer:
         """Move the group on; see the port."""
         if not positions:
             return
-        if not positions.keys() <= self._owned.keys():
+        if not positions.keys() <= self._takings.owned.keys():
             raise TransportMovedError(self._moved("it owns them no more"))
         try:
             answers = self._consumer.commit(offsets=places_of(positions), asynchronous=False)
@@ -195,7 +294,8 @@ class KafkaConsumer:
         if self.is_closed:
             return
         self.is_closed = True
-        self._owned = {}
+        self._end_all()
+        self._beside.shutdown()  # what is asked is answered, or asked no more, in a moment
         self._consumer.close()
 
 

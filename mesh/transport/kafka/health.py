@@ -1,15 +1,18 @@
-"""Whether a Kafka cluster answers, asked at most once a second and without waiting."""
+"""Whether a Kafka cluster answers, and whether readers get what there is: asked without waiting."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import KafkaException
 
 from mesh.transport.kafka.faults import error_of, is_away
+from mesh.transport.port import TopicPartition
 
 ASKED_TOPIC = "__transaction_state"
 """Asked for because something must be: the alternative is every topic there is. Of the Kafka
@@ -19,6 +22,24 @@ that there is no broker, and the client library, as of 2.16, ends the process ov
 ASK_EVERY_S = 1.0
 ANSWER_WITHIN_S = 3.0
 """How long a request may take: a broker that hangs counts as away after this and `ASK_EVERY_S`."""
+
+LOOK_EVERY_S = 10.0
+"""How often ends of logs are asked for."""
+
+ENDS_WITHIN_S = 60.0
+"""How long such a question may take: longer than any connection waits for its answer. An admin
+request whose own time runs out first may fail an assertion of the client library (as of 2.16),
+which ends the process."""
+
+STALLED_S = 30.0
+"""So long a position may stand before the end of its log. A fetch ends within the time of a
+request, which is a third of that, however slow the way is."""
+
+PATIENCE_MAX = 16
+"""So many times as long it may take where other clients had stalled before."""
+
+Ends = Mapping[TopicPartition, Future[Any]]
+"""What brokers answer, each with an `offset`."""
 
 
 class Health:
@@ -54,3 +75,80 @@ class Health:
                 self._asked_s = now_s
                 self._pending = self._ask()
             return self._is_up
+
+
+@dataclass(slots=True)
+class StallDetector:
+    """Finds partitions of which a client hands out nothing more, though there is more.
+
+    After a moment in which a partition had no leader, or its only broker was left out of what
+    brokers told, the client library (as of 2.16) may wait for good for an answer about the leader's
+    epoch: it is connected, tells no error, and fetches nothing of that partition. What it knows of
+    the end of the log stands still with it: only somebody else's question tells that from a quiet
+    topic.
+
+    Args:
+        ask: Asks for the ends that a reader of committed records can get to.
+        clock_s: A monotonic clock.
+    """
+
+    ask: Callable[[Sequence[TopicPartition]], Ends]
+    clock_s: Callable[[], float] = time.monotonic
+    _looked_s: float | None = None
+    _ends: Ends = field(default_factory=dict)
+    _since: dict[TopicPartition, tuple[int, float]] = field(default_factory=dict)
+    _was_drained: bool = False
+    _patience: int = 1
+
+    def is_due(self, *, drained: bool) -> bool:
+        """Say whether to look; `drained` says that all that was fetched is handed out by now.
+
+        Nothing is due while brokers owe an answer: slow ones are not asked more.
+        """
+        self._was_drained |= drained
+        now_s = self.clock_s()
+        if self._looked_s is None:
+            self._looked_s = now_s
+        if now_s - self._looked_s < LOOK_EVERY_S:
+            return False
+        return all(asked.done() for asked in self._ends.values())
+
+    def look(self, positions: Mapping[TopicPartition, int]) -> Sequence[TopicPartition]:
+        """Return what has stalled, and ask for the next look.
+
+        Args:
+            positions: Where the client is, of all partitions that it should go on with.
+        """
+        self._looked_s = now_s = self.clock_s()
+        since: dict[TopicPartition, tuple[int, float]] = {}
+        is_told = False
+        for place, position in positions.items():
+            end = told_offset(self._ends.get(place)) or 0
+            is_told |= end > 0
+            if end > max(0, position):
+                was, at_s = self._since.get(place, (position, now_s))
+                since[place] = (position, at_s if was == position else now_s)
+        # Where the client was never through with what it had, its positions say nothing.
+        self._since = since if self._was_drained else {}
+        self._was_drained = False
+        if is_told and not since:
+            self._patience = 1
+        self._ends = self.ask(list(positions)) if positions else {}
+        stalled_s = STALLED_S * self._patience
+        return [at for at, (_, since_s) in self._since.items() if now_s - since_s >= stalled_s]
+
+    def begin_again(self) -> None:
+        """Go on with another client, more patiently: slow brokers must not be given up."""
+        self._ends, self._since = {}, {}
+        self._patience = min(2 * self._patience, PATIENCE_MAX)
+
+
+def told_offset(asked: Future[Any] | None) -> int | None:
+    """Return the offset that brokers have told; None if they have not, or not yet."""
+    if asked is None or not asked.done():
+        return None
+    try:
+        offset = int(asked.result().offset)
+    except KafkaException:
+        return None
+    return offset if offset >= 0 else None

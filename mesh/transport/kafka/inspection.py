@@ -11,7 +11,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
     ConfigEntry,
     ConfigResource,
     ConsumerGroupDescription,
-    ListConsumerGroupsResult,
     TopicDescription,
 )
 
@@ -137,7 +136,7 @@ class InspectingAdmin(KafkaAdmin):
         try:
             return _copies(self._descriptions(names))
         except TransportError as error:
-            error.told = _copies(error.told)
+            error.with_answers(_copies(error.answers_to(self._descriptions)))
             raise
 
     def broker_settings(self) -> Mapping[int, Mapping[str, str]]:
@@ -173,16 +172,7 @@ class InspectingAdmin(KafkaAdmin):
         Raises:
             TransportDeniedError: Rights to list groups are missing.
         """
-
-        def ask() -> Mapping[str, Future[ListConsumerGroupsResult]]:
-            return {
-                "": self._looks.client.list_consumer_groups(
-                    states=_WITH_MEMBERS, request_timeout=self._looks.request_s
-                )
-            }
-
-        listed = self._looks.answers("list consumer groups", ask)[""].valid or ()
-        return any(one.group_id == group for one in listed)
+        return any(one.group_id == group for one in self._listed(_WITH_MEMBERS))
 
     def group_members(self, group: str) -> Sequence[str]:
         """Return the client id of each member of a group, one who died a moment ago included.

@@ -11,12 +11,16 @@ REPEAT_S = 30.0
 """How long the same line is kept back after it was let through."""
 KINDS_MAX = 500
 _AGE = re.compile(r"\(after \d+ms")
+_ASKED_AGAIN = re.compile(r"GETPID .*: retrying")
+"""Brokers that have just begun do not know yet who looks after a transactional id, and the client
+library asks again by itself: that is news only if it goes on."""
 
 
 class Repeats(logging.Filter):
     """Suppresses lines that were logged less than `REPEAT_S` ago.
 
-    A client that cannot connect says so ten times a second.
+    A client that cannot connect says so ten times a second. What the library only asks again, as
+    of every fresh Kafka cluster, is suppressed for so long from the first time on.
     """
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -28,10 +32,12 @@ class Repeats(logging.Filter):
         """Return whether this line is news."""
         kind = _AGE.sub("(after", record.getMessage())
         now_s = self._clock_s()
-        if now_s - self._seen_s.get(kind, -REPEAT_S) < REPEAT_S:
+        if kind not in self._seen_s:
+            if len(self._seen_s) >= KINDS_MAX:
+                self._seen_s.clear()
+            self._seen_s[kind] = now_s if _ASKED_AGAIN.match(kind) else -REPEAT_S
+        if now_s - self._seen_s[kind] < REPEAT_S:
             return False
-        if len(self._seen_s) >= KINDS_MAX:
-            self._seen_s.clear()
         self._seen_s[kind] = now_s
         return True
 

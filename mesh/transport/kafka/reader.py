@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from mesh.transport.kafka.faults import MISSING, Site, error_of, transport_error
-from mesh.transport.kafka.health import Health
+from mesh.transport.kafka.health import Ends, Health, StallDetector, told_offset
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
 from mesh.transport.port import BEGINNING, Record, TopicPartition
@@ -25,6 +26,9 @@ LEADERS_S = 0.5
 
 BEHIND_S = 1.0
 """How often the ends of logs are noted."""
+
+ASK_AGAIN_S = 0.5
+"""How soon brokers are asked again where a log begins that have not told."""
 
 _GONE = frozenset(
     {
@@ -42,6 +46,20 @@ class KafkaReader:
     Only the thread that calls `read` touches the client library, which lets a second thread wait
     for as long as the first one polls. All other methods leave notes that the next read (or the
     running one, within `SLICE_S`) acts on, so they never wait.
+
+    Where a log begins is never asked by the client library itself (as of 2.16): it asks once more
+    when the answer comes after its partition was moved, and goes there whatever it was moved to, so
+    that all comes twice. A log is read from offset 0, and only one of which that is gone is asked
+    for its beginning, by another client.
+
+    Args:
+        site: The Kafka cluster.
+        name: Ends the client id that brokers show.
+        settings: Of the client library.
+        health: Knows whether the Kafka cluster answers.
+        stalls: Finds partitions of which nothing more comes.
+        ask_begins: Asks where logs begin.
+        topics: Those whose leaders are to be known early.
     """
 
     def __init__(
@@ -50,6 +68,8 @@ class KafkaReader:
         name: str,
         settings: Settings,
         health: Health,
+        stalls: StallDetector,
+        ask_begins: Callable[[Sequence[TopicPartition]], Ends],
         topics: Collection[str] = (),
     ) -> None:
         self.name = name
@@ -57,11 +77,14 @@ class KafkaReader:
         self.noted = 0
         self.heeded = 0
         self._site = site
+        self._settings = settings
         self._health = health
-        try:
-            self._consumer = Consumer(settings)
-        except KafkaException as exc:
-            raise transport_error(site, f"open reader {name}", error_of(exc)) from exc
+        self._stalls = stalls
+        self._ask_begins = ask_begins
+        self._begins: dict[TopicPartition, Future[Any] | None] = {}
+        self._begins_asked_s = -ASK_AGAIN_S
+        self._is_outdated = False
+        self._consumer = self._open()
         # Guards what follows; never held while the client library waits.
         self._lock = threading.Lock()
         self._starts: dict[TopicPartition, int] = {}
@@ -69,12 +92,29 @@ class KafkaReader:
         self._passed: dict[TopicPartition, int] = {}
         self._watched: dict[TopicPartition, None] = {}
         self._lost: dict[TopicPartition, None] = {}
+        self._outside: set[TopicPartition] = set()
         self._logged: set[tuple[str, int]] = set()
         self._asked: set[str] = set()
         self._behind: Mapping[TopicPartition, int] = {}
         self._behind_s = -BEHIND_S
         if topics:
             self._find_leaders(set(topics))
+
+    def _open(self) -> Consumer:
+        try:
+            return Consumer(self._settings)
+        except KafkaException as exc:
+            raise transport_error(self._site, f"open reader {self.name}", error_of(exc)) from exc
+
+    def renew(self) -> None:
+        """Forget what was learned of topics: one of them is another by now.
+
+        The client library holds on to the epoch of each partition's leader and believes none that
+        is lower. A topic that was made anew begins with the lowest: where the former one had seen
+        elections, its leader would be sought at the wrong broker for good, without a word.
+        """
+        with self._lock:
+            self._is_outdated = True
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions from these offsets; one that is assigned already is moved there."""
@@ -85,6 +125,7 @@ class KafkaReader:
                 self._starts[place] = offset
                 self._passed.pop(place, None)
                 self._lost.pop(place, None)
+                self._outside.discard(place)
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop reading these; records of them already fetched may still be returned once."""
@@ -96,6 +137,7 @@ class KafkaReader:
                 self._passed.pop(place, None)
                 self._watched.pop(place, None)
                 self._lost.pop(place, None)
+                self._outside.discard(place)
 
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
         """Return up to `limit` records, as soon as there is one, or none after the timeout."""
@@ -103,6 +145,10 @@ class KafkaReader:
             return ()
         deadline_s = time.monotonic() + timeout_s
         while True:
+            if self._is_outdated:
+                self._reopen()
+            if self._begins:
+                self._find_begins()
             if self._changes:
                 self._apply_changes()
             wait_s = deadline_s - time.monotonic()
@@ -112,7 +158,9 @@ class KafkaReader:
             if first is not None:
                 found = self._consumer.consume(limit - 1, 0) if limit > 1 else []
                 found.insert(0, first)
-                found = self._sift(found)
+            if self._stalls.is_due(drained=len(found) < limit):
+                self._look_for_stalls()
+            found = self._sift(found)
             if found or wait_s <= 0:
                 if self._watched:
                     self._note_positions()
@@ -120,22 +168,58 @@ class KafkaReader:
                     self._note_behind()
                 return cast("Sequence[Record]", found)
 
+    def _reopen(self) -> None:
+        """Read on with another consumer where the present one has come."""
+        consumer = self._open()
+        assigned = self._consumer.position(self._consumer.assignment())
+        self._consumer.close()
+        self._consumer = consumer
+        self._stalls.begin_again()
+        with self._lock:
+            self._is_outdated = False
+            self._asked.clear()
+            for one in assigned:
+                place = TopicPartition(one.topic, one.partition)
+                if place in self._starts and place not in self._changes:
+                    read_to = self._passed.get(place, BEGINNING)
+                    self._changes[place] = max(self._starts[place], read_to, one.offset)
+
     def _apply_changes(self) -> None:
         with self._lock:
             changes, self._changes = self._changes, {}
             self.heeded = self.noted
+        for place in changes:
+            self._begins.pop(place, None)
         assigned = {(place.topic, place.partition) for place in self._consumer.assignment()}
         moved = [place for place in changes if (place.topic, place.partition) in assigned]
         if moved:
             self._consumer.incremental_unassign([Place(at.topic, at.partition) for at in moved])
         added = [
-            Place(place.topic, place.partition, offset)
+            Place(place.topic, place.partition, max(0, offset))
             for place, offset in changes.items()
             if offset is not None
         ]
         if added:
             self._find_leaders({place.topic for place in added})
             self._consumer.incremental_assign(added)
+
+    def _find_begins(self) -> None:
+        """Go on where logs begin of which offset 0 is gone, as soon as brokers have told."""
+        now_s = time.monotonic()
+        for place, asked in list(self._begins.items()):
+            if asked is None or not asked.done():
+                continue
+            if (begin := told_offset(asked)) is None:
+                self._begins[place] = None
+                continue
+            del self._begins[place]
+            with self._lock:
+                if place in self._starts and place not in self._changes:
+                    self._changes[place] = begin
+        unasked = [place for place, asked in self._begins.items() if asked is None]
+        if unasked and now_s - self._begins_asked_s >= ASK_AGAIN_S:
+            self._begins_asked_s = now_s
+            self._begins.update(self._ask_begins(unasked))
 
     def _find_leaders(self, topics: set[str]) -> None:
         """Ask who leads new topics before they are assigned.
@@ -163,6 +247,7 @@ class KafkaReader:
         if topic is None or partition is None:
             return  # about the connection: logged by the client library, judged by `reachable`
         place = TopicPartition(topic, partition)
+        is_begun = code in _GONE and self._is_begun(place)
         with self._lock:
             if place not in self._starts or place in self._changes:
                 return
@@ -170,12 +255,21 @@ class KafkaReader:
                 self._passed[place] = offset or 0
                 return
             if code in _GONE:
+                if self._starts[place] == BEGINNING and not is_begun:
+                    self._begins[place] = None
+                    return
                 self._lost[place] = None
+                self._outside.add(place)
                 return
         if code not in MISSING and (topic, code) not in self._logged:
             # A topic that is missing may still come; anything else is worth one line.
             self._logged.add((topic, code))
             LOG.warning(self._site.text(f"reader {self.name}: topic {topic}: {error.str()}"))
+
+    def _is_begun(self, place: TopicPartition) -> bool:
+        """Say whether anything was handed out of a partition since it was moved last."""
+        [answer] = self._consumer.position([Place(place.topic, place.partition)])
+        return answer.offset >= 0 or place in self._passed
 
     def _note_positions(self) -> None:
         with self._lock:
@@ -190,22 +284,37 @@ class KafkaReader:
                     known = self._passed.get(place, BEGINNING)
                     self._passed[place] = max(known, answer.offset)
 
-    def _note_behind(self) -> None:
-        """Note the ends of logs as of the last fetches: the client library sends no request."""
-        self._behind_s = time.monotonic()
+    def _reached(self) -> Mapping[TopicPartition, int]:
+        """Return how far the records go that were handed out, of all that is assigned."""
         with self._lock:
             starts = {at: s for at, s in self._starts.items() if at not in self._changes}
             passed = dict(self._passed)
         asked = [Place(at.topic, at.partition) for at in starts]
+        answers = self._consumer.position(asked) if asked else ()
+        return {
+            at: max(start, answer.offset, passed.get(at, BEGINNING))
+            for (at, start), answer in zip(starts.items(), answers, strict=True)
+        }
+
+    def _note_behind(self) -> None:
+        """Note the ends of logs as of the last fetches: the client library sends no request."""
+        self._behind_s = time.monotonic()
         found: dict[TopicPartition, int] = {}
-        for (at, start), answer in zip(
-            starts.items(), self._consumer.position(asked) if asked else (), strict=True
-        ):
+        for at, reached in self._reached().items():
             _, end = self._consumer.get_watermark_offsets(
                 Place(at.topic, at.partition), cached=True
             )
-            found[at] = max(0, end - max(0, start, answer.offset, passed.get(at, BEGINNING)))
+            found[at] = max(0, end - max(0, reached))
         self._behind = found
+
+    def _look_for_stalls(self) -> None:
+        """Read on with another consumer where the client library hands out nothing more."""
+        reached = {at: to for at, to in self._reached().items() if at not in self._outside}
+        for place in self._stalls.look(reached):
+            self._is_outdated = True
+            at = f"{place.topic}[{place.partition}] at offset {reached[place]}"
+            text = f"reader {self.name} got nothing more of {at}; a new client reads on"
+            LOG.warning(self._site.text(text))
 
     def behind(self) -> Mapping[TopicPartition, int]:
         """Return how far each position is behind the end of its log."""

@@ -50,17 +50,17 @@ class Retries:
         self._ended_s = self._clock_s()
 
     def begun(self) -> None:
-        """Take note that a transaction is open."""
+        """Record that a transaction is open."""
         self._is_open = self._is_watching = True
 
     def ended(self, took_s: float) -> None:
-        """Take note that it has ended, by requests that took so long."""
+        """Record that it has ended, and how long its requests took."""
         self._ended_s = self._clock_s()
         self._is_open = False
         self._is_slow = self._is_slow or took_s >= SLOW_S
 
     def lost(self) -> None:
-        """Take note that a connection was lost on which requests may have been under way."""
+        """Record that a connection was lost on which requests may have been under way."""
         self.is_dirty = True
 
     def on_statistics(self, text: str) -> None:

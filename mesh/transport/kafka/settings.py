@@ -61,12 +61,14 @@ _TUNED_WRITER: Settings = {
     # longer than a transaction may take.
     "topic.metadata.propagation.max.ms": 2_000,
 }
-_TUNED_PROMPT_WRITER: Settings = {
-    # What comes while a request is under way goes together in the next one. So a record that is
-    # alone waits for nothing, and brokers that are busy get fewer and larger requests.
-    "linger.ms": 0,
+_MANAGED_PLAIN_WRITER: Settings = {
+    # When a partition changes its leader, the client library (as of 2.16) may write once more what
+    # was under way behind a request that failed. In a transaction that is aborted; here it stays.
+    # What comes while a request is under way goes together in the next one: brokers that are busy
+    # get fewer and larger requests.
     "max.in.flight.requests.per.connection": 1,
 }
+_TUNED_PROMPT_WRITER: Settings = {"linger.ms": 0}
 _MANAGED_TRANSACTIONS: Settings = {
     # What shows that a request was sent twice, and how soon it may be: see `retries`.
     "statistics.interval.ms": STATISTICS_MS,
@@ -144,7 +146,6 @@ def consumer_settings(options: Mapping[str, str], client_id: str, group: str) ->
         "partition.assignment.strategy": "range,roundrobin",
         # What retention or a limit has deleted is not lost by who reads on from there.
         "auto.offset.reset": "earliest",
-        "enable.partition.eof": False,
         # Few are handed out at a time: what is fetched ahead is of use to nobody else.
         "queued.min.messages": 1_000,
     }
@@ -180,7 +181,9 @@ def writer_settings(
     if is_prompt:
         tuned |= _TUNED_PROMPT_WRITER
         own["message.timeout.ms"] = PROMPT_TIMEOUT_MS
-    if transactional_id is not None:
+    if transactional_id is None:
+        own |= _MANAGED_PLAIN_WRITER
+    else:
         tuned |= _TUNED_TRANSACTIONS
         own["transactional.id"] = transactional_id
         own["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS

@@ -27,12 +27,13 @@ from mesh.model.inputs import ChangeRead
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.node.relinking import link_changes, with_node
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record
 from mesh.wire.control import decode_change, decode_config
 from mesh.wire.keys import change_key, config_key
 from mesh.worker.process.errands import Errand, Errands, Steps
 from mesh.worker.process.intake import Intake
-from mesh.worker.topics.provision import MAKE_MS, node_topics
+from mesh.worker.topics.provision import MAKE_MS
 
 RETRY_MS = 1_000
 """How often what a change needs is tried to be made again."""

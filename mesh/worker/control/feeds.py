@@ -16,7 +16,7 @@ import structlog
 from mesh.errors import TransportError
 from mesh.model.control import NO_TOPIC
 from mesh.model.inputs import Input, NeighbourCaughtUp, NeighbourUnreachable
-from mesh.transport.partly import as_far_as_told
+from mesh.transport.partly import answers_so_far
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
@@ -49,7 +49,7 @@ class Feed:
         kafka: Its Kafka cluster.
         decode: Yields what a record means.
         caught_up: What to tell once it is read to its end; None for nothing.
-        anew: What to tell when it is read from its beginning again, likewise.
+        reset: What to tell when it is read from its beginning again, likewise.
         neighbour: Who writes it; "" for the node itself.
         since_ms: Since when it is followed.
         forget: Called when it is read again: what came of it before may have ended unseen.
@@ -69,7 +69,7 @@ class Feed:
     kafka: str
     decode: Callable[[Record], Iterator[Input]]
     caught_up: Input | None
-    anew: Input | None
+    reset: Input | None
     neighbour: str
     since_ms: int
     forget: Callable[[], None] | None = None
@@ -95,7 +95,7 @@ class Feeds:
         questions: Asks beside the loop.
         started_ms: When the worker began.
         may_read: Says whether it is known that a topic may be read: a link may be disabled.
-        cut: Neighbours of which nothing is read: a drill.
+        isolated: Neighbours of which nothing is read: a drill.
         cluster_ids: Of the Kafka clusters that were looked at, by name.
     """
 
@@ -105,7 +105,7 @@ class Feeds:
     questions: Questions
     started_ms: int
     may_read: Callable[[Feed], bool]
-    cut: Collection[str] = ()
+    isolated: Collection[str] = ()
     cluster_ids: dict[str, str] = field(default_factory=dict)
     _feeds: dict[tuple[str, int], Feed] = field(default_factory=dict)
 
@@ -157,15 +157,14 @@ class Feeds:
         wanted: dict[str, list[Feed]] = {}
         for feed in self._feeds.values():
             is_known = feed.assigned and not feed.is_doubted
-            is_out = is_known or feed.neighbour in self.cut or not self.may_read(feed)
+            is_out = is_known or feed.neighbour in self.isolated or not self.may_read(feed)
             if not is_out and now_ms - feed.tried_ms >= self._retry_ms(feed, now_ms):
                 wanted.setdefault(feed.kafka, []).append(feed)
         for kafka, feeds in wanted.items():
             places = [feed.place for feed in feeds]
             try:
-                found = self.questions.answer(
-                    ("control", kafka), partial(self._look, kafka, places)
-                )
+                looking = partial(self._look, kafka, places)
+                found = self.questions.answer(("control", "ends", kafka), looking)
             except TransportError:
                 for feed in feeds:
                     feed.tried_ms = now_ms
@@ -192,8 +191,8 @@ class Feeds:
         """Look where these end. One of which brokers tell nothing keeps nobody from the others."""
         admin = self.admins[kafka]
         topics = list(dict.fromkeys(at.topic for at in places))
-        described, are_all = as_far_as_told(partial(admin.describe, topics))
-        ends, have_all = as_far_as_told(partial(admin.ends, places))
+        described, are_all = answers_so_far(partial(admin.describe, topics))
+        ends, have_all = answers_so_far(partial(admin.ends, places))
         unknown = [
             at
             for at in places
@@ -210,6 +209,7 @@ class Feeds:
         known, feed.topic_id = feed.topic_id, topic_id or feed.topic_id
         if NO_TOPIC not in (known, topic_id) and known != topic_id:
             yield from self.begin_again(feed)
+            self.readers[feed.kafka].renew()
         if feed.assigned:
             return
         if end is None:
@@ -232,10 +232,10 @@ class Feeds:
     def catch_up(self, now_ms: int) -> Iterator[Input]:
         """Yield what has been read to its end, and who is not waited for any more. Spec: K23."""
         for feed in list(self._feeds.values()):
-            is_cut = feed.neighbour in self.cut
-            if (feed.told and not is_cut) or not self.may_read(feed):
+            is_isolated = feed.neighbour in self.isolated
+            if (feed.told and not is_isolated) or not self.may_read(feed):
                 continue
-            if is_cut:
+            if is_isolated:
                 yield from self._give_up(feed, now_ms)
                 continue
             is_due = feed.assigned and not feed.told and feed.end is not None
@@ -285,10 +285,10 @@ class Feeds:
         self._stop(feed)
         if feed.forget is not None:
             feed.forget()
-        self.questions.forget("control", feed.kafka)  # what is being asked may be of before
+        self.questions.forget("control", "ends", feed.kafka)  # what is being asked may be of before
         feed.looked_to, feed.has_marks = None, False
         feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
-        return [] if feed.anew is None else [feed.anew]
+        return [] if feed.reset is None else [feed.reset]
 
     def _stop(self, feed: Feed) -> None:
         if feed.assigned:

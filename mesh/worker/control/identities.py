@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from mesh.model.inputs import IdentityRead, LinksRead
 from mesh.wire.control import decode_identity
-from mesh.wire.keys import ControlKey, IdentityKey, LinksKey
+from mesh.wire.keys import IdentityKey, LinksKey
 from mesh.wire.links import decode_node_links
 
 
 def about_links(
-    key: ControlKey, value: bytes | None, neighbour: str = "", read_in: str = ""
+    key: IdentityKey | LinksKey, value: bytes | None, neighbour: str = "", read_in: str = ""
 ) -> Iterator[IdentityRead | LinksRead]:
-    """Yield what a record of a control topic says of links or of who writes it, if it does.
+    """Yield what a record of a control topic says of links, or of who writes it.
 
     Args:
         key: The record's.
@@ -21,11 +21,13 @@ def about_links(
         neighbour: Whose control topic it is; empty for the own one.
         read_in: Id of the Kafka cluster that it was read from.
     """
+    if value is None:
+        return
     match key:
-        case IdentityKey() if value is not None and neighbour:
+        case IdentityKey() if neighbour:
             told = decode_identity(value)
             yield IdentityRead(neighbour, told.uuid, told.cluster_id, read_in)
-        case LinksKey() if value is not None:
+        case IdentityKey():
+            pass  # who leads the own node is not learned from what it reads
+        case LinksKey():
             yield LinksRead(decode_node_links(value))
-        case _:
-            pass

@@ -29,9 +29,9 @@ from mesh.worker.control.leading import (
     read_written,
     was_written_by_spare,
 )
-from mesh.worker.control.left_out import LeftOut
-from mesh.worker.control.own_ends import OwnEnds
-from mesh.worker.control.unread import Unread
+from mesh.worker.control.lost_writes import LostWrites
+from mesh.worker.control.unreachable_neighbours import Unread
+from mesh.worker.control.unwritable import UnwritableTopics
 from mesh.worker.process.commits import Commits, Pending
 from mesh.worker.process.errands import Errand, Errands, Steps
 from mesh.worker.process.questions import Questions
@@ -76,7 +76,7 @@ class Led:
         uuid: The node's identity.
         epoch: Of this leadership.
         topic_ids: Of the node's control topics, by name.
-        closed: Control topics that cannot be written now.
+        unwritable: Control topics that cannot be written now.
         learned: What the node has kept of its neighbours; nobody else adds to it any more.
         ends: Where what they say stands.
     """
@@ -86,9 +86,9 @@ class Led:
     uuid: str
     epoch: int
     topic_ids: Mapping[str, bytes]
-    closed: frozenset[str]
+    unwritable: frozenset[str]
     learned: Sequence[Record]
-    ends: OwnEnds
+    ends: LostWrites
 
     def close(self) -> None:
         """Release them: they were taken for nothing."""
@@ -129,7 +129,7 @@ def take_control(
         yield
         topic_ids = restored(home.admin(), control_topics(topology, node))
         spare = dispensable(topology, node)
-        closed = look(home.admin(), sorted(spare), {}).closed(spare)
+        unwritable = look(home.admin(), sorted(spare), {}).unwritable(spare)
         said = recall.records(own)
         if not is_spare and was_written_by_spare(said):
             # Whoever leads under that id must not go on either, now that the usual one is free.
@@ -145,7 +145,9 @@ def take_control(
         before = max(written.epoch, former.epoch, known[1])
         epoch = before + 1
         yield
-        control = ControlWriter(topology, node, writer, lambda _: (), topic_ids, left_out=closed)
+        control = ControlWriter(
+            topology, node, writer, lambda _: (), topic_ids, unwritable=unwritable
+        )
         for record in said[-1:]:
             control.ends.stands(record.topic(), record.offset())
         identity = identity_of(topology, node, home, cluster_id, uuid, epoch)
@@ -156,7 +158,7 @@ def take_control(
     except BaseException:
         writer.close()
         raise
-    return Led(writer, written, uuid, epoch, topic_ids, closed, learned, control.ends)
+    return Led(writer, written, uuid, epoch, topic_ids, unwritable, learned, control.ends)
 
 
 def _open_writer(home: KafkaCluster, names: TopicNames, node: str) -> tuple[Writer, bool]:
@@ -210,7 +212,7 @@ class Leadership:
     _failed_ms: int = -RETRY_MS
     _is_other: bool = False
     _failures: int = 0
-    _left_out: LeftOut = field(default_factory=LeftOut)
+    _unwritable: UnwritableTopics = field(default_factory=UnwritableTopics)
     _led_ms: int = 0
     _epoch: int = 0
     _taken: tuple[int, int] = (0, 0)
@@ -233,7 +235,7 @@ class Leadership:
         return Incarnation(self.uuid, self._epoch, self._taken[0])
 
     def _take(self, before: int, epoch: int) -> None:
-        """Take note of an epoch that this worker has written, and which one was before it."""
+        """Record an epoch that this worker has written, and which one was before it."""
         first, last = self._taken
         self._taken = (first if before == last else epoch, epoch)
 
@@ -287,13 +289,13 @@ class Leadership:
         yield self._lead(led, now_ms)
 
     def _lead(self, led: Led, now_ms: int) -> LeadershipTaken:
-        self._left_out.look(led.closed)
+        self._unwritable.look(led.unwritable)
         self._led_ms = now_ms
         self._control = ControlWriter(
             *(self.topology, self.node, led.writer, self.read_positions, led.topic_ids),
             ends=led.ends,
         )
-        self._control.left_out = self._left_out.now(now_ms)
+        self._control.unwritable = self._unwritable.now(now_ms)
         self.uuid, self._epoch, self.unread.at_hand = led.uuid, led.epoch, led.learned
         log.info("node.leads", epoch=led.epoch)
         links = tuple(led.written.links.values())
@@ -329,16 +331,16 @@ class Leadership:
         self.questions.forget("identity")
         self._is_other, self._asked_ms = True, -RETRY_MS
 
-    def leave_out(self, closed: frozenset[str], looked_ms: int) -> None:
+    def leave_out(self, unwritable: frozenset[str], looked_ms: int) -> None:
         """Write nothing to control topics that a look found not to be writable. Spec: K20.
 
         Args:
-            closed: Those.
+            unwritable: Those.
             looked_ms: When that look began: it says nothing of what this worker has made since.
         """
-        is_news = closed != self._left_out.closed
+        is_news = unwritable != self._unwritable.found
         if is_news and self._control is not None and looked_ms >= self._led_ms:
-            self._left_out.look(closed)
+            self._unwritable.look(unwritable)
 
     def ask(self, write: Write) -> None:
         """Have something written at the end of this turn, unless somebody else leads by now."""
@@ -353,11 +355,11 @@ class Leadership:
             yield from self._end_write(now_ms)
         if self._control is None or not (self._writes or self._is_other):
             return
-        left_out = self._left_out.now(now_ms)
-        if self._control.left_out - left_out:
+        unwritable = self._unwritable.now(now_ms)
+        if self._control.unwritable - unwritable:
             yield from self.stop()  # who leads anew tells that neighbour everything
             return
-        self._control.left_out = left_out
+        self._control.unwritable = unwritable
         told = self._told_of_others(now_ms) if self._is_other else None
         writes, self._writes = self._writes, []
         if told is None and not writes:
@@ -380,7 +382,7 @@ class Leadership:
             return
         self._failures = 0
         if self._control is not None:
-            self._left_out.took(self._control.written_to)
+            self._unwritable.took(self._control.written_to)
             if cut_off := self._control.ends.cut_off:
                 log.warning("control.cut_off", topics=cut_off)
                 yield from self.stop()  # whoever leads anew writes again what is lost
@@ -394,7 +396,7 @@ class Leadership:
     def _fail(self, error: TransportError, now_ms: int) -> None:
         """Have the next leadership leave out what refuses, or rest if several failed in a row."""
         if refusing := dispensable(self.topology, self.node).intersection(error.topics):
-            self._left_out.refuse(refusing, str(error), now_ms)
+            self._unwritable.refuse(refusing, str(error), now_ms)
         elif self._failures > 1:
             self._failed_ms = now_ms
         self._failures += 1
@@ -417,7 +419,7 @@ class Leadership:
         return told
 
     def stop(self) -> Iterator[Input]:
-        """Lead no more."""
+        """Stop leading."""
         if self._control is not None:
             self.close()
             yield LeadershipLost()

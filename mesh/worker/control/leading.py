@@ -43,7 +43,7 @@ from mesh.model.links import NodeLinks
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.headers import headers_of
-from mesh.transport.partly import as_far_as_told
+from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Headers, KafkaCluster, Record, Writer
 from mesh.wire.control import (
     Learned,
@@ -63,6 +63,8 @@ from mesh.wire.control import (
     encode_stop,
 )
 from mesh.wire.keys import (
+    LEARNED_KEYS,
+    NODE_KEYS,
     AdvertKey,
     HeartbeatKey,
     IdentityKey,
@@ -70,6 +72,7 @@ from mesh.wire.keys import (
     LinksKey,
     MarkKey,
     StopKey,
+    SubscribedKey,
     ack_key,
     advert_key,
     heartbeat_key,
@@ -78,14 +81,14 @@ from mesh.wire.keys import (
     link_key,
     links_key,
     mark_key,
-    parse_control_key,
+    parse_key,
     repair_key,
     stop_key,
     subscribed_key,
     subscription_key,
 )
 from mesh.wire.links import decode_node_links, encode_node_links
-from mesh.worker.control.own_ends import OwnEnds
+from mesh.worker.control.lost_writes import LostWrites
 
 Write = (
     WriteAdvert
@@ -141,7 +144,7 @@ def read_written(records: Iterable[Record]) -> Written:
     for record in records:
         value = record.value()
         try:
-            match parse_control_key(record.key() or b""):
+            match parse_key(record.key() or b"", NODE_KEYS):
                 case IdentityKey() if value is not None:
                     written.identity = decode_identity(value)
                     written.epoch = max(written.epoch, written.identity.epoch)
@@ -165,7 +168,7 @@ def read_written(records: Iterable[Record]) -> Written:
                     written.links[uuid] = decode_node_links(value)
                 case LinksKey(uuid):
                     written.links.pop(uuid, None)
-                case _:
+                case IdentityKey() | HeartbeatKey() | SubscribedKey():
                     pass
         except ProtocolError:
             continue  # a record of another version is written anew if it still matters
@@ -188,7 +191,7 @@ class ControlWriter:
         read_positions: Where this node stands on each neighbour's outboxes.
         topic_ids: Of the node's `control` and `clients`, by name: marks and acknowledgements
             are good for these alone.
-        left_out: Topics to which nothing is written now; see `mesh.worker.control.left_out`.
+        unwritable: Topics to which nothing is written now; see `mesh.worker.control.unwritable`.
         written_to: Topics that may be left out, and that the last transaction wrote to.
         ends: Where what it wrote stands, in topics that nobody else writes and others go by.
     """
@@ -198,9 +201,9 @@ class ControlWriter:
     writer: Writer
     read_positions: Positions
     topic_ids: Mapping[str, bytes]
-    left_out: frozenset[str] = frozenset()
+    unwritable: frozenset[str] = frozenset()
     written_to: dict[str, None] = field(default_factory=dict)
-    ends: OwnEnds = field(default_factory=OwnEnds)
+    ends: LostWrites = field(default_factory=LostWrites)
     names: TopicNames = field(init=False)
     _parts: dict[tuple[str, Scope], int] = field(default_factory=dict)
 
@@ -306,7 +309,7 @@ class ControlWriter:
 
     def _takes(self, topic: str) -> bool:
         """Say whether a topic that may be left out is written to, and take note of it."""
-        if topic in self.left_out:
+        if topic in self.unwritable:
             return False
         self.written_to[topic] = None
         return True
@@ -365,7 +368,7 @@ def _learned_parts(
     for record in records:
         value = record.value()
         try:
-            key = parse_control_key(record.key() or b"")
+            key = parse_key(record.key() or b"", LEARNED_KEYS)
             if value is not None and isinstance(key, LearnedKey) and key.neighbour == neighbour:
                 found.setdefault(key.scope, {})[key.part] = decode_learned(value)
         except ProtocolError:
@@ -383,7 +386,7 @@ def identity_of(
     for message_class in MessageClass:
         topics.append(names.ingress(node, message_class))
         topics += [names.outbox(node, other, message_class) for other in receivers]
-    described, _ = as_far_as_told(partial(kafka.admin().describe, topics))
+    described, _ = answers_so_far(partial(kafka.admin().describe, topics))
     return Identity(
         node=node,
         uuid=uuid,

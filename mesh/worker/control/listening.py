@@ -54,21 +54,27 @@ from mesh.wire.control import (
     decode_repair_request,
 )
 from mesh.wire.keys import (
+    NEIGHBOUR_KEYS,
+    NODE_KEYS,
     AckKey,
     AdvertKey,
     HeartbeatKey,
+    IdentityKey,
     LinkKey,
+    LinksKey,
     MarkKey,
     RepairKey,
-    parse_control_key,
+    StopKey,
+    SubscribedKey,
+    parse_key,
     parse_subscription_key,
 )
 from mesh.wire.state import decode_fact
 from mesh.wire.subscriptions import decode_subscription
 from mesh.worker.control.feeds import Feed, Feeds
 from mesh.worker.control.identities import about_links
-from mesh.worker.control.mates import MatesPositions
 from mesh.worker.control.orders import OperatorOrders
+from mesh.worker.control.peer_lanes import PeerLanes
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.own_topics import OwnTopics, control_topics
@@ -89,7 +95,7 @@ class Listener:
     Attributes:
         topology, node: Whom it listens for.
         admins, readers, intake, questions, started_ms: See `Feeds`.
-        link_states: What each neighbour last said of this node's outboxes. Spec: K24.
+        link_states: What each neighbour has said of this node's outboxes. Spec: K24.
         asked: Open repair requests, by neighbour and record key. Spec: K11.
         orders: What operators want of the node.
         mates: How far all lanes of the node have read, if there are several.
@@ -106,7 +112,7 @@ class Listener:
     asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
     orders: OperatorOrders = field(init=False)
     refused: int = 0
-    mates: MatesPositions = field(default_factory=MatesPositions)
+    mates: PeerLanes = field(default_factory=PeerLanes)
     _neighbours: dict[str, str] = field(default_factory=dict)
     _closed: frozenset[str] = frozenset()
     _tells_again: bool = False
@@ -150,8 +156,8 @@ class Listener:
         self._neighbours[names.outbox(other, self.node, MessageClass.GUARANTEED)] = other
         control, stream = names.control(other), names.to_control(other, self.node)
         take, hear = self._control_of(other), self._stream_of(other)
-        caught_up, anew = NeighbourCaughtUp(other), NeighbourReset(other)
-        self._add(control, kafka, take, caught_up, anew, neighbour=other, since_ms=now_ms)
+        caught_up, reset = NeighbourCaughtUp(other), NeighbourReset(other)
+        self._add(control, kafka, take, caught_up, reset, neighbour=other, since_ms=now_ms)
         # Read again, it may lack the ends of requests: tombstones do not last.
         forget = partial(self._forget_asked, other)
         told = StreamReset(other)
@@ -177,7 +183,7 @@ class Listener:
         kafka: str,
         decode: Callable[[Record], Iterator[Input]],
         caught_up: Input | None,
-        anew: Input | None = None,
+        reset: Input | None = None,
         *,
         partition: int = 0,
         neighbour: str = "",
@@ -185,7 +191,7 @@ class Listener:
         forget: Callable[[], None] | None = None,
     ) -> Feed:
         place = TopicPartition(topic, partition)
-        feed = Feed(place, kafka, decode, caught_up, anew, neighbour, since_ms, forget)
+        feed = Feed(place, kafka, decode, caught_up, reset, neighbour, since_ms, forget)
         return self._feeds.add(feed)
 
     @property
@@ -220,16 +226,17 @@ class Listener:
     def follow(self, now_ms: int) -> Iterator[Input]:
         """Assign topics that have appeared; yield which ones are read to their end. K23."""
         news, self._news = self._news, []
+        names = TopicNames(self.topology.prefix)
         yield from news
         for topic in self._own.changed(now_ms):
             feed = self._feeds.of(topic)
-            if topic == TopicNames(self.topology.prefix).control_log(self.node):
-                continue  # no node goes by it: it is the history that people ask for
-            if feed is None:  # what neighbours read of this node
+            if topic in (names.control_log(self.node), names.lanes(self.node)):
+                continue  # nobody goes by what is in it
+            if feed is None:  # what neighbours read of this node, or what it keeps of them
                 yield OwnControlReset()
             elif feed.topic_id != self._own.id_of(topic):
                 feed.is_doubted = True
-            elif feed.anew is not None and self._own.is_another(topic):
+            elif feed.reset is not None and self._own.is_another(topic):
                 # It is read since it is another, but this leader wrote the former one.
                 yield from self._feeds.begin_again(feed)
         yield from self._reopen()
@@ -265,13 +272,13 @@ class Listener:
         for key in [key for key in self.asked if key[0] == neighbour]:
             del self.asked[key]
 
-    def cut(self, neighbours: Sequence[str]) -> None:
+    def isolate(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours; the others go on where they stood."""
-        self._feeds.cut = tuple(neighbours)
+        self._feeds.isolated = tuple(neighbours)
         self._feeds.leave(neighbours)
 
     def leads(self, topic_ids: Mapping[str, bytes]) -> None:
-        """Take note of what control topics were as this worker took the lead and wrote them."""
+        """Record what control topics were as this worker took the lead and wrote them."""
         self._own.wrote(topic_ids)
 
     def tell_again(self) -> None:
@@ -325,7 +332,7 @@ class Listener:
     def _own_control(self, record: Record) -> Iterator[Input]:
         """Read the own topic as neighbours do, whoever wrote there. Spec: K16."""
         value = record.value()
-        match parse_control_key(record.key() or b""):
+        match parse_key(record.key() or b"", NODE_KEYS):
             case AdvertKey(scope, filter_):
                 interest = None if value is None else _read_or(UNREADABLE, decode_advert, value)
                 yield OwnAdvertRead(scope, filter_, interest)
@@ -333,8 +340,10 @@ class Listener:
                 mark = None if value is None else _read_or(None, decode_mark, value)
                 is_ours = mark is None or self._is_good(record.topic(), mark)
                 yield OwnMarkRead(scope, mark if is_ours else None)
-            case key:
+            case IdentityKey() | LinksKey() as key:
                 yield from about_links(key, value)
+            case HeartbeatKey() | SubscribedKey() | StopKey():
+                pass  # what only others go by
 
     def _is_good(self, topic: str, mark: Mark) -> bool:
         """Say whether a mark is about the topic that it stands in, as far as that is known.
@@ -355,7 +364,7 @@ class Listener:
     def _control_of(self, neighbour: str) -> Callable[[Record], Iterator[Input]]:
         def decode(record: Record) -> Iterator[Input]:
             value = record.value()
-            match parse_control_key(record.key() or b""):
+            match parse_key(record.key() or b"", NODE_KEYS):
                 case AdvertKey(scope, filter_):
                     interest = None if value is None else decode_advert(value)
                     yield AdvertRead(neighbour, scope, filter_, interest)
@@ -365,9 +374,13 @@ class Listener:
                         yield MarkRead(neighbour, scope, mark)
                 case HeartbeatKey() if value is not None:
                     yield BeatRead(neighbour, decode_heartbeat(value))
-                case key:
+                case IdentityKey() | LinksKey() as key:
                     read_in = self._feeds.cluster_ids.get(self.topology.nodes[neighbour].kafka, "")
                     yield from about_links(key, value, neighbour, read_in)
+                case MarkKey() | HeartbeatKey():
+                    pass  # a mark that is gone has adverts that are
+                case SubscribedKey() | StopKey():
+                    pass  # for whoever watches the mesh
 
         return decode
 
@@ -377,16 +390,15 @@ class Listener:
             if value is None:
                 self.asked.pop((neighbour, key), None)
                 return
-            match parse_control_key(key):
+            match parse_key(key, NEIGHBOUR_KEYS):
                 case AckKey(scope):
                     yield AckRead(neighbour, scope, decode_acknowledgement(value))
                 case LinkKey():
-                    self.link_states[neighbour] = decode_link_state(value)
+                    former = self.link_states.get(neighbour)
+                    self.link_states[neighbour] = decode_link_state(value).after(former)
                 case RepairKey():
                     request = decode_repair_request(value)
                     self.asked[neighbour, key] = Asked(neighbour, request, record.offset())
-                case _:
-                    pass
 
         return decode
 

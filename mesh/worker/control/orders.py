@@ -12,13 +12,14 @@ from mesh.model.subject import filter_fault
 from mesh.transport.port import Record
 from mesh.wire.control import decode_change, decode_config, decode_pause, decode_stop
 from mesh.wire.keys import (
+    OPERATOR_KEYS,
     AcceptKey,
     ChangeKey,
     DisableKey,
     PauseKey,
     SubjectPauseKey,
     config_key,
-    parse_control_key,
+    parse_key,
 )
 from mesh.worker.control.changing import FOLLOWED, newest
 
@@ -44,7 +45,7 @@ class OperatorOrders:
     in_force: Change | None = None
 
     def take(self, record: Record) -> Iterator[Input]:
-        """Take note of a record; yield what the node itself must hear.
+        """Follow a record; yield what the node itself must hear.
 
         Raises:
             ProtocolError: Nobody can read it, or it is of a later version.
@@ -56,7 +57,7 @@ class OperatorOrders:
                 read = Change(config.number, Stage.RUN, config.topology, (), config.lineage)
                 self.in_force = newest(self.in_force, read)
             return
-        found = parse_control_key(key)
+        found = parse_key(key, OPERATOR_KEYS)
         match found:
             case ChangeKey() if value is not None:
                 self.change = newest(self.change, decode_change(value))
@@ -67,8 +68,10 @@ class OperatorOrders:
                 if value is not None:
                     decode_pause(value)
                 self._put(found, is_wanted=value is not None)
-            case _:
-                pass
+            case ChangeKey():
+                pass  # one that was ended
+            case AcceptKey() | PauseKey() | SubjectPauseKey() | DisableKey():
+                pass  # for another node
 
     def word(self, number: int) -> Change | None:
         """Return what a worker that works by the topology of a number is to be told next.
@@ -82,7 +85,7 @@ class OperatorOrders:
         has_missed = 0 <= number < found.number < change.number
         return found if has_missed else change
 
-    def _put(self, key: object, *, is_wanted: bool) -> None:
+    def _put(self, key: PauseKey | SubjectPauseKey | DisableKey, *, is_wanted: bool) -> None:
         match key:
             case PauseKey():
                 self.paused = self.paused | {key} if is_wanted else self.paused - {key}
@@ -94,5 +97,3 @@ class OperatorOrders:
             case DisableKey(_, neighbour):
                 names = {neighbour}
                 self.disabled = self.disabled | names if is_wanted else self.disabled - names
-            case _:
-                pass

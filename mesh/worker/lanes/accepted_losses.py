@@ -21,7 +21,7 @@ class AcceptedLosses:
     _tried_ms: int = -RETRY_MS
 
     def add(self, stop: Stop) -> None:
-        """Take note that what a stop names is accepted as lost."""
+        """Record that what a stop names is accepted as lost."""
         self._stops[TopicPartition(stop.topic, stop.partition)] = stop
 
     def due(
@@ -47,5 +47,5 @@ class AcceptedLosses:
             is_stopped = lane is not None and lane.positions.stopped.get(at) == stop
             if lane is None or not is_stopped or consents.get((at.topic, at.partition)) != stop:
                 del self._stops[at]
-            elif not lane.leaves_out_any:  # who is left out could not be told of the loss
+            elif not lane.holds_any:  # who is left out could not be told of the loss
                 yield lane, stop

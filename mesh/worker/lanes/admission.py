@@ -10,14 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import structlog
+
+from mesh.errors import TransportDeniedError, TransportError
 from mesh.model.topics import TopicNames
 from mesh.transport.port import KafkaCluster, Membership
+from mesh.worker.lanes.takeover_waits import WORKER_LEARNS_FIRST_MS
 from mesh.worker.process.questions import Questions
 
-PREPARE_MS = 10_000
-"""How long a worker may learn before it enters in any case."""
-
 ASK_MS = 500
+
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ class Admission:
             is_prepared: Whether lanes would be served at once.
 
         Raises:
-            TransportError: The group cannot be entered or asked for now.
+            TransportError: The group cannot be entered now, or may not be asked for.
         """
         if self.membership is None:
             if not (is_prepared or self._may_enter(now_ms)):
@@ -63,7 +66,7 @@ class Admission:
         return self.membership.lanes()
 
     def _may_enter(self, now_ms: int) -> bool:
-        if now_ms - self.began_ms >= PREPARE_MS:
+        if now_ms - self.began_ms >= WORKER_LEARNS_FIRST_MS:
             return True
         if not self.questions.is_open("members"):
             if now_ms - self._asked_ms < ASK_MS:
@@ -71,7 +74,14 @@ class Admission:
             self._asked_ms = now_ms
         group = self.names.lanes_group(self.node)
         ask = partial(self.home.admin().has_members, group)
-        return self.questions.answer(("members",), ask) is False
+        try:
+            return self.questions.answer(("members",), ask) is False
+        except TransportDeniedError:
+            raise
+        except TransportError as error:
+            # One broker that is silent keeps nobody out: it enters when it has learned.
+            log.info("group.unknown", group=group, fault=str(error))
+            return False
 
     def close(self) -> None:
         """Leave the group at once."""

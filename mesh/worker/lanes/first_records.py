@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from mesh.errors import TransportError
-from mesh.transport.partly import as_far_as_told
+from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Admin, Record, TopicInfo, TopicPartition
 from mesh.worker.process.questions import Questions
 
@@ -37,6 +37,7 @@ class FirstRecords:
     questions: Questions
     _awaited: dict[TopicPartition, None] = field(default_factory=dict)
     _kept: dict[TopicPartition, Sequence[Record]] = field(default_factory=dict)
+    _proven: dict[TopicPartition, None] = field(default_factory=dict)
     _asked: dict[str, list[TopicPartition]] = field(default_factory=dict)
     _failed_ms: dict[str, int] = field(default_factory=dict)
 
@@ -49,7 +50,7 @@ class FirstRecords:
         return at in self._awaited
 
     def expect(self, at: TopicPartition) -> None:
-        """Take note that a source is read from now on."""
+        """Record that a source is read from now on."""
         self._awaited[at] = None
 
     def keep(self, at: TopicPartition, records: Sequence[Record]) -> None:
@@ -57,15 +58,25 @@ class FirstRecords:
         del self._awaited[at]
         self._kept[at] = records
 
+    @property
+    def proven(self) -> Sequence[TopicPartition]:
+        """The sources of which it is known whose the first records are, which wait still."""
+        return list(self._proven)
+
+    def prove(self, at: TopicPartition) -> None:
+        """Record that the records that wait of a source are its own: nobody is asked again."""
+        self._proven[at] = None
+
     def forget(self, at: TopicPartition) -> Sequence[Record]:
         """Return what waits of a source, and know nothing of it any more."""
         self._awaited.pop(at, None)
+        self._proven.pop(at, None)
         for kafka, asked in list(self._asked.items()):
             if at in asked:
                 asked.remove(at)  # the answer says nothing of what may be kept next
             if not asked:
                 del self._asked[kafka]
-                self.questions.forget("identity", kafka)  # nobody would take the answer
+                self.questions.forget("first records", kafka)  # nobody would take the answer
         return self._kept.pop(at, ())
 
     def looked_at(
@@ -78,7 +89,7 @@ class FirstRecords:
             now_ms: The present moment.
         """
         wanted: dict[str, list[TopicPartition]] = {}
-        for at in self._kept:
+        for at in [one for one in self._kept if one not in self._proven]:
             wanted.setdefault(kafka_of(at), []).append(at)
         for kafka, places in wanted.items():
             if now_ms - self._failed_ms.get(kafka, now_ms - RETRY_MS) < RETRY_MS:
@@ -88,7 +99,7 @@ class FirstRecords:
             topics = list(dict.fromkeys(at.topic for at in asked))
             try:
                 ask = partial(self.admins[kafka].describe, topics)
-                told = self.questions.answer(("identity", kafka), partial(as_far_as_told, ask))
+                told = self.questions.answer(("first records", kafka), partial(answers_so_far, ask))
             except TransportError as error:
                 log.info("source.not_identified", kafka=kafka, fault=str(error))
                 told = {}, False

@@ -15,15 +15,16 @@ from mesh.errors import (
     UnknownVersionError,
 )
 from mesh.lane.accounts import Accounts
-from mesh.lane.batch import Batch
-from mesh.lane.closed import Closed
 from mesh.lane.faults import ask_due, inputs_of, recovered
-from mesh.lane.held import held_offsets, tell_ended
-from mesh.lane.lane import Closing, Lane, Source
+from mesh.lane.held import held_offsets
+from mesh.lane.lane import Lane
+from mesh.lane.log import Log
 from mesh.lane.messages.poison import Poison
 from mesh.lane.relinking import end_removed, relink_lane
-from mesh.lane.stops import reached
+from mesh.lane.resuming import reached
+from mesh.lane.sources import Source
 from mesh.lane.traces import Traces
+from mesh.lane.unwritable import Unwritable
 from mesh.model.control import NO_TOPIC, OutboxPosition, Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LaneApplied, SourceResumed, SourceStopped
@@ -32,27 +33,20 @@ from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.worker.lanes.accepted_losses import AcceptedLosses
+from mesh.worker.lanes.committing import LaneCommits
 from mesh.worker.lanes.direct import DirectCopies
 from mesh.worker.lanes.overfull import Overfull
-from mesh.worker.lanes.pace import BATCH_RECORDS, Pace, is_full
+from mesh.worker.lanes.pace import BATCH_RECORDS, is_full
 from mesh.worker.lanes.refusals import Refusals
-from mesh.worker.lanes.rests import Rests
+from mesh.worker.lanes.retry_backoff import RetryBackoff
 from mesh.worker.lanes.sources import Sources
-from mesh.worker.lanes.stillness import Bucket, buckets_of
 from mesh.worker.lanes.taking import Taken, take_lane
+from mesh.worker.lanes.token_bucket import TokenBucket, token_buckets
 from mesh.worker.process.clock import Clock
 from mesh.worker.process.commits import Commits, Outcome
 from mesh.worker.process.errands import LOOK_S, Errand, Errands
 from mesh.worker.process.recall import Recall
 from mesh.worker.process.transactions import Transactions
-
-MOMENT_S = 0.2
-"""So long the loop waits for the commits of a turn, all together: mostly they are through by then,
-and lanes need not be left and taken up again."""
-
-LAST_S = 0.8
-"""So long for all commits of lanes that are handed back together: who takes them goes on at exact
-positions then. What takes longer is as good as a worker that died."""
 
 log = structlog.get_logger()
 
@@ -77,11 +71,13 @@ class Lanes:
         overfull: Parts of endpoints of which the oldest are to become dead letters.
         pushed_out: By endpoint: how many did since this worker began.
         accounts: What its lanes have committed since this worker began.
+        log: What they have to say to people, until it is written.
         taken: How many it has taken since.
         strays: Records of strangers that it has found in their progress since.
         poison: Finds the records that break the routing.
         has_failed: A lane has failed since somebody last looked at its targets.
         traces: Told of each batch; None if nobody follows traces.
+        committing: Commits what they decide.
     """
 
     topology: Topology
@@ -100,23 +96,24 @@ class Lanes:
     overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
     pushed_out: dict[str, int] = field(default_factory=dict)
     accounts: Accounts = field(default_factory=Accounts)
+    log: Log = field(default_factory=Log)
     taken: int = 0
     strays: int = 0
     poison: Poison = field(default_factory=Poison)
     has_failed: bool = False
     traces: Traces | None = None
     names: TopicNames = field(init=False)
+    committing: LaneCommits = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
-    _rests: Rests = field(default_factory=Rests)
-    _pace: Pace = field(default_factory=Pace)
+    _backoff: RetryBackoff = field(default_factory=RetryBackoff)
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _accepted: AcceptedLosses = field(default_factory=AcceptedLosses)
-    _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
-    _wait_left_s: float = MOMENT_S
+    _buckets: dict[int, Mapping[str, TokenBucket]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Look up what stays the same."""
+        """Look up what stays the same, and share the transactions with what commits them."""
         self.names = TopicNames(self.topology.prefix)
+        self.committing = LaneCommits(self.clock, self.commits, self.direct, self.transactions)
 
     def follow(self, assigned: frozenset[int], now: int) -> Iterator[Input]:
         """Take the lanes that the group gave to this worker; see to what they read.
@@ -127,7 +124,7 @@ class Lanes:
         if not self.machine.has_routed:
             return
         for number in sorted(assigned - self.owned.keys() - self._takings.keys()):
-            if not self._rests.is_over(number, now):
+            if not self._backoff.is_over(number, now):
                 continue
             node, home = self.machine.node, self.home
             steps = take_lane(self.topology, node, number, home, self.recall, self.clock)
@@ -144,14 +141,14 @@ class Lanes:
         try:
             taken = errand.result()
         except TransportUnreadableError as error:
-            self._rests.unreadable(number, now)
+            self._backoff.unreadable(number, now)
             log.error("lane.unreadable", lane=number, fault=str(error))  # noqa: TRY400 - for people
             offset, reason = error.offset, StopReason.UNREADABLE
             yield SourceStopped("", Stop(topic, number, NO_TOPIC, reason, offset, offset + 1))
             return
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
-            self._rests.failed(number, self.clock.now_ms())
+            self._backoff.failed(number, self.clock.now_ms())
             return
         lane = Lane(
             self.topology,
@@ -159,12 +156,15 @@ class Lanes:
             number,
             self.machine.learner,
             taken.positions,
+            taken_ms=taken.taken_ms,
+            accounts=self.accounts,
+            log=self.log,
+            paused=self.sources.gate.filters,
+            traces=self.traces,
         )
-        lane.taken_ms, lane.accounts = taken.taken_ms, self.accounts
-        lane.traces = self.traces
         self.taken += 1
         self.strays += taken.strays
-        if self._rests.taken(number):
+        if self._backoff.taken(number):
             yield SourceResumed(topic, number)
         self.owned[number] = lane
         self.transactions[number] = Transactions(taken.writer)
@@ -177,23 +177,21 @@ class Lanes:
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.
-            self._go_on_behind(lane, handed_on, now)
+            lane.go_on_behind(handed_on, now)
         if number not in self._buckets:
             self._buckets[number] = self._new_buckets()
         lane.count_unwritten(now)
-        lane.paused = self.sources.still.filters
         end_removed(lane, self.sources.topics.names, now)
         recovered(lane, self.sources.topics.neighbours, now)
-        tell_ended(lane, now)
         self.refusals.hold(lane, now)
-        self.refusals.hold_closed(lane, now)
+        self.refusals.hold_unwritable(lane, now)
         self.sources.start(lane, now)
         lane.cut(self.machine.in_force, self.machine.learner.all_cuts(), now)
 
-    def _new_buckets(self) -> Mapping[str, Bucket]:
+    def _new_buckets(self) -> Mapping[str, TokenBucket]:
         topology, node = self.topology, self.machine.node
         neighbours, lanes = topology.neighbours(node), topology.nodes[node].lanes
-        return buckets_of(topology.limits, node, neighbours, lanes)
+        return token_buckets(topology.limits, node, neighbours, lanes)
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Have every lane read and write other links from its present positions on. Spec: K28."""
@@ -216,26 +214,11 @@ class Lanes:
         for number in sorted(self.owned.keys() - assigned):
             self.drop(number)
 
-    def _go_on_behind(self, lane: Lane, handed_on: Mapping[TopicPartition, int], now: int) -> None:
-        """Read direct sources from where the copies of the lane's former life ended; tell that.
-
-        What a commit with an unknown outcome has delivered after all does not come again: its
-        copies to others are lost, as at a takeover. Spec: K18.
-        """
-        positions = lane.positions
-        for at, position in handed_on.items():
-            committed = positions.next.get(at, position)
-            lane.direct.doubtful[at] = max(0, committed - position)
-            lane.direct.inherited.pop(at, None)
-            lane.direct.handed_on[at] = max(position, committed)
-            if position > committed:
-                lane.tell_position(at, position, now)  # whoever drains this link waits for it
-
     def hand_back(self, numbers: Sequence[int]) -> None:
         """Give up lanes that others will take: with exact positions, and nothing comes late."""
         lanes = [self.owned[number] for number in numbers]
-        self._wait_left_s = LAST_S
-        known = self._commit_last(lanes)
+        self.committing.begin_last_turn()
+        known = self.committing.commit_last(lanes)
         self.direct.write(lanes)
         if lanes and (failed := self.direct.flush()):
             log.warning("direct.lost", records=failed)
@@ -243,48 +226,9 @@ class Lanes:
             self.direct.settle(lanes)
         for lane in known:
             lane.give_back(self.clock.now_ms())
-        self._commit_last(known)
+        self.committing.commit_last(known)
         for number in numbers:
             self.drop(number)
-
-    def _commit_last(self, lanes: Sequence[Lane]) -> Sequence[Lane]:
-        """Commit all of lanes that are given up; return those that stand where they say."""
-        begun = []
-        for lane in self._end_soon(lanes):
-            try:
-                if lane.batch is not None:
-                    self._begin_commit(lane, lane.batch)
-            except TransportError as error:
-                log.info("lane.not_committed", lane=lane.number, fault=str(error))
-            else:
-                begun.append(lane)
-        return self._end_soon(begun)
-
-    def _end_soon(self, lanes: Sequence[Lane]) -> Sequence[Lane]:
-        """Wait for commits under way, but not for long; return the lanes that have none any more.
-
-        Of the others it shows in the log what came of their commits: nobody waits for that here.
-        """
-        pending = {lane.number: self.transactions[lane.number].pending for lane in lanes}
-        outcomes = [one.outcome for one in pending.values() if one.outcome is not None]
-        self._wait([one for one in outcomes if not one.done()])
-        ended = []
-        for lane in lanes:
-            try:
-                if pending[lane.number].is_through:
-                    self._end(lane)
-                    ended.append(lane)
-                else:
-                    log.info("lane.not_committed", lane=lane.number, fault="brokers do not answer")
-            except TransportError as error:
-                log.info("lane.not_committed", lane=lane.number, fault=str(error))
-        return ended
-
-    def _wait(self, begun: Sequence[Outcome]) -> None:
-        """Wait for commits as long as there is time left for that."""
-        began_ms = self.clock.now_ms()
-        self.commits.wait(begun, self._wait_left_s)
-        self._wait_left_s = max(0.0, self._wait_left_s - (self.clock.now_ms() - began_ms) / 1000)
 
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened.
@@ -293,19 +237,20 @@ class Lanes:
         who takes the lane finds it, and counts the direct copies that waited for it.
         """
         lane = self.owned[number]
-        if self.transactions[number].pending.is_through:
+        if self.committing.is_through(lane):
             with suppress(TransportError):
-                self._end(lane)
+                self.committing.end(lane)
         del self.owned[number]
         self._former[number] = (lane.positions.epoch, lane.direct.handed_on)
         self.direct.write([lane])
         self.sources.stop(lane)
         self.transactions.pop(number).close()
+        self.write_log()
         log.info("lane.dropped", lane=number)
 
     def stand_still(self, lane: Lane, *, for_now: bool) -> None:
         """Have a lane read nothing while the last is written that is to be its own again. K20."""
-        meeting = self.sources.still.meeting
+        meeting = self.sources.gate.meeting
         if for_now == (lane.number in meeting):
             return
         if for_now:
@@ -327,7 +272,7 @@ class Lanes:
         lanes = self.topology.nodes[self.machine.node].lanes
         consents = self.machine.learner.faults.accepted
         for lane, stop in self._accepted.due(self.owned, lanes, consents, now):
-            if lane.number in self.sources.still.meeting:
+            if lane.number in self.sources.gate.meeting:
                 continue  # its catch-up is about to end, and knows nothing of the loss
             if lane.closing is not None:
                 continue  # it may go on already
@@ -344,11 +289,11 @@ class Lanes:
 
     def pause_subjects(self, filters: frozenset[str], now: int) -> None:
         """Take nothing of exactly these subjects of clients from now on."""
-        still = self.sources.still
-        if filters == still.filters:
+        gate = self.sources.gate
+        if filters == gate.filters:
             return
-        still.filters = filters
-        still.waiting.clear()
+        gate.filters = filters
+        gate.waiting.clear()
         for lane in self.owned.values():
             lane.pause(filters)
         self.sources.settle(self.owned, now)
@@ -357,19 +302,23 @@ class Lanes:
 
     def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
         """Hand records to the lanes they belong to, in order; commit each batch that is full."""
-        self._wait_left_s = MOMENT_S
+        self.committing.begin_turn()
         for lane in self.owned.values():
             lane.direct.expire(self.clock.now_ms())
             ask_due(lane, now)
         lanes = self.topology.nodes[self.machine.node].lanes
         for at, records in self.sources.identified(self.owned, data, now).items():
-            while records and self.sources.is_read(at):
+            while records and self.sources.is_read(at) and not self.sources.comes_again(at):
                 owner = self.owned.get(at.partition % lanes)
                 source = owner.sources.get(at) if owner is not None else None
                 if owner is None or source is None:
                     break  # fetched before the lane was given up
                 if at in self.sources.last_read.expected_epochs:
                     records = self.sources.checked(owner, at, records)
+                    continue
+                first, position = records[0].offset(), owner.position(at)
+                if first < position or records[-1].offset() - first < len(records) - 1:
+                    records = _going_on(records, position)
                     continue
                 taken = self._take_records(owner, source, records, now)
                 if not taken:
@@ -397,8 +346,7 @@ class Lanes:
                 taken = self.poison.take(lane, source, some, now, BATCH_RECORDS)
                 if taken < len(some):
                     self.sources.wait(lane, at, now)
-            if lane.batch is not None:
-                self.transactions[lane.number].write(lane.batch.rows)
+            self.committing.write(lane)
         except (TransportError, PoisonError) as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
@@ -417,11 +365,11 @@ class Lanes:
         moments: list[int] = []
         for lane in self.owned.values():
             if (batch := lane.batch) is not None and lane.closing is None:
-                moments.append(self._pace.due_ms(batch))
+                moments.append(self.committing.pace.due_ms(batch))
             moments.extend(lane.broken.ask_again_ms.values())
-        if self._takings or self.sources.still.committing:
+        if self._takings or self.sources.gate.committing:
             timeout_s = min(timeout_s, LOOK_S)
-        moments.extend(self.sources.still.resting.values())
+        moments.extend(self.sources.gate.resting.values())
         if any(lane.direct.ready for lane in self.owned.values()):
             moments.append(self.direct.due_ms)
         now = self.clock.now_ms()
@@ -434,14 +382,14 @@ class Lanes:
         commit: only a limit brings it.
         """
         now = self.clock.now_ms()
-        is_time = is_idle and self._pace.is_time(now)
+        is_time = is_idle and self.committing.pace.is_time(now)
         due = [
             lane
             for lane in self.owned.values()
             if (batch := lane.batch) is not None
             and (is_full(batch, now) or (is_time and batch.is_awaited))
         ]
-        if due or self.sources.still.committing:
+        if due or self.sources.gate.committing:
             yield from self.commit(due)
 
     def commit(self, lanes: Sequence[Lane]) -> Iterator[Input]:
@@ -456,7 +404,7 @@ class Lanes:
             if (batch := lane.batch) is None or lane.closing is not None:
                 continue
             try:
-                outcome = self._begin_commit(lane, batch)
+                outcome = self.committing.begin(lane, batch)
             except TransportError as error:
                 self._give_up(lane, error)
                 continue
@@ -464,62 +412,34 @@ class Lanes:
                 yield from self._end_commit(lane)
             else:
                 begun.append(outcome)
-        if begun or self.sources.still.committing:
-            self._wait(begun)
+        if begun or self.sources.gate.committing:
+            self.committing.wait(begun)
             yield from self._end_commits(self.clock.now_ms())
 
     def _end_commits(self, now: int) -> Iterator[Input]:
         """End what is through; lanes whose commit takes longer read nothing until it is. K17."""
         for lane in list(self.owned.values()):
-            if lane.closing is not None and self.transactions[lane.number].pending.is_through:
+            if lane.closing is not None and self.committing.is_through(lane):
                 yield from self._end_commit(lane)
         late = frozenset(lane.number for lane in self.owned.values() if lane.closing is not None)
-        if late != self.sources.still.committing:
-            self.sources.still.committing = late
+        if late != self.sources.gate.committing:
+            self.sources.gate.committing = late
             self.sources.settle(self.owned, now)
-
-    def _begin_commit(self, lane: Lane, batch: Batch) -> Outcome | None:
-        """Begin to commit what a lane has decided; return what to wait for, None for nothing.
-
-        Raises:
-            TransportError: It cannot be written; the lane must be taken anew.
-        """
-        self.direct.settle([lane])
-        lane.close(batch, self.clock.now_ms())
-        transactions = self.transactions[lane.number]
-        transactions.write(batch.rows)
-        transactions.begin_commit(self.commits)
-        return transactions.pending.outcome
 
     def _end_commit(self, lane: Lane) -> Sequence[Input]:
         """Take what has come of the commit of a lane, if one is under way; return what it tells."""
         try:
-            closing = self._end(lane)
+            closing = self.committing.end(lane)
         except TransportError as error:
             self._give_up(lane, error)
             return ()
         if closing is None:
             return ()
-        now = self.clock.now_ms()
-        self.direct.commit_ms = now - closing.began_ms
-        self._pace.committed(self.direct.commit_ms, now)
-        self._rests.committed(lane.number)
+        self.committing.go_on_at_the_pace_of(closing, self.clock.now_ms())
+        self._backoff.committed(lane.number)
         facts = [fact for fact in closing.batch.facts.values() if fact is not None]
         applied = LaneApplied(lane.number, closing.in_force)
         return [*closing.batch.notices, *inputs_of(facts, self.sources.topics.neighbours), applied]
-
-    def _end(self, lane: Lane) -> Closing | None:
-        """Take what has come of the commit of a lane; return what was committed, if it was.
-
-        Raises:
-            TransportError: Nothing was committed, or nobody knows; the lane must be taken anew.
-        """
-        closing, pending = lane.closing, self.transactions[lane.number].pending
-        if closing is None or not pending.is_any:
-            return None
-        pending.end()
-        lane.committed(closing)
-        return closing
 
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
         """Drop a lane whose transaction failed; it is taken anew from what is committed.
@@ -530,20 +450,22 @@ class Lanes:
         self.has_failed = True
         now = self.clock.now_ms()
         self.refusals.note(lane, error.topics if isinstance(error, TransportError) else (), now)
-        self._rests.failed(lane.number, now)
+        self._backoff.failed(lane.number, now)
         self.drop(lane.number)
 
-    def leave_out(self, closed: Closed, now: int) -> None:
+    def hold_unwritable(self, unwritable: Unwritable, now: int) -> None:
         """Write nothing from now on where nothing can be written. Spec: K20."""
-        self.refusals.closed = closed
+        self.refusals.unwritable = unwritable
         for lane in list(self.owned.values()):
-            lane.closed = closed
-            if not closed:
-                continue
             try:
-                self.refusals.hold_closed(lane, now)
+                self.refusals.hold_unwritable(lane, now)
             except TransportError as error:
                 self._give_up(lane, error)
+
+    def write_log(self) -> None:
+        """Write what the lanes have to say to people."""
+        for entry in self.log.take():
+            getattr(log, entry.level)(entry.event, **entry.fields)
 
     # -- what others want to know -------------------------------------------------------------
 
@@ -567,3 +489,17 @@ class Lanes:
             and source.at in lane.positions.next
             for read in [reached(lane, source.at)]
         }
+
+
+def _going_on(records: Sequence[Record], position: int) -> Sequence[Record]:
+    """Return what was not routed yet of records of which some come once more.
+
+    No reader should hand them out: but what comes twice would be delivered twice. Spec: K18.
+    """
+    log.error("source.rewound", topic=records[0].topic(), partition=records[0].partition())
+    going_on: list[Record] = []
+    for record in records:
+        if record.offset() >= position:
+            going_on.append(record)
+            position = record.offset() + 1
+    return going_on

@@ -28,7 +28,7 @@ class Pace:
     _gap_ms: int = COMMIT_GAP_MS
 
     def committed(self, took_ms: int, now_ms: int) -> None:
-        """Take note of a commit that is through."""
+        """Record a commit that is through."""
         self._committed_ms = now_ms
         self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, REST_PER_COMMIT * took_ms))
 

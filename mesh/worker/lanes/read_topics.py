@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mesh.errors import TransportError
-from mesh.lane.relinking import SourceTopic, source_topics
+from mesh.lane.sources import SourceTopic, source_topics
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
-from mesh.transport.partly import as_far_as_told
+from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Admin, Reader
 from mesh.worker.process.questions import Questions
 
@@ -109,7 +109,7 @@ class ReadTopics:
         for kafka, wanted in list(self._wanted.items()):
             try:
                 ask = partial(self.admins[kafka].describe, list(wanted))
-                told = self.questions.answer(("topics", kafka), partial(as_far_as_told, ask))
+                told = self.questions.answer(("topics", kafka), partial(answers_so_far, ask))
             except TransportError:
                 del self._wanted[kafka]
                 continue

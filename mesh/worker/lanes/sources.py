@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 
 import structlog
@@ -11,23 +11,34 @@ import structlog
 from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
 from mesh.lane.held import hold_source
-from mesh.lane.lane import Lane, Source
-from mesh.lane.relinking import SourceTopic, begin_links
-from mesh.lane.resuming import Bounds, accept_loss, go_on, is_reserved, stop_source
-from mesh.lane.stops import begin_of, stop_of
+from mesh.lane.lane import Lane
+from mesh.lane.relinking import begin_links
+from mesh.lane.resuming import (
+    Bounds,
+    accept_loss,
+    begin_of,
+    go_on,
+    is_reserved,
+    stop_of,
+    stop_source,
+)
+from mesh.lane.sources import Source, SourceTopic
 from mesh.model.control import Stop, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import NotRead
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
-from mesh.transport.partly import as_far_as_told
+from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Admin, Reader, Record, TopicInfo, TopicPartition
 from mesh.worker.lanes.first_records import FirstRecords
-from mesh.worker.lanes.outgrown import Known, LastRead
+from mesh.worker.lanes.read_gate import ReadGate
 from mesh.worker.lanes.read_topics import ReadTopics
-from mesh.worker.lanes.stillness import Stillness
+from mesh.worker.lanes.truncated_logs import Known, LastRead
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
+
+SOON_OVER = frozenset({NotRead.COMMITTING, NotRead.MEETING, NotRead.RATE})
+"""Reasons for which first records wait at hand; for others they are read once more afterwards."""
 
 log = structlog.get_logger()
 
@@ -44,7 +55,7 @@ class Sources:
         questions: Asks brokers beside the loop.
         topics: What is read.
         last_read: Finds logs that lost their end and have grown since.
-        still: What is to stand still.
+        gate: Says what is not to be read just now.
     """
 
     topology: InitVar[Topology]
@@ -56,10 +67,12 @@ class Sources:
     questions: Questions
     topics: ReadTopics = field(init=False)
     last_read: LastRead = field(default_factory=LastRead)
-    still: Stillness = field(default_factory=Stillness)
+    gate: ReadGate = field(default_factory=ReadGate)
     _first: FirstRecords = field(init=False)
     _known: dict[TopicPartition, Record] = field(default_factory=dict)
     _unread: dict[TopicPartition, NotRead] = field(default_factory=dict)
+    _reassigned: dict[TopicPartition, None] = field(default_factory=dict)
+    _read_ids: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self, topology: Topology, node: str) -> None:
         """List what is read."""
@@ -80,8 +93,8 @@ class Sources:
                 self._leave(lane, at)
         self.topics.relink(topology, now_ms)
         for lane in lanes.values():
-            for at, source in lane.sources.items():
-                lane.sources[at] = replace(source, link=self.topics[at.topic].link)
+            for at in lane.sources:
+                lane.relink(at, self.topics[at.topic].link)
 
     def stopped(self, lane: Lane) -> Iterator[Source]:
         """Yield what a lane reads no further, as far as it is known what that was."""
@@ -116,6 +129,7 @@ class Sources:
             is_asked = self.is_read(at) and self.readers[self._kafka_of(at)].reachable()
             if lane is not None and at in lane.sources and is_asked:
                 self._leave(lane, at)
+                self.topics[at.topic].info = None  # a topic that was made again has lost no end
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
@@ -128,11 +142,8 @@ class Sources:
 
     def start(self, lane: Lane, now_ms: int) -> None:
         """Assign to a lane what it does not read yet, as far as brokers answer."""
-        if lane.followed > self.learner.followed:
-            return  # its former owner knew of a change that this worker has not read yet
-        if self.learner.is_behind(lane.awaited):
-            return  # or of interest, so that what comes would not go to whom it is owed
-        lane.awaited = {}
+        if not lane.learn():
+            return
         for topic in self.topics:
             if topic.info is None:
                 continue
@@ -160,7 +171,7 @@ class Sources:
         for place in lane.sources:
             self._forget(place)
         self.intake.forget(list(lane.sources))
-        lane.sources.clear()
+        lane.leave(*lane.sources)
 
     def halt(self, lane: Lane, place: TopicPartition, offset: int, now_ms: int) -> None:
         """Read one source no further than a record of an unknown version. Spec: K10."""
@@ -188,14 +199,14 @@ class Sources:
     def _leave(self, lane: Lane, place: TopicPartition) -> None:
         self._forget(place)
         self.intake.forget([place])
-        del lane.sources[place]
+        lane.leave(place)
 
     def _forget(self, place: TopicPartition) -> None:
         self._unread.pop(place, None)
         self.last_read.forget(place)
         self._first.forget(place)
-        self.still.identifying.pop(place, None)
-        self.still.waiting.pop(place, None)
+        self.gate.identifying.pop(place, None)
+        self.gate.waiting.pop(place, None)
         self.readers[self.topics[place.topic].kafka].unassign([place])
 
     def _assign(
@@ -208,13 +219,13 @@ class Sources:
     ) -> None:
         places = go_on(lane, topic, topic_id, bounds, now_ms)
         self.last_read.looked_at(bounds)
+        if self._read_ids.setdefault(topic.name, topic_id) != topic_id:
+            self._read_ids[topic.name] = topic_id
+            self.readers[topic.kafka].renew()
         for place in places:
             if topic.message_class is MessageClass.GUARANTEED:
                 self.last_read.expect(lane, place, bounds[place][0] or 0)
-            lane.positions.found(place, topic_id)
-            generation = lane.generation(place)
-            source = Source(place, topic_id, topic.message_class, topic.link, generation)
-            lane.sources[place] = source
+            source = lane.assign(place, topic, topic_id)
             self._first.expect(place)
             hold_source(lane, source, now_ms)
             if lane.followed_before < self.learner.followed:
@@ -229,6 +240,7 @@ class Sources:
 
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
         begin = self.last_read.begin
+        self._reassigned.update(dict.fromkeys(positions))
         self.readers[kafka].assign({at: begin(at, position) for at, position in positions.items()})
 
     def identified(
@@ -243,22 +255,42 @@ class Sources:
         known = dict(data)
         for at in [one for one in known if self._first.is_first(one) and self.is_read(one)]:
             self._first.keep(at, known.pop(at))
-            self.still.identifying[at] = None
+            self.gate.identifying[at] = None
             self.settle({at.partition % self._count: lanes[at.partition % self._count]}, now_ms)
         for at, info in list(self._first.looked_at(self._kafka_of, now_ms)):
-            lane, records = lanes[at.partition % self._count], self._first.forget(at)
-            del self.still.identifying[at]
-            if info.topic_id != lane.sources[at].topic_id:
-                self.topics[at.topic].info = info
-                self._leave(lane, at)
-            elif (why := self._why(at, lane.sources[at].link, now_ms)) is not None:
-                self._unread[at] = why
-                self._first.expect(at)  # it stands still for another reason: they come again
-            else:
+            lane = lanes[at.partition % self._count]
+            if info.topic_id == lane.sources[at].topic_id:
+                self._first.prove(at)
+                continue
+            self._first.forget(at)
+            del self.gate.identifying[at]
+            self.topics[at.topic].info = info
+            self._leave(lane, at)
+        for at in self._first.proven:
+            why = self._why(at, lanes[at.partition % self._count].sources[at].link, now_ms)
+            if why in SOON_OVER:
+                continue
+            del self.gate.identifying[at]
+            records = self._first.forget(at)
+            if why is None or why is NotRead.IDENTITY:  # and nothing else
                 del self._unread[at]
                 self._known[at] = records[-1]
                 known[at] = records
+            else:
+                self._unread[at] = why
+                self._first.expect(at)  # that may last, and they would fill memory: they come again
         return known
+
+    def begin_turn(self) -> None:
+        """Record that records are fetched now: what is assigned from here on comes later."""
+        self._reassigned.clear()
+
+    def comes_again(self, at: TopicPartition) -> bool:
+        """Say whether a source was assigned since this turn's records were fetched.
+
+        What of it is at hand is read once more from there on.
+        """
+        return at in self._reassigned
 
     @property
     def has_identified(self) -> bool:
@@ -325,9 +357,9 @@ class Sources:
     def _why(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> NotRead | None:
         lane = at.partition % self._count
         if link is not None:
-            return self.still.why_of_link(self.topics.node, link.neighbour, at, lane, now_ms)
+            return self.gate.why_of_link(self.topics.node, link.neighbour, at, lane, now_ms)
         is_guaranteed = self.topics[at.topic].message_class is MessageClass.GUARANTEED
-        return self.still.why(at, lane, is_guaranteed=is_guaranteed)
+        return self.gate.why(at, lane, is_guaranteed=is_guaranteed)
 
     def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:
         """Read nothing of a link for this lane until then, if that is still to come."""
@@ -335,12 +367,12 @@ class Sources:
             return
         for at, source in lane.sources.items():
             if source.link == link:
-                self.still.resting[at] = until_ms
+                self.gate.resting[at] = until_ms
         self.settle({lane.number: lane}, now_ms)
 
     def wait(self, lane: Lane, at: TopicPartition, now_ms: int) -> None:
         """Read no further here: the next message has a subject of which nothing is to be taken."""
-        self.still.waiting[at] = None
+        self.gate.waiting[at] = None
         self.settle({lane.number: lane}, now_ms)
 
     def settle(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
@@ -375,8 +407,8 @@ def _bounds(
         places: The partitions.
         read: What is known of what was read of them last.
     """
-    starts, have_starts = as_far_as_told(partial(admin.starts, places))
-    told, have_ends = as_far_as_told(partial(admin.ends, places))
+    starts, have_starts = answers_so_far(partial(admin.starts, places))
+    told, have_ends = answers_so_far(partial(admin.ends, places))
     known = [at for at in places if (have_starts or at in starts) and (have_ends or at in told)]
     ends = dict(told)
     for at, last in read.items():

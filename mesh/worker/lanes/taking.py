@@ -1,25 +1,28 @@
-"""Take a lane: fence the former owner, recover where it stood, raise its epoch. Spec: K16, K18."""
+"""Take a lane: fence the former owner, recover where it stood, raise its epoch. Spec: K16, K18.
+
+How long who waits meanwhile is in `takeover_waits`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
-from mesh.errors import TransportUnreadableError
-from mesh.lane.kept import kept_in
+from mesh.errors import TransportDeniedError, TransportUnreadableError
 from mesh.lane.positions import Positions
 from mesh.model.facts import EpochRaised
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.wire.keys import fact_key
 from mesh.wire.state import encode_fact
-from mesh.worker.lanes.ended import gone_keys
+from mesh.worker.lanes.gone_targets import gone_keys
 from mesh.worker.lanes.second_writer import open_second_writer, second_partition
 from mesh.worker.process.clock import Clock
 from mesh.worker.process.errands import Steps
-from mesh.worker.process.recall import Recall
+from mesh.worker.process.recall import Recall, kept_in
 
 log = structlog.get_logger()
 
@@ -70,7 +73,7 @@ def take_lane(
     try:
         yield
         place = TopicPartition(names.progress(node), number)
-        kept = kept_in(recall.records(place))
+        kept = kept_in(_records(place, kafka, recall))
         positions = Positions()
         for fact in kept.facts.values():
             positions.apply(fact)
@@ -88,7 +91,26 @@ def take_lane(
     except BaseException:
         writer.close()
         raise
-    return Taken(number, writer, positions, clock.now_ms(), kept.strays)
+    return Taken(number, writer, positions, clock.now_ms(), len(kept.strays))
+
+
+def _records(place: TopicPartition, kafka: KafkaCluster, recall: Recall) -> Sequence[Record]:
+    """Return what was written of a lane.
+
+    Raises:
+        TransportUnreadableError: Its topic is gone: it would begin from the beginning.
+    """
+    admin = kafka.admin()
+    found: Sequence[Record] = ()
+    try:
+        found = recall.records(place)
+    except TransportDeniedError:
+        if admin.describe([place.topic]):
+            raise
+    if found or admin.describe([place.topic]):
+        return found
+    text = f"{place.topic} is gone, and with it where the node's lanes stood"
+    raise TransportUnreadableError(text, offset=0)
 
 
 def _recover_caught_up(

@@ -61,7 +61,7 @@ class Pending:
 
     @property
     def is_through(self) -> bool:
-        """Whether it is known what has come of it, or there is none."""
+        """Whether it has ended, one way or the other, or there is none."""
         return self.outcome is None or self.outcome.done()
 
     def close(self, writer: Writer) -> None:

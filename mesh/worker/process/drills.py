@@ -59,7 +59,7 @@ def read_drill(text: str) -> Drill:
     """Return the drill of a file.
 
     Raises:
-        ValueError: The text is none, or only part of one.
+        ValueError: The text is no drill, or only part of one.
     """
     try:
         found = json.loads(text)
@@ -164,6 +164,7 @@ class SlowIntake:
         self._inner.forget(places)
         for place in places:
             self._held.pop(place, None)
+        self._follow_positions()
 
     def close(self) -> None:
         """Stop reading and close the readers."""

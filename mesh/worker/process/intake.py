@@ -40,7 +40,10 @@ class Intake(Protocol):
         """Stop that."""
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Return nothing more that was fetched of these before now; they are not assigned now."""
+        """Return nothing more that was fetched of these before now; they are not assigned now.
+
+        What `positions` says of them holds no more either: they may be assigned anew further back.
+        """
 
     def close(self) -> None:
         """Stop reading and close the readers."""
@@ -77,7 +80,9 @@ class PolledIntake:
         self.positions.pop(place, None)
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Do nothing: records never wait between a reader and the worker."""
+        """Forget how far they were read: records never wait between a reader and the worker."""
+        for place in places:
+            self.positions.pop(place, None)
 
     def close(self) -> None:
         """Close the readers."""
@@ -180,6 +185,7 @@ class ThreadedIntake:
         now = {kafka: reader.noted for kafka, reader in self._readers.items()}
         for place in places:
             self._forgotten[place.topic, place.partition] = now
+            self.positions.pop(place, None)
 
     def watch(self, kafka: str, place: TopicPartition) -> None:
         """Keep `positions` up to date for a partition."""

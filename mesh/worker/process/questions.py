@@ -12,6 +12,9 @@ from typing import Any, Generic, TypeVar
 
 from mesh.worker.process.errands import Errand, Errands, Steps
 
+UNASKED_MS = 5_000
+"""How long a question stays that nobody asks for: longer than anybody rests who still wants it."""
+
 A = TypeVar("A")
 
 
@@ -38,6 +41,8 @@ class Questions:
 
     errands: Errands
     _open: dict[Hashable, Errand[_Answer[Any]]] = field(default_factory=dict)
+    _asked: dict[Hashable, None] = field(default_factory=dict)
+    _dropped_ms: int | None = None
 
     @property
     def are_open(self) -> bool:
@@ -54,12 +59,26 @@ class Questions:
         """Say whether a question is under way whose key begins so."""
         return any(isinstance(key, tuple) and key[: len(begin)] == begin for key in self._open)
 
+    def drop_unasked(self, now_ms: int) -> None:
+        """Take no answer to what nobody has asked for since the last time; call it in each turn.
+
+        What it was asked for may have gone: a link, a lane, a change. Its answer would keep the
+        loop awake for good, and be taken for a new one by who asks the same much later.
+        """
+        if self._dropped_ms is not None and now_ms - self._dropped_ms < UNASKED_MS:
+            return
+        self._dropped_ms = now_ms
+        for key in [one for one in self._open if one not in self._asked]:
+            self._open.pop(key).call_off()
+        self._asked.clear()
+
     def answer(self, key: Hashable, ask: Callable[[], A]) -> A | None:
         """Return the answer if there is one; else ask, unless that is under way, and return None.
 
         Raises:
             TransportError: What asking ended with, as all else that it raises; once.
         """
+        self._asked[key] = None
         errand = self._open.get(key)
         if errand is None:
             errand = self._open[key] = self.errands.begin(_asking(ask))

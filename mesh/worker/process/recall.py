@@ -9,12 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+import structlog
+
 from mesh.errors import TransportStalledError
+from mesh.lane.kept import Kept, fold_kept, key_text
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 DEADLINE_MS = 20_000
 """How long nothing may come: who may write there was fenced before, so nobody's end is awaited."""
+
+log = structlog.get_logger()
 
 _ReadToEnd = Callable[[Sequence[TopicPartition]], Iterator[Record]]
 
@@ -86,3 +91,17 @@ class Recall:
     def close(self) -> None:
         """Release the reader."""
         self._follower.close()
+
+
+def kept_in(records: Sequence[Record]) -> Kept:
+    """Return what can be read of a partition of `progress`; what strangers wrote there is logged.
+
+    Raises:
+        TransportUnreadableError: A record hides where its lane stood.
+    """
+    kept = fold_kept(records)
+    for record, fault in kept.strays:
+        place = {"topic": record.topic(), "partition": record.partition()}
+        key = key_text(record.key() or b"")
+        log.warning("progress.stray", **place, offset=record.offset(), key=key, fault=str(fault))
+    return kept

@@ -19,10 +19,11 @@ import structlog
 from mesh.errors import TransportDeniedError, TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.partly import as_far_as_told
+from mesh.transport.node_topics import node_topics
+from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Admin, TopicSpec
 from mesh.worker.process.questions import Questions
-from mesh.worker.topics.provision import create_each, node_topics
+from mesh.worker.topics.provision import create_each
 
 LOOK_MS = 10_000
 """How often the topics are looked at."""
@@ -53,7 +54,7 @@ class OwnTopics:
     _written: dict[str, bytes] = field(default_factory=dict)
 
     def wrote(self, ids: Mapping[str, bytes]) -> None:
-        """Take note of topics that were written: by the next look they may be others already."""
+        """Record topics that were written: by the next look they may be others already."""
         self._written = dict(ids)
 
     def id_of(self, name: str) -> bytes | None:
@@ -91,10 +92,15 @@ class OwnTopics:
 
 
 def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
-    """Return the topics by which a node and its neighbours know each other, and their log."""
+    """Return the topics by which a node and its neighbours know each other, and their log.
+
+    And those by which its workers know of each other: nobody gets a lane without the one, nobody
+    leads without the other.
+    """
     names = TopicNames(topology.prefix)
     streams = [names.to_control(node, other) for other in topology.neighbours(node)]
-    wanted = (names.clients(node), names.control(node), names.control_log(node), *streams)
+    own = (names.clients(node), names.control(node), names.control_log(node))
+    wanted = (*own, names.learned(node), names.lanes(node), *streams)
     return [spec for spec in node_topics(topology, node) if spec.name in wanted]
 
 
@@ -121,7 +127,7 @@ def restored(admin: Admin, wanted: Sequence[TopicSpec]) -> Mapping[str, bytes]:
     Raises:
         TransportUnavailableError: Kafka does not answer.
     """
-    described, _ = as_far_as_told(partial(admin.describe, [spec.name for spec in wanted]))
+    described, _ = answers_so_far(partial(admin.describe, [spec.name for spec in wanted]))
     if gone := [spec for spec in wanted if spec.name not in described]:
         refused = create_each(admin, gone)
         made = [spec.name for spec in gone if spec.name not in refused]

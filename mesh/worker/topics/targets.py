@@ -16,17 +16,18 @@ from itertools import islice
 import structlog
 
 from mesh.errors import TransportDeniedError, TransportError
-from mesh.lane.closed import Closed
+from mesh.lane.unwritable import Unwritable
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import EndpointMade
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.transport.node_topics import endpoint_topic
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.own_topics import dispensable
-from mesh.worker.topics.provision import MAKE_MS, endpoint_topic, set_to_keep
+from mesh.worker.topics.provision import MAKE_MS, set_to_keep
 from mesh.worker.topics.writable import Looked, look
 
 LOOK_MS = 1_000
@@ -42,10 +43,10 @@ IN_SYNC_MS = 60_000
 """How often it is asked how many copies of a partition must be in sync."""
 
 SPARE_MAX = 64
-"""So many names of endpoints that are gone may be known besides twice as many as there are."""
+"""How many names of endpoints that are gone may be known, besides twice as many as there are."""
 
 AT_ONCE = 100
-"""So many topics are made by one request."""
+"""How many topics one request makes."""
 
 log = structlog.get_logger()
 
@@ -103,12 +104,12 @@ class Targets:
         self._names = TopicNames(self.topology.prefix)
 
     @property
-    def closed_control(self) -> frozenset[str]:
+    def unwritable_control(self) -> frozenset[str]:
         """Control topics that cannot be written, of those without which the node can be led."""
         seen = self._seen
         if not (seen.away or seen.gone):
             return frozenset()
-        return seen.closed(dispensable(self.topology, self.node))
+        return seen.unwritable(dispensable(self.topology, self.node))
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Look after the targets of another topology, at once."""
@@ -144,7 +145,7 @@ class Targets:
                 self._missed_ms = now_ms
                 self.lanes.refusals.topics.update(dict.fromkeys(gone))  # they are made again
         parts = self._parts() if self._seen.away else {}
-        self.lanes.leave_out(Closed(whole, parts), now_ms)
+        self.lanes.hold_unwritable(Unwritable(whole, parts), now_ms)
 
     def _parts(self) -> Mapping[TopicPartition, str]:
         control = dispensable(self.topology, self.node)

@@ -6,22 +6,24 @@ Spec: K5, R6.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
-from mesh.errors import TransportError
+from mesh.errors import TransportDeniedError, TransportError
 from mesh.model.control import LinkState
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.partly import as_far_as_told
+from mesh.transport.node_topics import FOREVER, endpoint_topic, node_topics
+from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.questions import Questions
-from mesh.worker.topics.provision import FOREVER, create_each, endpoint_topic, node_topics
+from mesh.worker.topics.provision import create_each, set_to_keep
 from mesh.worker.topics.readership import Readership
 from mesh.worker.topics.retention import Retention
 
@@ -78,7 +80,9 @@ class Upkeep:
             self._restored_ms = now_ms
             self.lanes.refusals.topics.clear()
             self.lanes.sources.topics.vanished.clear()
-            wanted = [spec for spec in self._topics() if spec.name in doubted]
+            # Lanes would begin from the beginning with an empty one: people decide that.
+            progress = self._names.progress(self.node)
+            wanted = [one for one in self._topics() if one.name in doubted and one.name != progress]
             self._work["restore"] = partial(_restore, self.home.admin(), wanted)
         if "trim" not in self._work and self._retention.is_due(now_ms):
             self._work["trim"] = self._trimming(link_states, now_ms)
@@ -112,13 +116,15 @@ class Upkeep:
         That is of the own ingress, and if this worker leads, of outboxes and endpoints. Where a
         consumer group cannot be asked, endpoints wait, and nothing else does.
         """
-        own = {at: told.needed for at, told in self.lanes.read_positions(None).items()}
         # A neighbour has a word on what waits for it, and on no other topic.
         told_of = [
-            one
-            for neighbour, state in (link_states or {}).items()
-            for one in state.positions
-            if one.topic in self._outboxes_to(neighbour)
+            *self.lanes.read_positions(None).values(),
+            *(
+                one
+                for neighbour, state in (link_states or {}).items()
+                for one in state.positions
+                if one.topic in self._outboxes_to(neighbour)
+            ),
         ]
         guaranteed = [
             self._names.endpoint(self.node, name)
@@ -134,8 +140,8 @@ class Upkeep:
             endpoints = self._with_unsubscribed(admin, guaranteed) if leads else ()
             unknown: Sequence[str] = ()
             self._forget_former(admin, [*topics, *endpoints])
-            passed = dict(own)
-            for told in told_of:
+            passed: dict[TopicPartition, int] = {}
+            for told in told_of:  # of a topic made anew a position says nothing
                 if self._ids.get(told.topic) == told.topic_id:
                     passed[TopicPartition(told.topic, told.partition)] = told.needed
             try:
@@ -148,7 +154,7 @@ class Upkeep:
             self._retention.passed(passed, now_ms)
             deletable = self._retention.deletable(now_ms, unknown)
             # A group may have committed what is not there yet.
-            ends, _ = as_far_as_told(partial(admin.ends, list(deletable)))
+            ends, _ = answers_so_far(partial(admin.ends, list(deletable)))
             admin.delete_before({at: min(deletable[at], end) for at, end in ends.items()})
             return True
 
@@ -171,7 +177,7 @@ class Upkeep:
         names = dict.fromkeys(topics)
         for name in [one for one in self._ids if one not in names]:
             del self._ids[name]
-        for name, info in as_far_as_told(partial(admin.describe, list(names)))[0].items():
+        for name, info in answers_so_far(partial(admin.describe, list(names)))[0].items():
             if self._ids.setdefault(name, info.topic_id) != info.topic_id:
                 self._ids[name] = info.topic_id
                 self._retention.forget(name)
@@ -185,4 +191,6 @@ def _restore(admin: Admin, wanted: Sequence[TopicSpec]) -> bool:
         made = [spec.name for spec in gone if spec.name not in refused]
         if made:
             log.warning("topics.restored", topics=made)
+            with suppress(TransportDeniedError):  # the doctor tells
+                set_to_keep(admin, [spec for spec in gone if spec.name in made])
     return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mesh.errors import TransportDeniedError
-from mesh.transport.partly import as_far_as_told
+from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Admin, TopicPartition
 
 MIN_IN_SYNC = "min.insync.replicas"
@@ -32,7 +32,7 @@ class Looked:
     in_sync: Mapping[str, int] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
 
-    def closed(self, topics: Collection[str]) -> frozenset[str]:
+    def unwritable(self, topics: Collection[str]) -> frozenset[str]:
         """Return those of some topics that cannot be written, or not wholly."""
         return self.gone.union(at.topic for at in self.away).intersection(topics)
 
@@ -48,7 +48,7 @@ def look(admin: Admin, names: Sequence[str], known: Mapping[str, int]) -> Looked
     Raises:
         TransportError: Nobody answers.
     """
-    copies, are_all = as_far_as_told(partial(admin.copies, names))
+    copies, are_all = answers_so_far(partial(admin.copies, names))
     topics = {at.topic: None for at in copies}
     asked = [topic for topic in topics if topic not in known]
     settings: Mapping[str, Mapping[str, str]] = {}

@@ -16,56 +16,32 @@ from hashlib import sha256
 
 import structlog
 
-from mesh.errors import DecodeError, ProtocolError
 from mesh.model.control import TreeStatus
 from mesh.model.effects import Relinked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.model.tree_apps import AppSaid, LeaseSaid, RoleSaid, content_bytes
-from mesh.transport.headers import headers_of
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition
 from mesh.trees.applications import Applications
-from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, RealmChanged, Ticked
-from mesh.trees.links import REFUSED
+from mesh.trees.inputs import RealmChanged
 from mesh.trees.machine import Size, TreeNode
-from mesh.trees.node_inputs import NodeInput, RolesCaughtUp, RolesRead, SaidWrongly, WordsLost
 from mesh.trees.settings import Settings
-from mesh.wire.tree_apps import decode_roles, decode_said
-from mesh.wire.trees import decode_frame
-from mesh.worker.process.intake import Intake, by_partition
+from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.own_topics import OwnTopics, tree_topics
-from mesh.worker.trees.feeds import Feeds
-from mesh.worker.trees.telling import RouteTeller
+from mesh.worker.trees.incarnation import Incarnation
+from mesh.worker.trees.reading import Feeds
 from mesh.worker.trees.writing import TreeWriter
 
 TURN_MS = 20
 """How often the tree layer looks at its links, topics and clocks. A busy worker turns more often,
 and most of its turns do not concern the tree layer; what is read is taken at once."""
 
-TICK_MS = 100
-"""How often it looks whether anything is due: each application has its time."""
-
-REST_MS = 1_000
-"""How long a link rests whose frames cannot be read."""
-
-LOOK_MS = 1_000
-"""How often lost records are counted, and applications that are gone forgotten."""
-
 AWAKE_MS = 1_000
 """Of a longer time between two turns the rest does not count: this worker stood still then, and who
 seems to have been silent it has not read yet. Spec: tree_layer 12 (c)."""
 
-HEAR_MS = 3_000
-"""How long a new incarnation listens for neighbours before it serves applications all the same."""
-
 HOLD_MS = 60_000
 """For how long a suspended incarnation waits for the lead. Spec: tree_layer 12 (b), `hold_down`."""
-
-BACK_MS = 30_000
-"""So long after it has waited its neighbours may still be on their way back from the same outage;
-until then it goes by their frames alone, not by their heartbeats, and expects nothing of those
-whose Kafka cluster was away too: one takes its lead again much sooner than another."""
 
 HELD_MAX, HELD_BYTES_MAX = 10_000, 64 << 20
 """Records that wait for a suspended incarnation, of links whose Kafka cluster answers; and what
@@ -79,41 +55,6 @@ LEAVE_S = 1.0
 """How long a node that stops waits for its last frames to be written."""
 
 log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class _Incarnation:
-    """What lives as long as the worker leads.
-
-    Attributes:
-        led: The epoch of the node under which it writes.
-        open: Neighbours whose frames are read.
-        resting: Until when a link rests whose frames could not be read.
-        told: Why frames were dropped, as often as the log has said.
-        teller: Knows which routes were told.
-        suspended_ms: Since when it may not write, None while it may.
-        held, held_bytes: What was read meanwhile, and what that comes to.
-        back_ms: Until when neighbours may be on their way back.
-    """
-
-    id: tuple[str, int]
-    led: int
-    apps: Applications
-    feeds: Feeds
-    writer: TreeWriter
-    own: OwnTopics
-    began_ms: int
-    open: dict[str, None] = field(default_factory=dict)
-    resting: dict[str, int] = field(default_factory=dict)
-    told: Counter[str] = field(default_factory=Counter)
-    teller: RouteTeller = field(default_factory=RouteTeller)
-    has_roles: bool = False
-    looked_ms: int = 0
-    ticked_ms: int = 0
-    suspended_ms: int | None = None
-    held: list[Record] = field(default_factory=list)
-    held_bytes: int = 0
-    back_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +105,7 @@ class TreeService:
     questions: Questions
     settings: Settings = field(default_factory=Settings)
     refused: Counter[str] = field(default_factory=Counter)
-    _now: _Incarnation | None = None
+    _now: Incarnation | None = None
     _turned_ms: int | None = None
     _stepped_ms: int = 0
     _stood_still_ms: int = 0
@@ -198,7 +139,7 @@ class TreeService:
     def figures(self) -> TreeFigures | None:
         """What metrics tell; None while this worker does not lead."""
         now = self._now
-        if now is None or now.suspended_ms is not None:
+        if now is None or now.is_suspended:
             return None
         return TreeFigures(
             size=now.apps.node.size,
@@ -227,12 +168,10 @@ class TreeService:
         now_ms = self._awake(now_ms)
         if self._now is not None:
             self._fit(self._now.apps.node)
-            self._now.apps.splits.follow(relinked.topology.nodes)
-            self._now.feeds.topology = self._now.writer.topology = relinked.topology
-            self._now.own.topology = relinked.topology
+            self._now.relink(relinked)
             if self.node in relinked.topology.nodes:
-                self._give(self._now, RealmChanged(self._realm), now_ms)
-            self._close_links(self._now, relinked.gone, now_ms)
+                self._now.give(RealmChanged(self._realm), now_ms)
+            self._now.close_links(relinked.gone, now_ms)
 
     def follow(self, incarnation: tuple[str, int, int] | None, now_ms: int) -> None:
         """Begin when this worker has taken the lead, wait when it has lost it.
@@ -249,7 +188,7 @@ class TreeService:
             return
         uuid, epoch, since = incarnation
         if now is not None and (uuid, epoch) != (now.id[0], now.led):
-            if now.suspended_ms is not None and uuid == now.id[0] and since <= now.led:
+            if now.is_suspended and uuid == now.id[0] and since <= now.led:
                 self._resume(now, epoch, awake_ms)
             else:
                 self._end(now, patience_s=0.0)
@@ -266,20 +205,14 @@ class TreeService:
             if holds_too_much or now_ms - now.suspended_ms > HOLD_MS:
                 self._end(now, patience_s=0.0)
 
-    def _resume(self, now: _Incarnation, epoch: int, now_ms: int) -> None:
+    def _resume(self, now: Incarnation, epoch: int, now_ms: int) -> None:
         """Go on: nobody else has led meanwhile."""
-        now.led, now.suspended_ms, now.back_ms = epoch, None, now_ms + BACK_MS
-        held, now.held, now.held_bytes = now.held, [], 0
-        now.teller.forget()  # whoever reads goes by the epoch
-        log.info("trees.resumed", records=len(held))
-        nodes = self.topology.nodes
-        mates = [link for link in now.open if nodes[link].kafka == nodes[self.node].kafka]
-        now.apps.resume(mates, now_ms, now.back_ms)
+        held = now.resume(epoch, now_ms)
         self.take(held, now_ms + self._stood_still_ms)
 
     def _end_suspended(self) -> None:
         """End an incarnation that would have to say something and may not."""
-        if self._now is not None and self._now.suspended_ms is not None:
+        if self._now is not None and self._now.is_suspended:
             self._end(self._now, patience_s=0.0)
 
     def _begin(self, uuid: str, epoch: int, now_ms: int) -> None:
@@ -288,9 +221,8 @@ class TreeService:
         settings = replace(self.settings, collected_bytes_max=most)
         tree_node = TreeNode(self.node, uuid, epoch, number, self._realm, settings)
         self._fit(tree_node)
-        self._now = _Incarnation(
-            (uuid, epoch),
-            epoch,
+        self._now = Incarnation(
+            *(self.topology, self.node, (uuid, epoch), epoch),
             Applications(tree_node, uuid, epoch),
             Feeds(self.topology, self.node, self.admins, self.readers, self.intake, self.questions),
             TreeWriter(self.topology, self.node, self.home, self.questions, epoch),
@@ -299,6 +231,7 @@ class TreeService:
                 tree_topics,
                 "trees",
             ),
+            self.refused,
             began_ms=now_ms,
             looked_ms=now_ms,
         )
@@ -319,21 +252,12 @@ class TreeService:
     def take(self, records: Sequence[Record], now_ms: int) -> None:
         """Take records of topics that are for the tree layer, in their order."""
         now_ms = self._awake(now_ms)
-        if self._now is not None and self._now.suspended_ms is not None:
-            self._now.held += records
-            self._now.held_bytes += sum(len(one.value() or b"") for one in records)
+        if self._now is None:
             return
-        for place, group in by_partition(records).items():
-            now = self._now
-            whose = None if now is None else now.feeds.neighbour(place.topic)
-            if now is None or whose is None:
-                continue
-            if whose:
-                self._read_frames(now, whose, group, now_ms)
-            elif place.topic == TopicNames(self.topology.prefix).roles(self.node):
-                self._read_roles(now, group, now_ms)
-            else:
-                self._read_sends(now, group, now_ms)
+        if self._now.is_suspended:
+            self._now.hold(records)
+        else:
+            self._now.take(records, now_ms)
 
     def lost(self, places: Collection[TopicPartition], now_ms: int) -> None:
         """Follow topics whose reader stands outside their log; their links close and open again."""
@@ -341,7 +265,7 @@ class TreeService:
             self._end_suspended()
         now_ms = self._awake(now_ms)
         if self._now is not None:
-            self._close_links(self._now, self._now.feeds.lost(places), now_ms)
+            self._now.close_links(self._now.feeds.lost(places), now_ms)
 
     def is_due(self, now_ms: int) -> bool:
         """Say whether a step may have anything to do."""
@@ -356,127 +280,18 @@ class TreeService:
         """
         self._stepped_ms = now_ms
         now_ms = self._awake(now_ms)
-        now = self._now
-        if now is None or now.suspended_ms is not None:
-            return
-        for link in [link for link, until_ms in now.resting.items() if now_ms >= until_ms]:
-            del now.resting[link]
-        may_open = [link for link in links if link not in now.resting]
-        if now_ms < now.back_ms:
-            may_open += [link for link in now.open if link not in links]
-        self._close_links(now, [link for link in now.open if link not in may_open], now_ms)
-        now.feeds.listen_to(may_open)
-        for link in now.feeds.find(now_ms):
-            if not link:
-                self._give(now, WordsLost(), now_ms)
-                continue
-            now.open[link] = None
-            self._give(now, LinkOpened(link), now_ms)
-        if not now.has_roles and self._may_serve(now, links, now_ms):
-            now.has_roles = True
-            self._give(now, RolesCaughtUp(), now_ms)
-        if now_ms - now.ticked_ms >= TICK_MS:
-            now.ticked_ms = now_ms
-            wakes_ms = now.apps.wakes_ms
-            if wakes_ms is not None and wakes_ms <= now_ms:
-                self._give(now, Ticked(), now_ms)
-        if made := now.own.changed(now_ms):
-            now.feeds.lost([TopicPartition(topic, 0) for topic in made])
-            now.teller.forget()
-        now.writer.see_to(now_ms)
-        if now_ms - now.looked_ms >= LOOK_MS:
-            now.looked_ms = now_ms
-            if now.writer.count_lost():
-                now.teller.forget()
-            now.writer.forget(now.apps.names)
-            for address, told in now.teller.news(now.apps.node, now_ms):
-                now.writer.tell_routes(address, told, now.led)
-            _tell_dropped(now)
+        if self._now is not None and not self._now.is_suspended:
+            self._now.step(links, now_ms)
 
     def _awake(self, now_ms: int) -> int:
         """Return the present moment without the time in which this worker stood still or waited."""
         if self._turned_ms is not None:
-            is_suspended = self._now is not None and self._now.suspended_ms is not None
+            is_suspended = self._now is not None and self._now.is_suspended
             counted_ms = 0 if is_suspended else AWAKE_MS
             self._stood_still_ms += max(0, now_ms - self._turned_ms - counted_ms)
         # Within a turn some ask by the moment in which it began, which may be long ago.
         self._turned_ms = now_ms if self._turned_ms is None else max(self._turned_ms, now_ms)
         return now_ms - self._stood_still_ms
-
-    def _may_serve(self, now: _Incarnation, links: Collection[str], now_ms: int) -> bool:
-        """Say whether applications can be served: their wishes are read, neighbours are heard.
-
-        What a neighbour knows is newer than what an incarnation that remembers nothing would say:
-        without its clock a holder that comes back would lose its role to its own former instance.
-        """
-        names = TopicNames(self.topology.prefix)
-        if not now.feeds.has_read(names.roles(self.node)):
-            return False
-        if now.feeds.end(names.sends(self.node)) is None:
-            return False  # what is sent by who hears that it is served would be before its end
-        up = now.apps.node.links_up
-        return all(link in up for link in links) or now_ms - now.began_ms >= HEAR_MS
-
-    def _give(self, now: _Incarnation, input_: NodeInput, now_ms: int) -> None:
-        now.writer.perform(now.apps.step(input_, now_ms))
-
-    def _close_links(self, now: _Incarnation, links: Sequence[str], now_ms: int) -> None:
-        closed = [link for link in links if link in now.open]
-        for link in closed:
-            del now.open[link]
-            self._give(now, LinkClosed(link), now_ms)
-        if closed:
-            now.feeds.listen_to(list(now.open))
-
-    # -- records --------------------------------------------------------------------------
-
-    def _read_frames(
-        self, now: _Incarnation, link: str, records: Sequence[Record], now_ms: int
-    ) -> None:
-        for record in records:
-            if link not in now.open:
-                return
-            try:
-                frame = decode_frame(record.key() or b"", record.value() or b"")
-            except ProtocolError as error:
-                self._note(record, error)
-                now.resting[link] = now_ms + REST_MS
-                self._close_links(now, [link], now_ms)
-                return
-            self._give(now, FrameRead(link, frame), now_ms)
-
-    def _read_roles(self, now: _Incarnation, records: Sequence[Record], now_ms: int) -> None:
-        said: list[RoleSaid | LeaseSaid] = []
-        for record in records:
-            try:
-                said.append(decode_roles(record.key(), record.value(), headers_of(record)))
-            except ProtocolError as error:
-                self._give(now, RolesRead(said), now_ms)  # it may be of one that has just begun
-                said = []
-                self._refuse(now, record, error, now_ms)
-        self._give(now, RolesRead(said), now_ms)
-
-    def _read_sends(self, now: _Incarnation, records: Sequence[Record], now_ms: int) -> None:
-        limit = self.topology.max_message_bytes
-        for record in records:
-            try:
-                said = decode_said(self.node, record.key(), record.value())
-                _check_size(said, limit)
-            except ProtocolError as error:
-                self._refuse(now, record, error, now_ms)
-                continue
-            self._give(now, said, now_ms)
-
-    def _refuse(self, now: _Incarnation, record: Record, error: Exception, now_ms: int) -> None:
-        """Count a record that says nothing, and tell the application that it names, if it lives."""
-        self._note(record, error)
-        app = (record.key() or b"").partition(b" ")[0].decode("utf-8", "replace")
-        text = f"{record.topic()} at offset {record.offset()}: {error}"
-        self._give(now, SaidWrongly(app, text), now_ms)
-
-    def _note(self, record: Record, error: Exception) -> None:
-        self.refused[record.topic()] += 1
-        log.warning("trees.refused", topic=record.topic(), offset=record.offset(), fault=str(error))
 
     # -- the end --------------------------------------------------------------------------
 
@@ -485,7 +300,7 @@ class TreeService:
         self._end_suspended()
         now_ms = self._awake(now_ms)
         if self._now is not None:
-            self._close_links(self._now, list(self._now.open), now_ms)
+            self._now.close_links(list(self._now.open), now_ms)
             self._end(self._now, patience_s=LEAVE_S)
 
     def abandon(self) -> None:
@@ -493,22 +308,7 @@ class TreeService:
         if self._now is not None:
             self._end(self._now, patience_s=0.0)
 
-    def _end(self, now: _Incarnation, *, patience_s: float) -> None:
+    def _end(self, now: Incarnation, *, patience_s: float) -> None:
         self.questions.forget("trees")
-        now.feeds.close()
-        now.writer.close(patience_s)
+        now.close(patience_s)
         self._now = None
-
-
-def _tell_dropped(now: _Incarnation) -> None:
-    """Say in the log which frames meant nothing here since it was last said, in one line."""
-    counts = Counter(now.apps.node.counts)
-    if dropped := counts - now.told:
-        now.told = counts
-        tell = log.warning if dropped.keys() & REFUSED else log.info
-        tell("trees.dropped", frames=dict(dropped))
-
-
-def _check_size(said: AppSaid, limit: int) -> None:
-    if (size := content_bytes(said)) > limit:
-        raise DecodeError(f"the payload has {size} bytes; at most {limit} are allowed")

@@ -1,4 +1,4 @@
-"""What the tree layer writes: frames, what applications are told, and ends of wishes.
+"""What the tree layer writes: frames, what applications are told, and ends of requests.
 
 One plain idempotent writer, so that records of a topic stay in order. The topic of an application
 is made when it is first told something; until then what it is told waits.
@@ -19,14 +19,14 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_apps import RoutesTold
 from mesh.model.trees import Address
+from mesh.transport.node_topics import app_topic
 from mesh.transport.port import Admin, KafkaCluster, Writer
 from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.outputs import Transmit
-from mesh.wire.tree_apps import encode_wish, lease_key, role_key, routes_key, written_by
+from mesh.wire.tree_apps import encode_request, lease_key, role_key, routes_key, written_by
 from mesh.wire.tree_events import encode_event
 from mesh.wire.trees import encode_frame
 from mesh.worker.process.questions import Questions
-from mesh.worker.topics.provision import app_topic
 
 RETRY_MS = 1_000
 WAITING_MAX = 1_000
@@ -91,8 +91,8 @@ class TreeWriter:
                     self._transmit(effect)
                 case Tell(app, told):
                     self._tell(app, encode_event(told, self.epoch))
-                case WriteRole(key, wish):
-                    self._write(role_key(key), encode_wish(wish))
+                case WriteRole(key, request):
+                    self._write(role_key(key), encode_request(request))
                 case DropLease(app):
                     self._write(lease_key(app), None)
 

@@ -276,10 +276,16 @@ def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
         ("nodes?limit=0", 422, "limit"),
         ("nodes?limt=5", 422, "did you mean limit?"),
         ("interest?filtre=x", 422, "is no parameter of this path"),
-        ("queues?at=5m", 422, "of now only"),
+        ("roles/routes?at=5m", 422, "of now only"),
         ("zones?at=2999-01-01T00:00:00Z", 422, "in the future"),
-        ("roles?at=5m", 422, "of now only"),
-        ("trace/mesh.a.in.g/0/1?at=5m", 422, "of now only"),
+        ("roles?at=2999-01-01", 422, "in the future"),
+        ("queues?at=soon", 422, "no time"),
+        ("trace/mesh.a.in.g/0/1?at=2999-01-01", 422, "in the future"),
+        ("nodes?cursor=a", 422, "is none of this list"),
+        ("nodes?cursor=%00", 422, "is none of this list"),
+        ("explain?subject=%ff&from=a", 422, "subject: is not UTF-8"),
+        ("interest?filter=x%c3", 422, "filter: is not UTF-8"),
+        ("nodes?%ff=x", 422, "is not UTF-8"),
         ("nodes/zz", 404, "no node"),
         ("links/a/c", 404, "no link leads from a to c"),
         ("dead-letters?node=zz", 404, "no node"),
@@ -387,6 +393,12 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(api: Api) -
     assert [one["published"] is None for one in api.get("nodes")["items"]] == [False, True, True]
     assert api.get("explain?subject=x&from=a")["unknown"] == ["b", "c"]
     assert api.get("roles")["unknown"] == ["b", "c"]
+    assert api.get("interest")["unknown"] == ["b", "c"]
+    assert api.get("interest?node=a")["unknown"] == ["b"]
+    assert api.get("links/b/a")["is_carried_known"]
+    assert not api.get("links/a/b")["is_carried_known"]
+    assert [api.get(f"nodes/{node}?at=0s")["ends_known"] for node in "ab"] == [True, False]
+    assert api.get("nodes/b")["ends_known"]
     assert api.refused("/api/v1/dead-letters?node=b", 503)
     for path in ("links", "zones", "endpoints", "queues", "interest", "findings", "audit"):
         api.get(path)

@@ -14,7 +14,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from mesh.api.guard import Access, Guard
-from mesh.api.serve import Settings
+from mesh.api.serve import ServeSettings
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from tests.component.api.conftest import Api, MakeApi
@@ -105,6 +105,17 @@ def test_a_browser_logs_in_by_a_form(guarded: Api) -> None:
     assert guarded.ask("/api/v1/nodes", Cookie="mesh_session=x").status == 401
 
 
+def test_a_login_is_asked_for_and_sent_and_nothing_else(guarded: Api) -> None:
+    connection = HTTPConnection("127.0.0.1", guarded.port, timeout=10)
+    for method in ("PUT", "DELETE", "OPTIONS"):
+        connection.request(method, "/login")
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["allow"]) == (405, "GET, POST")
+        assert answer.headers["content-type"] == "application/problem+json"
+        answer.read()
+    connection.close()
+
+
 def test_behind_https_the_login_goes_over_nothing_else(api_of: MakeApi, guarded: Api) -> None:
     """If the operator says so; what a request says of a proxy is not believed."""
     given = urlencode({"token": TOKEN}).encode()
@@ -142,16 +153,19 @@ def test_a_proxy_may_say_who_asks(api_of: MakeApi) -> None:
     assert api.ask("/api/v1/nodes", X_Forwarded_User="ada").status == 200
     assert api.ask("/api/v1/nodes", X_Forwarded_User=" ").status == 401
     assert api.ask("/api/v1/nodes", X_Remote_User="ada").status == 401
+    for accept in ("text/html", "*/*"):
+        refusal = api.refused("/api/v1/nodes", 401, Accept=accept)
+        assert refusal == "the proxy in front of this server sent no X-Forwarded-User"
 
 
 def test_beyond_loopback_somebody_must_be_asked_for() -> None:
     """Else the server does not start."""
     for host in ("0.0.0.0", "::", "", "10.0.0.1", "mesh.example"):
         with pytest.raises(ConfigError, match="MESH_TOKEN"):
-            Settings(host=host, port=1).access()
-        assert Settings(host=host, port=1, token="t").access().token == "t"
+            ServeSettings(host=host, port=1).access()
+        assert ServeSettings(host=host, port=1, token="t").access().token == "t"
     for host in ("127.0.0.1", "localhost", "::1", "127.1.2.3"):
-        assert Settings(host=host, port=1).access().token == ""
+        assert ServeSettings(host=host, port=1).access().token == ""
 
 
 @pytest.mark.parametrize(
@@ -174,7 +188,7 @@ def test_what_would_stand_in_headers_must_have_their_form(
 ) -> None:
     """One line that names the option; a policy is not written by whoever names a portal."""
     with pytest.raises(ConfigError) as caught:
-        Settings(host="127.0.0.1", port=1, **given).access()
+        ServeSettings(host="127.0.0.1", port=1, **given).access()
     (problem,) = caught.value.problems
     assert problem.where == where
     assert "\n" not in problem.line()
@@ -184,16 +198,16 @@ def test_a_token_that_no_header_can_bring_is_refused_and_not_shown() -> None:
     """Otherwise nobody but browsers could ever log in, and nobody would know why."""
     for token in ("p\u00e4ssword", "two\nlines", "\udcff"):
         with pytest.raises(ConfigError) as caught:
-            Settings(host="127.0.0.1", port=1, token=token).access()
+            ServeSettings(host="127.0.0.1", port=1, token=token).access()
         (problem,) = caught.value.problems
         assert problem.where == "MESH_TOKEN"
         assert token not in problem.line()
-    assert Settings(host="127.0.0.1", port=1, token="a b+/=~").access().token == "a b+/=~"
+    assert ServeSettings(host="127.0.0.1", port=1, token="a b+/=~").access().token == "a b+/=~"
 
 
 def test_what_has_its_form_is_taken() -> None:
     """Origins with ports and wildcards, addresses of both kinds, paths of several parts."""
-    access = Settings(
+    access = ServeSettings(
         host="127.0.0.1",
         port=1,
         allowed_hosts=["mesh.example.com", "10.0.0.1", "fd00::1"],
@@ -203,7 +217,7 @@ def test_what_has_its_form_is_taken() -> None:
     ).access()
     assert access.root_path == "/tools/trellis"
     assert "fd00::1" in access.hosts
-    assert Settings(host="127.0.0.1", port=1, root_path="/").access().root_path == ""
+    assert ServeSettings(host="127.0.0.1", port=1, root_path="/").access().root_path == ""
 
 
 def test_browsers_load_nothing_from_elsewhere(api: Api) -> None:

@@ -106,6 +106,30 @@ def test_behind_a_proxy_the_page_makes_addresses_below_its_path(api_of: MakeApi)
     assert "{root}" not in body
 
 
+@pytest.mark.parametrize("below", ["", "/trellis"])
+def test_what_is_in_front_may_leave_the_path_on(api_of: MakeApi, below: str) -> None:
+    """An Ingress of Kubernetes rewrites nothing; others take the path off."""
+    access = Access(root_path="/trellis", token="t")
+    api = api_of(topology_from_mapping(CHAIN), access=access)
+    for path in ("/", "/map", "/static/main.js", "/api/v1/nodes"):
+        assert api.ask(f"{below}{path}", Authorization="Bearer t").status == 200
+    assert api.ask(f"{below}/livez").status in (200, 503)
+    sent = api.ask(f"{below}/map?at=5m", Accept="text/html")
+    assert sent.headers["location"] == "/trellis/login?to=%2Fmap%3Fat%3D5m"
+    assert api.ask(f"{below}/login").status == 200
+    assert api.ask("/trellisx/map", Authorization="Bearer t").status == 404
+
+
+@pytest.mark.parametrize("root", ["/api", "/static"])
+def test_a_path_that_begins_as_ours_do_is_taken_off_by_who_is_in_front(
+    api_of: MakeApi, root: str
+) -> None:
+    """Else nobody could know whether it was."""
+    api = api_of(topology_from_mapping(CHAIN), access=Access(root_path=root))
+    assert api.ask("/api/v1/nodes").status == 200
+    assert api.ask("/static/main.js").status == 200
+
+
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_no_script_reads_text_as_markup_or_loads_from_elsewhere(name: str) -> None:
     """Names of strangers are text."""

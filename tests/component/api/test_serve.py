@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from mesh.api.serve import Settings, serve
+from mesh.api.serve import ServeSettings, serve
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
 from tests.component.in_memory_mesh import CHAIN
@@ -22,7 +22,7 @@ from tests.component.in_memory_mesh import CHAIN, Mesh
 
 mesh = Mesh(topology_from_mapping(CHAIN))
 serving._open = lambda _topology, names: {name: mesh.world.kafka[name] for name in names}
-settings = serving.Settings(host="127.0.0.1", port=0)
+settings = serving.ServeSettings(host="127.0.0.1", port=0)
 serving.serve(mesh.topology, settings, lambda address: print(address, flush=True))
 print("let go", flush=True)
 """
@@ -49,7 +49,7 @@ def test_a_port_that_somebody_has_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        settings = Settings(host="127.0.0.1", port=port)
+        settings = ServeSettings(host="127.0.0.1", port=port)
         with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:{port}: .* in use"):
             serve(topology_from_mapping(CHAIN), settings, print)
 

@@ -25,6 +25,7 @@ def found(axis: str, *passes: dict[str, float], nats_us: dict[str, float] | None
 @pytest.mark.parametrize("axis", AXES)
 def test_every_point_is_a_legal_mesh_with_endpoints(axis: str) -> None:
     for point in AXES[axis].points:
+        assert AXES[axis].fault(point) is None
         setup = AXES[axis].at(point)
         topology = topology_from_mapping(setup.spec())
         assert is_legal(topology)
@@ -75,6 +76,19 @@ def test_goals_of_axes() -> None:
         ["partitions", "--points", "64", "--messages", "10"],
         ["endpoints", "--points", "64", "--messages", "100"],
         ["links", "--passes", "0"],
+        ["payload", "--points", "0"],
+        ["payload", "--points", "900000"],
+        ["headers", "--points", "-1"],
+        ["compression", "--points", "brotli"],
+        ["compression", "--points", "0"],
+        ["subjects", "--points", "old"],
+        ["hostile", "--points", "16385"],
+        ["links", "--points", "0"],
+        ["endpoints", "--points", "0"],
+        ["nodes", "--points", "1"],
+        ["workers", "--points", "3"],
+        ["rate", "--points", "0"],
+        ["links", "--points", "2", "2"],
     ],
 )
 def test_mistakes_are_told_before_anything_runs(

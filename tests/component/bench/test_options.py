@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,17 @@ def test_a_folder_that_is_not_there(
         main([option, str(tmp_path / "missing" / "x")])
     assert ended.value.code == 2
     assert "missing/x" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_command_calls_itself_by_its_name() -> None:
+    """What its usage says can be typed."""
+    named = {
+        file.stem: name
+        for file in Path(peers.__file__).parent.glob("*.py")
+        for name in re.findall(r'= parser_of\("(\w+)"', file.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert named == {stem: stem for stem in named}
 
 
 def test_folders_that_are_there(tmp_path: Path) -> None:

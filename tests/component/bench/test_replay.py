@@ -12,7 +12,7 @@ from tests.bench.replay import Counts, count
 BUDGET = {
     "ingress": Counts(calls=14.5, allocations=36.5),
     "transit": Counts(calls=9.2, allocations=23.2),
-    "split": Counts(calls=26.5, allocations=70.0),
+    "split": Counts(calls=26.8, allocations=70.0),
     "delivery": Counts(calls=21.5, allocations=54.5),
 }
 """Per message, frames of about fifty messages; a tenth above what was counted on Python 3.11."""

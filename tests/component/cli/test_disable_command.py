@@ -82,7 +82,12 @@ def test_subscribing_does_not_wait_for_it_and_names_it(run: Run, chain: Chain) -
     mesh.pause(3)
     client = mesh.client("c")
     assert list(client.wait(client.subscribe("e", "x/>"), 10)) == [("b", "a")]
-    assert run("wait", "--timeout", "5", "-f", file).code == 0
+    waited = run("wait", "--timeout", "5", "-f", file)
+    text = "known to every node that can be reached; later over b->a\n"
+    assert (waited.code, waited.out) == (0, text)
+    assert run("wait", "-f", file, "-o", "json").data["later"] == ["b->a"]
+    assert run("link", "enable", "a", "b", "-f", file).code == 0
+    assert run("wait", "-f", file).out == "known everywhere\n"
 
 
 @pytest.mark.parametrize("cluster", ["left", "right"])

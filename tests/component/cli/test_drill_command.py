@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh.operate.drills import Drill
+from mesh.operate.drills import DrillKind
 from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run, chain_of
 from tests.component.in_memory_mesh import CHAIN, put_in_force
@@ -82,7 +82,7 @@ def test_what_is_not_found_is_said(run: Run, drilled: Chain) -> None:
 def test_all_drills_are_listed(run: Run) -> None:
     """Without a mesh."""
     ended = run("drill", "-o", "json")
-    assert list(ended.data) == [one.value for one in Drill]
+    assert list(ended.data) == [one.value for one in DrillKind]
     assert "wrong-recipient" in run("drill").out
 
 

@@ -83,6 +83,19 @@ def test_people_see_what_each_step_was_and_no_empty_table(run: Run, tmp_path: Pa
     assert "COLOUR" not in table
 
 
+def test_a_message_that_is_too_large_is_told_with_the_reason_and_not_shown_whole(
+    run: Run, tmp_path: Path
+) -> None:
+    file = Path(write(tmp_path, zones=CHAIN, count=1))
+    large = f"subject: x/y, payload: {'z' * 900_000}"
+    text = file.read_text().replace("subject: x/y, count: 5", large)
+    file.write_text(text.replace("  mesh:\n", "  mesh:\n    maxMessageBytes: 2000\n"))
+    ended = run("lab", "run", str(file))
+    assert ended.code == 10
+    assert "larger" in ended.out
+    assert len(ended.out) < 10_000
+
+
 def test_people_see_a_split_a_heal_and_whom_a_send_reached(run: Run) -> None:
     table = run("lab", "run", "examples/scenarios/roles-heal.yaml").out
     words = [" ".join(line.split()) for line in table.splitlines()]

@@ -370,6 +370,7 @@ def test_audit_report_is_ok_only_where_something_is_proven(run: Run, chain: Chai
         (["status", "--bootstrap", "left=h:1", "--bootstrap", "left=g:1"], "left is h:1 already"),
         (["node", "run", "a", "--bootstrap", "up=h:1"], "no Kafka cluster is called up"),
         (["node", "run", "a", "--ready-file", "/proc/none/x"], "cannot be written"),
+        (["node", "run", "A"], "no node is called 'A'; did you mean a?"),
         (["status", "--bootstrap", "up=h:1"], "no Kafka cluster is called up"),
     ],
 )

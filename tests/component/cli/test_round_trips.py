@@ -127,7 +127,7 @@ MODULES_MAX = {
     "interest": 96,
     "explain x/1 --from a": 130,
     "route a b": 125,
-    "queue list": 110,
+    "queue list": 111,
     "endpoint list": 98,
     "audit report": 98,
 }

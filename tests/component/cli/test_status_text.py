@@ -33,3 +33,22 @@ def test_what_is_unusual_stands_before_the_table(run: Run, chain: tuple[Mesh, st
     assert "a: an operator has paused acme/>" in rest
     assert "a: link to b (moving house) is disabled" in rest
     assert text.index("moving house") < text.index("NODE")
+
+
+def test_a_pause_says_of_what_and_why(run: Run, chain: tuple[Mesh, str]) -> None:
+    """A link of which one partition waits goes on: who reads `paused` alone looks for more."""
+    mesh, file = chain
+    mesh.pause(3.0)
+
+    def told() -> list[str]:
+        mesh.pause(3.0)
+        return [line for line in run("status", "-f", file).out.splitlines() if "paused" in line]
+
+    for partition in ("2", "0"):
+        part = ("--from", "a", "--partition", partition)
+        run("link", "pause", "a", "b", *part, "--why", "moving house", "-f", file)
+        partitions = "partition 2" if partition == "2" else "partitions 0, 2"
+        [line] = told()
+        assert line == f"b: an operator has paused {partitions} of what comes from a (moving house)"
+    run("link", "pause", "a", "b", "--from", "a", "-f", file)
+    assert told() == ["b: an operator has paused what comes from a (moving house)"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -63,6 +65,23 @@ def in_force(nodes: Following) -> tuple[int, Mapping[str, Zone]]:
     found, _ = read_in_force(nodes.kafka, "mesh.")
     assert found is not None
     return found.number, found.topology.zones
+
+
+def test_a_change_goes_on_when_nobody_reads_of_its_progress(
+    run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`2>&1 | head` has gone while sources take nothing of their clients: they would wait for ever."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    nodes, file = started()
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", Gone())
+        added = run("zone", "add", "P", "d", "--kind", "one-hop", "--yes", "-o", "json", "-f", file)
+    assert (added.code, added.data["in_force"]) == (0, True)
+    assert in_force(nodes)[1]["P"].nodes == ("d",)
 
 
 def test_who_adds_to_a_zone_may_say_what_it_is_to_be(run: Run, started: Started) -> None:

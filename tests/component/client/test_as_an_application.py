@@ -211,14 +211,14 @@ def test_a_renewal_is_no_newer_word_than_the_application_s(
     """A lease is due while `subscribe` waits for its own record. Spec: K13."""
     client = mesh.client("a")
     client.subscribe("orders", "acme/>", lease_s=9)
-    reads_back = client._read_back
+    reads_back = client._subscriptions._read_back
 
     def slowly(*given: object) -> int:
         mesh.pause(3.1)
         client.renew_leases()
         return reads_back(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(client, "_read_back", slowly)
+    monkeypatch.setattr(client._subscriptions, "_read_back", slowly)
     client.wait(client.subscribe("orders", "acme/>"))
     assert client.subscribed()["orders", "acme/>"].lease_s is None
     mesh.pause(20)
@@ -235,7 +235,7 @@ def test_a_lease_goes_on_if_the_newer_word_was_not_taken(
         raise TransportUnavailableError("not now")
 
     with monkeypatch.context() as patch:
-        patch.setattr(client, "_tell", refuses)
+        patch.setattr(client._subscriptions, "_write", refuses)
         with pytest.raises(TransportUnavailableError):
             client.subscribe("orders", "acme/>", noexport=True)
     for _ in range(5):

@@ -309,6 +309,38 @@ def test_behind_what_was_deleted_unread_messages_come(
     assert _payloads(_read(client.consume("orders"), 2)) == last
 
 
+def test_what_comes_to_a_queue_made_again_is_handed_out(mesh: Mesh, client: MeshClient) -> None:
+    """Its offsets begin at 0 once more, and mean other messages than those that were done."""
+    consumer = client.consume("orders")
+    _publish(client, b"1", b"2", b"3")
+    done = _read(consumer, 3)
+    for one in done[:2]:
+        consumer.ack(one)
+    consumer.commit()
+    mesh.world.kafka["left"].recreate("mesh.a.ep.orders")
+    _publish(client, b"4", b"5")
+    found = _read(consumer, 2)
+    assert _payloads(found) == [b"4", b"5"]
+    assert [one.deliveries for one in found] == [1, 1]
+    assert not consumer.ack(done[2])
+    assert all(map(consumer.ack, found))
+
+
+def test_what_was_done_before_a_queue_lost_its_end_stays_done(
+    mesh: Mesh, client: MeshClient
+) -> None:
+    """It is read from its beginning then; that topic is the same."""
+    consumer = client.consume("orders")
+    _publish(client, b"1", b"2", b"3")
+    for one in _read(consumer, 3):
+        consumer.ack(one)
+    consumer.commit()
+    kafka, place = mesh.world.kafka["left"], _place(mesh)
+    kafka.truncate(place, kafka.admin().ends([place])[place] - 2)
+    _publish(client, *[b"%d" % number for number in range(4, 20)])
+    assert not {b"1", b"2", b"3"} & set(_payloads(_read(consumer, 10)))
+
+
 def test_what_cannot_become_a_dead_letter_yet_does_so_later(
     client: MeshClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from mesh.errors import (
     SubjectError,
     TransportUnavailableError,
 )
-from mesh.model.tree_apps import Resumed, RoleWish, RoutesAsked
+from mesh.model.tree_apps import Resumed, RoleRequest, RoutesAsked
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, InstanceId, MessageId, tree_id
 from mesh.testing.memory import InMemoryMesh
@@ -67,7 +67,7 @@ def test_a_payload_may_be_any_kind_of_bytes(mesh: InMemoryMesh, roles: Roles) ->
     assert b"\xfea" in [one.payload for one in call.wait()]
 
 
-def test_what_cannot_be_wished_for_is_refused_at_once_and_nothing_is_asked_for(
+def test_what_cannot_be_requested_for_is_refused_at_once_and_nothing_is_asked_for(
     mesh: InMemoryMesh, roles: Roles
 ) -> None:
     """Its node would only log it: whoever waits for the role would wait in vain."""
@@ -77,7 +77,10 @@ def test_what_cannot_be_wished_for_is_refused_at_once_and_nothing_is_asked_for(
         roles.add("t", "r", protocol="$x")
     with pytest.raises(SubjectError, match="extent must be one of cloud, realm, node"):
         roles.add("t", "r", extent="galaxy")  # type: ignore[arg-type]
-    good, other = RoleWish(Address(tree_id("t"), "good")), RoleWish(Address(tree_id("u"), "r"))
+    good, other = (
+        RoleRequest(Address(tree_id("t"), "good")),
+        RoleRequest(Address(tree_id("u"), "r")),
+    )
     with pytest.raises(SubjectError, match="'t' is not the tree of the role"):
         roles.add_all([("t", good), ("t", other)])
     with pytest.raises(SubjectError, match="protocol: 'a b' has spaces"):
@@ -131,13 +134,22 @@ def test_a_role_that_is_asked_for_anew_is_in_force_anew(mesh: InMemoryMesh, role
             rival.add("t", "lead", exclusive=True, polite=True)
 
 
+def test_several_roles_are_asked_for_by_the_name_of_their_tree(roles: Roles) -> None:
+    """An application knows names; the UUID of one it may write as well."""
+    named = [RoleRequest(Address("desk", "a")), RoleRequest(Address(tree_id("desk"), "b"))]  # type: ignore[arg-type]
+    assert len(set(roles.add_all([("desk", one) for one in named]))) == 2
+    assert set(roles.held) == {Address(tree_id("desk"), "a"), Address(tree_id("desk"), "b")}
+
+
 def test_several_roles_are_given_up_in_one_go(mesh: InMemoryMesh, roles: Roles) -> None:
     """What was asked for and is not in force yet is not held when its node says so."""
-    wishes = [("many", RoleWish(Address(tree_id("many"), f"r{number}"))) for number in range(20)]
-    roles.add_all(wishes)
+    requests = [
+        ("many", RoleRequest(Address(tree_id("many"), f"r{number}"))) for number in range(20)
+    ]
+    roles.add_all(requests)
     with pytest.raises(TimeoutError):
         roles.add("many", "late", timeout_s=0)
-    names = [("many", wish.address.role) for _, wish in wishes]
+    names = [("many", request.address.role) for _, request in requests]
     roles.remove_all([*names, ("many", "late")])
     mesh.pass_time(1)
     while roles.step():
@@ -343,7 +355,7 @@ def test_a_call_of_which_the_node_says_nothing_more_ends_with_a_null(
     mesh: InMemoryMesh, roles: Roles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What tells its end was lost: each such call was kept for as long as the application lived."""
-    monkeypatch.setattr("mesh.client.role_calls.ENDED_MS", 5_000)
+    monkeypatch.setattr("mesh.client.role_messages.ENDED_MS", 5_000)
     roles.add("t", "silent")
     mesh.pass_time(0.5)
     call = roles.send("t", "silent", b"?", timeout_s=1)

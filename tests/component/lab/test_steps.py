@@ -155,6 +155,7 @@ BAD = [
     ("send: {node: a, tree: t, role: r, name: x, local_realm: true}", "node a is in none"),
     ("move: {tree: t, role: r, to: z}", "no node is called 'z'"),
     ("expect: {holder: pricing, node: a}", "a holder is written `tree/role`"),
+    ("expect: {parts: [[a, b], [b]]}", "b is listed twice; each node is in one part"),
     ("expect: {holder: desk/pricing}", "`node: null` for nobody"),
     ("expect: {parts: [[a, z]]}", "no node is called 'z'"),
     ("expect: {parts: [[a]], count: 1}", "`parts` has no `count`"),

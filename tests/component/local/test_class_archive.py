@@ -11,7 +11,7 @@ import pytest
 
 from mesh.errors import StartError
 from mesh.local import software
-from mesh.local.class_archive import ClassArchive, use
+from mesh.local.class_archive import UNUSED_S, ClassArchive, use
 
 
 def writing(size: int, *, is_well: bool = True) -> Callable[[Path], bool]:
@@ -23,7 +23,8 @@ def writing(size: int, *, is_well: bool = True) -> Callable[[Path], bool]:
 
 
 def of(folder: Path, java: str = "java", jars: str = "") -> ClassArchive:
-    (folder / java).touch()
+    if not (folder / java).exists():
+        (folder / java).touch()  # another time would be another Java
     return ClassArchive(folder=folder / "classes", java=folder / java, of=jars)
 
 
@@ -53,14 +54,30 @@ def test_half_of_one_is_none(tmp_path: Path) -> None:
     assert {one.suffix for one in archive.folder.iterdir()} == {".lock", ".jsa"}
 
 
-def test_another_java_and_other_jars_have_another_which_takes_its_place(tmp_path: Path) -> None:
+def test_another_java_and_other_jars_have_another(tmp_path: Path) -> None:
+    """Two installations on one machine use theirs by turns."""
     archive = of(tmp_path)
     archive.make(writing(9))
     for other in (of(tmp_path, java="java-21"), of(tmp_path, jars="4.0.1")):
         assert other.find() is None
         other.make(writing(9))
         assert other.find() is not None
-        assert len(list(other.folder.glob("*.jsa"))) == 1
+        assert archive.find() is not None
+
+
+def test_one_that_nobody_has_used_for_long_goes_when_another_is_made(tmp_path: Path) -> None:
+    used, unused, latest = (of(tmp_path, jars=jars) for jars in ("1", "2", "3"))
+    for archive in (used, unused):
+        archive.make(writing(9))
+    for archive in (used, unused):
+        made = archive.find()
+        assert made is not None
+        before_s = made.stat().st_mtime - UNUSED_S - 60
+        os.utime(made, (before_s, before_s))
+    assert used.find() is not None
+    latest.make(writing(9))
+    assert len(list(latest.folder.glob("*.jsa"))) == 2
+    assert unused.find() is None
 
 
 @pytest.mark.parametrize("error", [StartError("no broker"), OSError("disk full")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +15,11 @@ from mesh.local.brokers import KafkaClusters
 from mesh.local.fleet import Fleet
 from mesh.local.stopping import StoppedError, Stopping
 from mesh.local.up import stoppable
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, with_addresses
+from mesh.transport.memory import MemoryAdmin, MemoryKafka
+from mesh.transport.port import TopicSpec
 
 
 def mesh(*kafka: str) -> Topology:
@@ -68,7 +72,7 @@ def test_a_broker_that_makes_its_own_topics_late_is_waited_for(
         return 1
 
     monkeypatch.setattr("mesh.local.fleet.publish", publish)
-    monkeypatch.setattr("mesh.local.fleet.PUBLISH_DEADLINE_S", patience_s)
+    monkeypatch.setattr("mesh.local.fleet.FOUNDING_DEADLINE_S", patience_s)
     addresses = {"east": "127.0.0.1:1"}
     topology = mesh("east")
     fleet = Fleet(
@@ -81,6 +85,52 @@ def test_a_broker_that_makes_its_own_topics_late_is_waited_for(
         with pytest.raises(TransportUnavailableError, match="not yet"):
             fleet.publish(topology)
         assert len(tries) == 1
+
+
+class Busy(MemoryKafka):
+    """A Kafka cluster whose broker comes to the topics that it is asked for at the third time."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.asked = 0
+
+    def admin(self) -> MemoryAdmin:
+        return BusyAdmin(self)
+
+
+class BusyAdmin(MemoryAdmin):
+    def create(self, topics: Sequence[TopicSpec]) -> None:
+        self._broker.asked += 1
+        if self._broker.asked < 3:
+            raise TransportUnavailableError("not yet")
+        super().create(topics)
+
+
+def fleet_on(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fleet:
+    """Return a fleet whose one Kafka cluster, which somebody gave, is this one."""
+    monkeypatch.setattr(Fleet, "kafka", lambda *_: kafka)
+    given = {"east": "127.0.0.1:1"}
+    return Fleet(with_addresses(mesh("east"), given), folder, folder, given, KafkaClusters({}))
+
+
+def test_a_broker_that_makes_topics_late_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka, said = Busy("east"), list[str]()
+    fleet_on(kafka, monkeypatch, tmp_path).provision(said.append)
+    ingress = TopicNames().ingress("n-east", MessageClass.GUARANTEED)
+    assert ingress in kafka.admin().describe([ingress])
+    assert sum("trying again: not yet" in line for line in said) == 2
+
+
+def test_a_given_one_that_does_not_even_say_who_it_is_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka, said = Busy("east"), list[str]()
+    kafka.available = False
+    with pytest.raises(TransportUnavailableError):
+        fleet_on(kafka, monkeypatch, tmp_path).provision(said.append)
+    assert kafka.asked == 1
 
 
 def test_who_waits_for_a_broker_s_first_transaction_can_be_stopped(

@@ -7,7 +7,6 @@ from typing import Any
 
 from mesh.operate.doctor import Category, Check, Examination, Result, examine
 from mesh.operate.status import observe
-from mesh.worker.topics.provision import endpoint_topic, node_topics
 from tests.component.in_memory_mesh import Mesh
 
 
@@ -20,14 +19,6 @@ def examination(mesh: Mesh, **options: Any) -> Examination:
         "kafka": mesh.world.kafka,
         "view": view,
         "beats": beats,
-        "expected": {node: node_topics(mesh.topology, node) for node in mesh.topology.nodes},
-        "endpoints": {
-            node: [
-                endpoint_topic(mesh.topology, node, endpoint, one.message_class)
-                for (endpoint, _), one in seen.subscriptions.items()
-            ]
-            for node, seen in view.nodes.items()
-        },
         "pause": mesh.pause,
         "wall_ms": mesh.now_ms,
     }

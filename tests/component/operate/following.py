@@ -8,18 +8,19 @@ from mesh.model.facts import Fact, SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.apply import ChangeContext, read_begun
+from mesh.operate.change_begin import read_begun
+from mesh.operate.change_driver import ChangeContext
 from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.founding import publish
 from mesh.operate.in_force import read_in_force
 from mesh.operate.status import observe
 from mesh.transport.memory import MemoryKafka
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
 from mesh.wire.control import encode_heartbeat
 from mesh.wire.keys import fact_key, heartbeat_key
 from mesh.wire.state import encode_fact
-from mesh.worker.topics.provision import node_topics
 
 TURN_MS = 200
 

@@ -11,8 +11,8 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.core.walks import walks_from
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
+from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import explain
-from mesh.node.supposing import suppose
 from mesh.operate.doctor import Category
 from mesh.operate.endpoint_topics import missing_endpoints, with_missing
 from mesh.operate.status import NodeStatus, node_statuses
@@ -87,7 +87,7 @@ def test_a_noexport_endpoint_gets_what_another_one_attracts(mesh: Mesh) -> None:
 
 def test_what_is_supposed_follows_the_controls() -> None:
     """`explain --proposed` and `--subscribe`. Spec: UM-1, EMS-11."""
-    known = suppose(CONTROLLED, {})
+    known = converged_interest(CONTROLLED, {})
     assert {f for entries in known["b"].offers.values() for f in entries} == {"acme/prices"}
     assert all(one.static for entries in known["b"].offers.values() for one in entries.values())
     assert not any(known["c"].offers.values())

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.model.tree_apps import RoleKey, RoleWish
+from mesh.model.tree_apps import RoleKey, RoleRequest
 from mesh.model.trees import Address, tree_id
 from mesh.operate.doctor import Category, Result, examine
 from mesh.operate.documents.status import status_document
 from mesh.trees.settings import Settings
-from mesh.worker.port.figures import figures_of
-from mesh.worker.port.metrics import WorkerMetrics
+from mesh.worker.http.figures import figures_of
+from mesh.worker.http.metrics import WorkerMetrics
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate.examined import examination, failed, unwell
 
@@ -59,14 +59,14 @@ def test_frames_that_were_refused_are_told(mesh: Mesh) -> None:
 
 
 def test_two_holders_of_one_role_are_named(mesh: Mesh) -> None:
-    """Wishes that nobody took out: the node of one of them did not do its work."""
+    """Requests that nobody took out: the node of one of them did not do its work."""
     one, other = (mesh.client(node).roles("app").open() for node in ("a", "c"))
     one.add("desk", "lead", exclusive=True)
     assert failed(mesh, Category.TREES) == {}
-    wish = RoleWish(Address(tree_id("desk"), "lead"), is_exclusive=True)
+    request = RoleRequest(Address(tree_id("desk"), "lead"), is_exclusive=True)
     key = RoleKey("other", "desk", "lead")
     checks = examination(mesh)
-    other._write_role(key, wish)
+    other._write_role(key, request)
     other.flush()
     [found] = [one for one in examine(checks, [Category.TREES]) if one.result is not Result.OK]
     assert found.description == "roles that are held alone have one holder"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mesh.operate.draining import Drain
+from mesh.transport.node_topics import node_topics
 from mesh.view.lane_reports import LaneReports
-from mesh.worker.topics.provision import node_topics
 from tests.component.in_memory_mesh import Mesh
 
 OUTBOX = "mesh.a.to.b.g"

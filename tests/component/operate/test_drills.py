@@ -12,7 +12,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError, TransportUnavailableError
 from mesh.model.topology import Topology
 from mesh.operate.drills import (
-    Drill,
+    DrillKind,
     ends_of,
     is_of_drill,
     refuse_unless_allowed,
@@ -64,8 +64,8 @@ def test_ends_are_two_nodes_that_messages_get_between() -> None:
             ends_of(ALLOWED, *pair)
 
 
-@pytest.mark.parametrize("drill", Drill)
-def test_an_application_gets_nothing_of_a_drill(mesh: Mesh, drill: Drill) -> None:
+@pytest.mark.parametrize("drill", DrillKind)
+def test_an_application_gets_nothing_of_a_drill(mesh: Mesh, drill: DrillKind) -> None:
     """What it writes stands where it says; the mesh goes on, and its endpoint can be had again."""
     mesh.subscribe("c", "s", "acme/>")
     planter = planter_of(mesh)
@@ -73,10 +73,10 @@ def test_an_application_gets_nothing_of_a_drill(mesh: Mesh, drill: Drill) -> Non
     assert planted.endpoint == f"c/drill-{drill.value}"
     assert is_of_drill({"endpoint": planted.endpoint})
     right = mesh.world.kafka["right"]
-    home = mesh.world.kafka["left"] if drill is Drill.LOSS else right
+    home = mesh.world.kafka["left"] if drill is DrillKind.LOSS else right
     for place, offset in planted.records:
         records = {one.offset(): one for one in read_logs(home, [place])}
-        if drill is not Drill.LOSS:
+        if drill is not DrillKind.LOSS:
             assert received(records[offset]).subject.startswith(f"drill/{drill.value}/")
         assert offset in records
     mesh.publish("a", "acme/x")
@@ -98,10 +98,10 @@ def test_a_mesh_that_does_not_its_part_is_named(mesh: Mesh) -> None:
     planter = planter_of(mesh)
     mesh.world.stop("a")
     with pytest.raises(TransportUnavailableError, match="waited 60 s for a to pass two messages"):
-        planter.plant(Drill.DUPLICATE, "a", "c")
+        planter.plant(DrillKind.DUPLICATE, "a", "c")
     nowhere = replace(planter, topology=with_another())
     with pytest.raises(TransportUnavailableError, match="does not exist: start node z"):
-        nowhere.plant(Drill.DUPLICATE, "z", "a")
+        nowhere.plant(DrillKind.DUPLICATE, "z", "a")
 
 
 def with_another() -> Topology:

@@ -11,8 +11,8 @@ from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
+from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import Explanation, Reached, explain
-from mesh.node.supposing import suppose
 from mesh.operate.knowledge import known_nodes
 from mesh.operate.status import observe
 from tests.component.in_memory_mesh import Mesh
@@ -117,7 +117,7 @@ def test_the_selector_that_refuses_is_named() -> None:
             ],
         }
     )
-    known = suppose(topology, {"b": {("e", ">"): Subscription()}})
+    known = converged_interest(topology, {"b": {("e", ">"): Subscription()}})
     guaranteed = MessageClass.GUARANTEED
     (refusal,) = explain(topology, known, "acme/x", "a", guaranteed, {"kind": "quote"}).refused
     assert (refusal.neighbour, refusal.reason, refusal.selector) == ("b", "filter", order)

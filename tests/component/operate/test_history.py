@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.operate.history import InterestAt, interest_at, interest_now
+from mesh.operate.history import InterestAt, interest_at, interest_now, interest_then
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh
 
@@ -69,3 +69,49 @@ def test_what_is_older_than_the_copy_is_known_by_its_end_or_its_last_change(
         client.wait(client.unsubscribe("e", "acme/>"))
     [entry] = [one for one in past(mesh, "c", moment).offers if one.filter == "acme/>"]
     assert (entry.interest is None, entry.since_ms is None) == (is_ended, is_ended)
+
+
+def test_a_lease_that_was_renewed_holds_from_its_beginning(mesh: Mesh) -> None:
+    """Each renewal is a record more: of a moment between two of them it was wanted, too."""
+    mesh.subscribe("c", "e", "acme/>", lease_s=60)
+    client = mesh.client("c")
+    began = past(mesh, "c", None).subscriptions[0].since_ms
+    moments = []
+    for _ in range(3):
+        mesh.pause(5.0)
+        moments.append(mesh.now_ms())
+        mesh.pause(5.0)
+        client.wait(client.subscribe("e", "acme/>", lease_s=60))
+    for moment in (*moments, mesh.now_ms()):
+        assert [one.since_ms for one in past(mesh, "c", moment).subscriptions] == [began]
+
+
+def test_who_has_looked_on_knows_of_a_lease_what_compaction_took_away(mesh: Mesh) -> None:
+    """Of its records the newest alone is left; a view that saw the first tells since when."""
+    mesh.subscribe("c", "e", "acme/>", lease_s=60)
+    view = mesh.view()
+    view.refresh()
+    moment = mesh.now_ms()
+    compacted = Mesh(mesh.topology)
+    compacted.pause(moment / 1000 + 5)
+    compacted.subscribe("c", "e", "acme/>", lease_s=60)
+    assert past(compacted, "c", moment).subscriptions == ()
+    kafka = compacted.world.kafka["right"]
+    [known] = interest_then(mesh.topology, view, kafka, "c", moment).subscriptions
+    assert (known.endpoint, known.filter) == ("e", "acme/>")
+    assert known.since_ms <= moment
+    view.close()
+    compacted.close()
+
+
+def test_a_view_that_looks_on_tells_of_a_lease_since_when_it_is_renewed(mesh: Mesh) -> None:
+    """Its last renewal is not since when it is wanted."""
+    mesh.subscribe("c", "e", "acme/>", lease_s=60)
+    view = mesh.view()
+    view.refresh()
+    [began] = interest_now(view.nodes["c"]).subscriptions
+    mesh.pause(5.0)
+    mesh.subscribe("c", "e", "acme/>", lease_s=60)
+    view.refresh()
+    assert interest_now(view.nodes["c"]).subscriptions == (began,)
+    view.close()

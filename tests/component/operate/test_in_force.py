@@ -16,13 +16,13 @@ from mesh.errors import ProtocolError, TransportUnavailableError
 from mesh.model.control import Lineage, LinkNumbers
 from mesh.model.topology import Topology, with_addresses
 from mesh.operate.founding import OtherInForceError, publish
-from mesh.operate.in_force import InForce, read_in_force, read_records
+from mesh.operate.in_force import TopologyInForce, read_in_force, read_records
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
+from mesh.transport.node_topics import config_topic
 from mesh.transport.port import KafkaCluster
 from mesh.wire.control import Config, encode_config
 from mesh.wire.keys import config_key
-from mesh.worker.topics.provision import config_topic
 from tests.component.in_memory_mesh import Mesh
 
 
@@ -111,7 +111,7 @@ def test_a_topology_that_follows_keeps_its_domain_and_says_which_links_are_new(m
     assert found is not None
     zone = mesh.topology.zones["Z"]
     fewer = replace(mesh.topology, zones={"Z": replace(zone, links=zone.links[:1])})
-    second = InForce(number=2, topology=fewer, lineage=found.lineage_of(fewer, 2))
+    second = TopologyInForce(number=2, topology=fewer, lineage=found.lineage_of(fewer, 2))
     domain = first_lineage(mesh.topology).domain
     assert second.lineage == Lineage(domain)
     assert second.lineage_of(mesh.topology, 3) == Lineage(domain, (LinkNumbers("b", "c", 3, 2),))

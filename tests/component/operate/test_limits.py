@@ -14,7 +14,7 @@ from mesh.operate.doctor import Category
 from mesh.operate.link_flows import link_flows
 from mesh.operate.status import node_statuses
 from mesh.transport.port import TopicPartition
-from mesh.worker.background.waiting import SAMPLES_MAX, Backlog
+from mesh.worker.limits.backlog import SAMPLES_MAX, Backlog
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import failed
 

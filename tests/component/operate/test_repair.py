@@ -73,7 +73,7 @@ def test_partitions_are_never_touched(mesh: Mesh) -> None:
     mesh.pause(3.0)
     kafka = mesh.world.kafka["left"]
     mesh.world.kill("a")
-    spec = next(one for one in examination(mesh).expected["a"] if one.name == "mesh.a.dlq")
+    spec = next(one for one in examination(mesh).node_topics("a") if one.name == "mesh.a.dlq")
     kafka.delete_topic("mesh.a.dlq")
     kafka.admin().create([type(spec)(name=spec.name, partitions=9, settings=spec.settings)])
     assert mended(mesh) == []

@@ -11,16 +11,16 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import TreeStatus
 from mesh.model.topics import TopicNames
-from mesh.model.tree_apps import RoleKey, RoleWish
+from mesh.model.tree_apps import RoleKey, RoleRequest
 from mesh.model.trees import Address, tree_id
 from mesh.operate.documents.roles import roles_document
 from mesh.operate.documents.status import parts_of
 from mesh.operate.status import node_statuses
-from mesh.wire.tree_apps import encode_lease, encode_wish, lease_key, role_key
+from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
 KEY = RoleKey("desk", "trading", "pricing")
-ALONE = encode_wish(RoleWish(Address(tree_id("trading"), "pricing"), is_exclusive=True))
+ALONE = encode_request(RoleRequest(Address(tree_id("trading"), "pricing"), is_exclusive=True))
 
 
 @pytest.fixture

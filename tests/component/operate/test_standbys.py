@@ -56,7 +56,7 @@ def test_a_standby_that_ends_takes_its_word_back(mesh: Mesh) -> None:
 def test_the_doctor_warns_of_a_standby_that_hears_less(mesh: Mesh) -> None:
     """Its own way to b is cut: nobody else would see that before it is needed."""
     stand_by(mesh)
-    mesh.world.workers["a#1"].cut(["b"])
+    mesh.world.workers["a#1"].isolate(["b"])
     mesh.pause(0.5)
     mesh.subscribe("c", "e", "acme/>")
     mesh.pause(90.0)
@@ -64,7 +64,7 @@ def test_the_doctor_warns_of_a_standby_that_hears_less(mesh: Mesh) -> None:
     assert found == {
         "standbys of a have heard what its lanes go by": "spare has not heard all of b"
     }
-    mesh.world.workers["a#1"].cut([])
+    mesh.world.workers["a#1"].isolate([])
     mesh.pause(30.0)
     assert not unwell(mesh, Category.LANES)
 

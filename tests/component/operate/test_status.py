@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mesh.errors import ConfigError
-from mesh.operate.auditing import read_audit
+from mesh.operate.auditing import Audited, read_audit
 from mesh.operate.link_flows import link_flows
 from mesh.operate.status import node_statuses
 from mesh.operate.trace import Tracer
@@ -134,3 +134,36 @@ def test_audit_tables_hold_the_newest_of_each_key(mesh: Mesh) -> None:
     found = read_audit(mesh.topology, kafka)
     assert found.findings == [{"kind": "split"}]
     assert found.certificates == [{"endpoint": "c/e", "equal": True}]
+
+
+def audited(mesh: Mesh, *written: tuple[str, bytes, object]) -> Audited:
+    """Return what is read of the auditor after records were written: table, key and value."""
+    kafka = mesh.world.kafka["left"]
+    tables = ("findings", "certificates", "status")
+    kafka.admin().create([TopicSpec(name=f"mesh.audit.{one}", partitions=1) for one in tables])
+    writer = kafka.writer("auditor")
+    for table, key, value in written:
+        data = None if value is None else json.dumps(value).encode()
+        writer.produce(f"mesh.audit.{table}", data, key)
+    return read_audit(mesh.topology, kafka)
+
+
+def test_a_finding_that_somebody_removed_is_lacking(mesh: Mesh) -> None:
+    """The auditor counts what it has told: a word of a stranger takes none of it back."""
+    fault = ("findings", b"1", {"kind": "missing"})
+    told = ("status", b"position", {"at_ms": 9_000, "findings": 1})
+    gone = ("findings", b"1", None)
+    (doubt, _) = audited(mesh, fault, told, gone).doubts(10_000)
+    assert doubt == "findings that somebody removed from the auditor's topic: 1"
+
+
+def test_a_finding_that_the_auditor_took_back_is_not_lacking(mesh: Mesh) -> None:
+    fault = ("findings", b"1", {"kind": "missing"})
+    told = [("status", b"position", {"at_ms": 9_000, "findings": count}) for count in (1, 0)]
+    assert audited(mesh, fault, told[0], ("findings", b"1", None), told[1]).removed == 0
+
+
+def test_a_status_of_somebody_else_counts_for_nothing(mesh: Mesh) -> None:
+    """The oldest key came first: a record under another one stood for the auditor for good."""
+    strange = ("status", b"other", {"at_ms": 9_000, "endpoints": ["a/x"]})
+    assert list(audited(mesh, strange).doubts(10_000)) == ["no auditor has said anything here"]

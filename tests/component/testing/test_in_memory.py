@@ -52,6 +52,9 @@ def test_an_endpoint_that_nobody_subscribes_is_told() -> None:
         mesh.subscribe("pa1", "orders", "acme/>")
         with pytest.raises(NotDeliveredError, match=r"nobody subscribes it; did you mean orders\?"):
             mesh.wait_delivered("pa1", "order", 1, timeout_s=1)
+        mesh.subscribe("pa1", "orders", "other/>")  # one endpoint still, whatever it asks for
+        with pytest.raises(NotDeliveredError, match=r"nobody subscribes it; known here: orders$"):
+            mesh.wait_delivered("pa1", "bills", 1, timeout_s=1)
 
 
 def test_a_mesh_that_does_not_run_says_so() -> None:

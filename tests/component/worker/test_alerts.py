@@ -23,7 +23,7 @@ from ruamel.yaml import YAML
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topology import Topology
 from mesh.wire.keys import subscription_key
-from mesh.worker.port.server import Port
+from mesh.worker.http.server import Port
 from streaming.audits.findings import FindingKind
 from streaming.audits.rules import RULES
 from streaming.connectors.sink import Output
@@ -194,7 +194,7 @@ LIMITED = {**CHAIN, "limits": [{"link": ["a", "b"], "outboxBytes": 3_000, "whenF
 
 def has_a_link_that_is_not_read(of: Scraped) -> None:
     """It hears its neighbour, whose lane does not come to read."""
-    of.mesh.world.workers["b"].cut(["a"])
+    of.mesh.world.workers["b"].isolate(["a"])
     for _ in range(12):
         of.mesh.publish(b"x" * 400, [subject("acme/x")])
         of.mesh.run(300)

@@ -140,6 +140,24 @@ def test_control_records_that_nobody_can_read_are_counted_and_harm_no_other(
     assert mesh.world.workers["b"]._listener.refused > 4
 
 
+@pytest.mark.parametrize(
+    ("topic", "key"),
+    [
+        (CONTROL, b"link"),
+        ("mesh.c.to.b.c", b"identity"),
+        ("mesh.config", b"heartbeat"),
+    ],
+)
+def test_a_key_that_belongs_to_another_topic_is_counted(
+    mesh: SmallMesh, topic: str, key: bytes
+) -> None:
+    """It says nothing here, whoever wrote it."""
+    before = mesh.world.workers["b"]._listener.refused
+    mesh.write(topic, b"\xff", key=key)
+    mesh.run()
+    assert mesh.world.workers["b"]._listener.refused == before + 1
+
+
 def test_a_frame_of_another_version_stops_its_link_and_no_other(mesh: SmallMesh) -> None:
     """Spec: K10, R6."""
     header, value = sent_frame(mesh)

@@ -10,10 +10,10 @@ from mesh.model.control import Pause
 from mesh.model.inputs import Input
 from mesh.wire.control import encode_pause
 from mesh.wire.keys import SubjectPauseKey, subject_pause_key
-from mesh.worker.background import catching_up, holding
-from mesh.worker.background.catching_up import CHUNK, CatchUp
+from mesh.worker.second_writer import catching_up, held_target, held_targets
+from mesh.worker.second_writer.catching_up import CHUNK, CatchUp
 from tests.component.worker.conftest import SmallMesh, subject
-from tests.component.worker.test_holding import STUCK, is_held, numbers, refuse
+from tests.component.worker.held import STUCK, is_held, numbers, refuse
 
 INGRESS = "mesh.c.in.g"
 
@@ -101,8 +101,8 @@ def test_one_that_never_comes_as_far_as_its_lane_gives_way(
     assert is_held(held, "c", other)
     for topic in (STUCK, other):
         refuse(held, topic, is_refusing=False)
-    monkeypatch.setattr(holding, "CHUNK", 1)
-    monkeypatch.setattr(holding, "SHARE_MS", 3_000)
+    monkeypatch.setattr(held_target, "CHUNK", 1)
+    monkeypatch.setattr(held_targets, "SHARE_MS", 3_000)
     begin = 5
     for _ in range(100):
         publish(held, begin, begin + 20)

@@ -17,9 +17,9 @@ from mesh.lab.world import VirtualClock
 from mesh.model.frames import MessageClass
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import TopicPartition
-from mesh.worker.lanes import owned
+from mesh.worker.lanes import committing, owned
 from mesh.worker.process.commits import ThreadedCommits
-from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.component.worker.conftest import CHAIN, Said, SmallMesh, subject
 from tests.sim.late_commits import LateCommits
 
 TWO = {**CHAIN, "nodes": {node: {"lanes": 2, "partitions": 4} for node in "abc"}}
@@ -142,14 +142,14 @@ def test_a_link_that_is_full_is_held_amid_what_a_lane_decides(slow: Slow) -> Non
     mesh = SmallMesh({**TWO, "limits": limits}, commits=lambda: slow)
     mesh.subscribe("a", "own", ">")
     mesh.run()
-    mesh.world.workers["b"].cut(["a"])
+    mesh.world.workers["b"].isolate(["a"])
     slow.looks[ONE] = 2
     for number in range(60):
         publish(mesh, number)
         mesh.run(50)
-    assert mesh.world.workers["a"].lanes.owned[1].leaves_out("mesh.a.to.b.g")
+    assert mesh.world.workers["a"].lanes.owned[1].holds_target("mesh.a.to.b.g")
     assert not slow.awaited
-    mesh.world.workers["b"].cut([])
+    mesh.world.workers["b"].isolate([])
     slow.looks[ONE] = 0
     mesh.run(20_000)
     assert (came(mesh, 0), came(mesh, 1)) == ([*range(0, 60, 2)], [*range(1, 60, 2)])
@@ -171,7 +171,7 @@ def test_all_commits_of_a_turn_are_waited_for_together(
         mesh.world.workers["a"].turn(0)
         turns.append(clock.ms - before_ms)
     assert sum(not Future.done(one) for one in slow.under_way) == 2
-    assert max(turns) == owned.MOMENT_S * 1000
+    assert max(turns) == committing.MOMENT_S * 1000
 
 
 def test_lanes_that_are_handed_back_are_waited_for_together(mesh: SmallMesh, slow: Slow) -> None:
@@ -184,11 +184,11 @@ def test_lanes_that_are_handed_back_are_waited_for_together(mesh: SmallMesh, slo
     lanes.owned[0].open(clock.ms)
     lanes.hand_back([0, 1])
     assert len(slow.under_way) == 2
-    assert clock.ms - before_ms == owned.LAST_S * 1000
+    assert clock.ms - before_ms == committing.LAST_S * 1000
 
 
 def test_lanes_that_are_handed_back_wait_for_no_broker_that_does_not_answer(
-    mesh: SmallMesh, slow: Slow
+    said: Said, mesh: SmallMesh, slow: Slow
 ) -> None:
     """Whoever takes them finds in the log what came of it. Spec: K12, K16."""
     slow.looks[ONE] = LONG
@@ -199,12 +199,16 @@ def test_lanes_that_are_handed_back_wait_for_no_broker_that_does_not_answer(
     lanes.hand_back([0, 1])
     assert not slow.awaited
     assert not lanes.owned
+    fault = "brokers do not answer"
+    assert said.of("lane.not_committed") == [{"log_level": "info", "lane": 1, "fault": fault}]
     slow.looks[ONE] = 0
     mesh.run()
     assert (came(mesh, 0), came(mesh, 1)) == ([0, 2, 4, 6], [1, 3, 5, 7])
 
 
-def test_one_that_fails_late_has_its_lane_taken_anew(mesh: SmallMesh, slow: Slow) -> None:
+def test_one_that_fails_late_has_its_lane_taken_anew(
+    said: Said, mesh: SmallMesh, slow: Slow
+) -> None:
     """What was read meanwhile was read by nobody. Spec: K12."""
     slow.looks[ONE], slow.fails = 20, True
     publish(mesh, *range(10))
@@ -213,6 +217,9 @@ def test_one_that_fails_late_has_its_lane_taken_anew(mesh: SmallMesh, slow: Slow
     mesh.run()
     assert (came(mesh, 0), came(mesh, 1)) == ([*range(0, 14, 2)], [*range(1, 14, 2)])
     assert not slow.fails
+    [told] = said.of("lane.failed")
+    assert (told["log_level"], told["lane"]) == ("warning", 1)
+    assert told["fault"]
 
 
 def test_what_is_decided_behind_a_commit_that_fails_is_written_by_nobody(
@@ -347,7 +354,7 @@ def test_a_target_that_is_caught_up_keeps_nobody_waiting(
     for number in range(6, 60):
         publish(mesh, number)
         mesh.run(500)
-        meeting = mesh.world.workers["c"].lanes.sources.still.meeting
+        meeting = mesh.world.workers["c"].lanes.sources.gate.meeting
         stood_still += 1 in meeting
         others = [int(one.value() or b"") for one in mesh.read(mesh.names.endpoint("c", "t"))]
         assert {one for one in others if one % 2 == 0} >= set(range(0, number - 1, 2))
@@ -368,3 +375,30 @@ def test_threads_wait_side_by_side() -> None:
     gates[0].set()
     assert begun[0].result(20) is None
     threads.close()
+
+
+@pytest.mark.parametrize("looks", [1, 2, 3, 4])
+def test_what_is_at_hand_of_a_lane_whose_commit_ends_amid_a_turn_comes_once(
+    monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    """Its sources are read on from where they stood: what this turn had fetched comes again."""
+    slow = Slow()
+    mesh = SmallMesh(TWO, commits=lambda: slow)
+    mesh.subscribe("a", "own", "x")
+    mesh.run()
+    for partition in range(4):
+        mesh.publish(b"warm", [subject("x")], partition=partition)
+    mesh.run()
+    monkeypatch.setattr(owned, "BATCH_RECORDS", 4)
+    slow.looks = {ZERO: looks, ONE: looks}
+    sent = [
+        (partition, number) for partition in range(4) for number in range(4 - partition // 2 * 3)
+    ]
+    for partition, number in sent:
+        mesh.publish(b"%d-%d" % (partition, number), [subject("x")], partition=partition)
+    mesh.run()
+    slow.looks = {ZERO: 0, ONE: 0}
+    mesh.run()
+    values = [one.value() for one in mesh.read(mesh.names.endpoint("a", "own"))]
+    come = sorted(value for value in values if value != b"warm")
+    assert come == sorted(b"%d-%d" % one for one in sent)

@@ -12,7 +12,7 @@ import pytest
 from mesh.model.control import Acknowledgement, Mark, Ownership, RepairRequest, Scope
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input
-from mesh.node.doubts import PATIENCE_MS
+from mesh.node.unproven_neighbours import PATIENCE_MS
 from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import TopicPartition
 from mesh.wire.control import decode_acknowledgement, encode_mark, encode_repair_request
@@ -312,13 +312,13 @@ def test_after_a_cut_longer_than_tombstones_last_interest_that_ended_ends(
     mesh.subscribe("c", "s", "y/>")
     mesh.subscribe("c", "s", ">", None)
     mesh.run()
-    worker(mesh, "b").cut(["c"])
+    worker(mesh, "b").isolate(["c"])
     mesh.run(2_000)
     mesh.subscribe("c", "s", "y/>", None)
     mesh.subscribe("c", "s", "z/>")
     mesh.run(5_000)
     compact(mesh, mesh.names.control("c"))
-    worker(mesh, "b").cut([])
+    worker(mesh, "b").isolate([])
     mesh.run(5_000)
     assert states(mesh, "b")["c"] == "unproven"
     mesh.run(PATIENCE_MS + 5_000)
@@ -396,3 +396,27 @@ def test_a_log_of_control_records_that_is_deleted_ends_nobody() -> None:
     mesh.run()
     assert [record.value() for record in mesh.delivered()] == [b"v"]
     assert mesh.names.control_log("a") in mesh.kafka.topics
+
+
+@pytest.mark.parametrize("which", ["learned", "lanes"])
+@pytest.mark.parametrize("when", STARTS)
+def test_what_workers_of_a_node_know_each_other_by_is_made_again(
+    mesh: SmallMesh, which: str, when: str
+) -> None:
+    """Without the one nobody leads, without the other nobody gets a lane. Spec: K16, R6."""
+    topic = {"learned": mesh.names.learned("a"), "lanes": mesh.names.lanes("a")}[which]
+    before = len(mesh.read(topic))
+    STARTS[when](mesh)
+    mesh.run(500)
+    mesh.kafka.delete_topic(topic)
+    for node in "abc":
+        if node not in mesh.world.workers:
+            mesh.world.start(node)
+    mesh.run(2 * LOOK_MS)
+    mesh.subscribe("c", "late", "late")
+    mesh.run(15_000)
+    mesh.publish(b"1", [subject("late")])
+    mesh.run(15_000)
+    assert come(mesh, "late") == [b"1"]
+    assert worker(mesh, "a").is_ready
+    assert (len(mesh.read(topic)) > 0) is (before > 0)

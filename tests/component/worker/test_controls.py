@@ -12,7 +12,7 @@ from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.relinking import NO_CHANGES, scopes_read
-from mesh.worker.background.catching_up import shadow_of
+from mesh.worker.second_writer.routing_again import shadow_of
 from tests.component.worker.conftest import SmallMesh
 
 

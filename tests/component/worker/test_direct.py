@@ -15,7 +15,7 @@ from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from mesh.transport.port import TopicPartition
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.state import decode_fact, decode_ledger
-from tests.component.worker.conftest import SmallMesh, subject
+from tests.component.worker.conftest import Said, SmallMesh, subject
 
 INGRESS = "mesh.a.in.d"
 OUTBOX = "mesh.a.to.b.d"
@@ -215,12 +215,16 @@ def test_deleted_records_are_passed_and_counted(settled: SmallMesh) -> None:
     assert dropped(settled, "a") == {"retention": 2}
 
 
-def test_deleted_records_are_passed_by_a_worker_that_is_late(settled: SmallMesh) -> None:
+def test_deleted_records_are_passed_by_a_worker_that_is_late(
+    said: Said, settled: SmallMesh
+) -> None:
     publish(settled, 1, 2, 3)
     settled.kafka.admin().delete_before({TopicPartition(INGRESS, 0): 3})
     settled.run()
     assert delivered(settled) == [0, 3]
     assert dropped(settled, "a") == {"retention": 2}
+    place = {"topic": INGRESS, "partition": 0, "reason": "retention", "first": 1, "next": 3}
+    assert said.of("direct.skipped") == [{"log_level": "warning", **place}]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -279,3 +283,40 @@ def test_a_lane_that_is_handed_back_keeps_the_generation_of_its_sources(mesh: Sm
         for header in [decode_delivery(headers_of(record)[-1][1] or b"")]
     ]
     assert got[-2:] == [(b"new2", 1, 2), (b"new3", 1, 3)]
+
+
+@pytest.mark.parametrize("message_class", MessageClass)
+def test_what_a_reader_hands_out_once_more_is_not_delivered_once_more(
+    mesh: SmallMesh, message_class: MessageClass
+) -> None:
+    """A client library did: asked where a log begins, it went there when the answer came late."""
+    mesh.subscribe("a", "own", ">")
+    mesh.run()
+    topic = mesh.names.ingress("a", message_class)
+    for value in range(4):
+        mesh.write(topic, b"%d" % value, headers=[subject("x")])
+    mesh.run()
+    assert delivered(mesh, "mesh.a.ep.own") == [0, 1, 2, 3]
+    [reader] = mesh.world.workers["a"].lanes.sources.readers.values()
+    reader.assign({TopicPartition(topic, 0): 1})
+    mesh.write(topic, b"4", headers=[subject("x")])
+    mesh.run()
+    assert delivered(mesh, "mesh.a.ep.own") == [0, 1, 2, 3, 4]
+    assert delivered(mesh) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("message_class", MessageClass)
+def test_not_even_where_that_is_one_fetch(mesh: SmallMesh, message_class: MessageClass) -> None:
+    mesh.subscribe("a", "own", ">")
+    mesh.run()
+    at = TopicPartition(mesh.names.ingress("a", message_class), 0)
+    mesh.write(at.topic, b"0", headers=[subject("x")])
+    mesh.run()
+    for value in range(1, 5):
+        mesh.write(at.topic, b"%d" % value, headers=[subject("x")])
+    lanes = mesh.world.workers["a"].lanes
+    again = [one for one in mesh.read(at.topic) if one.offset() > 0]
+    for _ in lanes.route({at: [*again, *again]}, mesh.world.clock.now_ms()):
+        pass
+    mesh.run()
+    assert delivered(mesh, "mesh.a.ep.own") == [0, 1, 2, 3, 4]

@@ -10,7 +10,7 @@ from mesh.transport.port import TopicPartition
 from mesh.wire.frames import decode_header
 from mesh.wire.state import decode_ledger
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
-from tests.component.worker.test_stops import accept, delete_while_down, publish, stops
+from tests.component.worker.stops import accept, delete_while_down, publish, stops
 
 FIRST, SECOND = "mesh.a.to.b.g", "mesh.b.to.c.g"
 

@@ -12,7 +12,7 @@ from mesh.model.facts import ENDED, Fact, Held
 from mesh.model.frames import SourcePartition, TopicPartition
 from mesh.transport.memory import MemoryAdmin
 from mesh.transport.port import TopicInfo
-from mesh.worker.lanes.ended import gone_keys
+from mesh.worker.lanes.gone_targets import gone_keys
 from tests.component.worker.conftest import SmallMesh
 
 

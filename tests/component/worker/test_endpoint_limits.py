@@ -7,9 +7,10 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from mesh.lab.world import World
+from mesh.model.losses import Loss
 from mesh.transport.memory_faults import Call, MemoryFaults
 from mesh.transport.port import TopicPartition
-from mesh.view.messages import Loss, announced, received
+from mesh.view.messages import announced, received
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from mesh.worker.process.errands import SteppedErrands
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject

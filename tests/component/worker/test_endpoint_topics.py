@@ -91,6 +91,20 @@ def test_a_topic_that_a_client_made_by_reading_it_keeps_what_it_must(mesh: Small
     assert int(found["max.message.bytes"]) == 110_000
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["4.0", "3.5"])
+def test_an_endpoint_takes_what_is_ahead_of_its_brokers_clock(
+    mesh: SmallMesh, *, is_known: bool
+) -> None:
+    """A broker that knows no such limit is asked for none. Spec: DESIGN 6."""
+    topic, limit = mesh.names.endpoint("c", "early"), "message.timestamp.after.max.ms"
+    settings = {limit: "3600000"} if is_known else {}
+    mesh.kafka.admin().create([TopicSpec(name=topic, partitions=4, settings=settings)])
+    mesh.subscribe("c", "early", ">")
+    mesh.run(1_000)
+    found = mesh.kafka.topics[topic].settings
+    assert found.get(limit) == (str((1 << 63) - 1) if is_known else None)
+
+
 def test_settings_that_may_not_be_set_are_told_and_stop_nobody(
     mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
 ) -> None:

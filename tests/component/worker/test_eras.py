@@ -49,10 +49,39 @@ def test_every_hop_says_by_which_topology_the_origin_worked(mesh: SmallMesh) -> 
     assert eras(mesh, FIRST) == eras(mesh, SECOND) == expected
 
 
+def test_eras_end_with_what_was_taken_in_them(mesh: SmallMesh) -> None:
+    """Of what is there still each record keeps its own, whoever takes the lane. Spec: K10, K12."""
+    at, numbers = TopicPartition("mesh.a.in.g", 0), (3, 4, 5)
+    for number in numbers:
+        mesh.publish(b"%d" % number, [subject("x")])
+        mesh.run()
+        change(mesh, number)
+    mesh.publish(b"6", [subject("x")])
+    mesh.run()
+
+    def known() -> list[tuple[int, int]]:
+        lanes = mesh.world.workers["a"].lanes
+        assert lanes is not None
+        return [(one.first, one.era.number) for one in lanes.owned[0].positions.eras[at]]
+
+    assert known() == [(0, 0), (1, 3), (2, 4), (3, 5)]
+    mesh.kafka.admin().delete_before({at: 2})
+    for _ in range(2):  # who takes the lane next finds what the one before has kept
+        mesh.world.kill("a")
+        mesh.world.start("a")
+        mesh.run()
+        assert known() == [(2, 4), (3, 5)]
+    mesh.kafka.admin().delete_before({at: 4})
+    mesh.world.kill("a")
+    mesh.world.start("a")
+    mesh.run()
+    assert known() == [(3, 5)]
+
+
 def test_a_repair_stamps_what_was_stamped_before(mesh: SmallMesh) -> None:
     """Read again after a change, by another owner of the lane, a record keeps its era. K10, K20."""
     domain = first_lineage(mesh.world.topology).domain
-    mesh.world.workers["b"].cut(["a"])
+    mesh.world.workers["b"].isolate(["a"])
     mesh.run(300)
     for value in (b"0", b"1"):
         mesh.publish(value, [subject("x")])
@@ -62,7 +91,7 @@ def test_a_repair_stamps_what_was_stamped_before(mesh: SmallMesh) -> None:
     mesh.world.kill("a")
     mesh.world.start("a")
     mesh.run(3_000)
-    mesh.world.workers["b"].cut([])
+    mesh.world.workers["b"].isolate([])
     mesh.run(2_000)
     mesh.publish(b"2", [subject("x")])
     mesh.run(20_000)

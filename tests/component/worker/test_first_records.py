@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from mesh.model.control import StopReason
 from mesh.model.frames import MessageClass
 from mesh.transport.headers import headers_of
+from mesh.transport.memory_clients import MemoryReader
 from mesh.transport.port import TopicPartition
 from mesh.wire.deliveries import delivery_of
-from tests.component.worker.conftest import SmallMesh, subject
+from mesh.worker.process.errands import SteppedErrands
+from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.gates import Gate
+from tests.component.worker.test_commits import ZERO, Slow
 
 INGRESS = TopicPartition("mesh.a.in.g", 0)
 
@@ -66,6 +71,27 @@ def test_what_is_read_first_waits_for_the_look_and_comes_once() -> None:
     assert [value for value, _ in delivered(mesh)] == [b"0", b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize(("commits", "looks"), [(0, 3), (12, 3), (12, 6), (6, 12)])
+def test_a_lane_whose_commits_take_longer_than_the_look_reads_a_new_part_all_the_same(
+    commits: int, looks: int
+) -> None:
+    """What was looked at while a commit was under way is routed after it, not read once more."""
+    slow, rest = Slow(), [0]
+    errands = partial(SteppedErrands, rest=lambda: rest[0])
+    two = {**CHAIN, "nodes": {node: {"partitions": 2} for node in "abc"}}
+    mesh = SmallMesh(two, errands=errands, commits=lambda: slow)
+    mesh.subscribe("a", "own", "x")
+    mesh.run()
+    publish(mesh, b"0")
+    mesh.run()
+    slow.looks[ZERO], rest[0] = commits, looks
+    mesh.publish(b"first", [subject("x")], partition=1)
+    for number in range(60):
+        publish(mesh, b"%d" % number)
+        mesh.run(60)
+    assert b"first" in [one.value() for one in mesh.read(mesh.names.endpoint("a", "own"))]
+
+
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_between_the_look_and_the_first_fetch_of_a_lane_that_is_taken(count: int) -> None:
     """The position is inside of the new log: nothing but the id tells that it is another."""
@@ -110,3 +136,20 @@ def test_a_log_that_is_cut_off_meanwhile_is_found(come: int) -> None:
     told = [(stop.reason, stop.first, stop.next) for stop in stops]
     assert told == [(StopReason.TRUNCATED, 1, 2)]
     assert [value for value, _ in delivered(mesh)] == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("topic", ["mesh.a.in.g", "mesh.b.control"])
+def test_a_reader_learns_anew_when_a_topic_is_another_one(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is assigned: real readers would seek its leader where the former one's was. R6."""
+    mesh = SmallMesh()
+    publish(mesh, b"0")
+    mesh.run()
+    renewed: list[str] = []
+    monkeypatch.setattr(MemoryReader, "renew", lambda reader: renewed.append(reader.name))
+    mesh.run(40_000)
+    assert renewed == []
+    mesh.kafka.recreate(topic)
+    mesh.run(40_000)
+    assert renewed

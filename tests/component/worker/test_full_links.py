@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
@@ -9,6 +11,7 @@ from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.transport.port import BEGINNING, TopicPartition
 from mesh.wire.keys import subscription_key
+from mesh.worker.process.errands import SteppedErrands
 
 NAMES = TopicNames()
 
@@ -59,15 +62,15 @@ def test_links_in_a_ring_that_were_full_all_round_flow_again() -> None:
         mesh.subscribe(node, "e")
     mesh.run(4_000)
     for node in "abc":
-        mesh.world.workers[node].cut([other for other in "abc" if other != node])
+        mesh.world.workers[node].isolate([other for other in "abc" if other != node])
     for number in range(30):
         for node in "abc":
             mesh.publish(node, number, 400)
         mesh.run(100)
     lanes = mesh.world.workers["a"].lanes
-    assert len(lanes.owned[0].left_out) == 2
+    assert len(lanes.owned[0].held_targets) == 2
     for node in "abc":
-        mesh.world.workers[node].cut([])
+        mesh.world.workers[node].isolate([])
     mesh.run(60_000)
     assert [mesh.delivered(node, "e") for node in "abc"] == [90, 90, 90]
 
@@ -88,3 +91,26 @@ def test_a_slow_endpoint_behind_a_limited_link_waits_alone() -> None:
     mesh.run(20_000)
     assert (mesh.delivered("b", "fast"), mesh.delivered("c", "far")) == (120, 120)
     assert mesh.delivered("b", "slow") < 60
+
+
+@pytest.mark.parametrize("when_full", ["stop", "reject"])
+def test_a_neighbour_that_starts_fills_no_link(when_full: str) -> None:
+    """Its leader speaks before it knows what it has read: all was taken as waiting. K24, R14."""
+    limits = [{"link": ["a", "b"], "outboxBytes": 5000, "whenFull": when_full}]
+    mesh = Limited({"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}, limits)
+    mesh.world.errands = lambda: SteppedErrands(rest=lambda: 5)  # a start takes some turns
+    mesh.subscribe("b", "e")
+    mesh.run(4_000)
+    for number in range(60):
+        mesh.publish("a", number, 200)
+        mesh.run(100)
+    mesh.run(2_000)
+    assert mesh.delivered("b", "e") == 60
+    mesh.world.stop("b")
+    mesh.run(1_000)
+    mesh.world.start("b")
+    backlogs = mesh.world.workers["a"].background.backlogs
+    for _ in range(100):
+        mesh.run(50)
+        assert backlogs.full == {}
+    assert mesh.world.workers["b"].is_ready

@@ -7,8 +7,8 @@ import pytest
 from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
 from tests.component.worker.conftest import SmallMesh, subject
-from tests.component.worker.test_holding import is_held, refuse
-from tests.component.worker.test_stops import INGRESS, accept, announcements, stops
+from tests.component.worker.held import is_held, refuse
+from tests.component.worker.stops import INGRESS, accept, announcements, stops
 
 OUTBOX = "mesh.a.to.b.g"
 

@@ -4,59 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.facts import Held
 from mesh.model.frames import MessageClass
-from mesh.model.headers import MESH_HEADER
-from mesh.wire.deliveries import decode_delivery
-from mesh.wire.state import decode_fact, decode_ledger
-from mesh.worker.background.catching_up import CatchUp
-from mesh.worker.lanes.taking import Taken, take_lane
-from tests.component.worker.conftest import SmallMesh, subject
+from mesh.wire.state import decode_ledger
+from mesh.worker.second_writer.catching_up import CatchUp
+from tests.component.worker.conftest import Said, SmallMesh, subject
 from tests.component.worker.gates import Gate
-
-STUCK = "mesh.c.ep.s"
-OUTBOX = "mesh.b.to.c.g"
-
-
-def publish(mesh: SmallMesh, *numbers: int) -> None:
-    for number in numbers:
-        mesh.publish(b"%d" % number, [subject("x")], partition=number % 4)
-
-
-def numbers(mesh: SmallMesh, topic: str) -> list[int]:
-    records = mesh.read(topic)
-    assert all(record.headers()[-1][0] == MESH_HEADER for record in records)
-    newest: dict[tuple[bytes, int], int] = {}
-    for record in records:
-        delivery = decode_delivery(record.headers()[-1][1])
-        source = (delivery.source.topic_id, delivery.source.partition)
-        assert newest.get(source, -1) < delivery.offset
-        newest[source] = delivery.offset
-    return sorted(int(record.value()) for record in records)
-
-
-def refuse(mesh: SmallMesh, topic: str, *, is_refusing: bool) -> None:
-    mesh.kafka.topics[topic].message_bytes_max = 1 if is_refusing else 1_000_000
-
-
-def is_held(mesh: SmallMesh, node: str, topic: str) -> bool:
-    held: dict[bytes, int] = {}
-    for record in mesh.read(mesh.names.progress(node)):
-        fact = decode_fact(record.value())
-        if isinstance(fact, Held) and fact.at.topic == topic:
-            held[record.key(), record.partition()] = fact.next
-    return any(offset >= 0 for offset in held.values())
-
-
-def take_from(mesh: SmallMesh, node: str) -> Taken:
-    """Take a lane of a worker that does not hear of it."""
-    lanes = mesh.world.workers[node].lanes
-    steps = take_lane(lanes.topology, node, 0, mesh.kafka, lanes.recall, mesh.world.clock)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+from tests.component.worker.held import OUTBOX, STUCK, is_held, numbers, publish, refuse, take_from
 
 
 @pytest.fixture
@@ -72,12 +25,13 @@ def stuck(mesh: SmallMesh) -> SmallMesh:
     return mesh
 
 
-def test_the_others_go_on(stuck: SmallMesh) -> None:
+def test_the_others_go_on(said: Said, stuck: SmallMesh) -> None:
     """Spec: K20, R14."""
     publish(stuck, 5, 6)
     stuck.run(2_000)
     assert numbers(stuck, "mesh.c.ep.t") == [0, 1, 2, 3, 4, 5, 6]
     assert numbers(stuck, STUCK) == [0, 1]
+    assert said.of("target.held") == [{"log_level": "error", "target": STUCK, "lane": 0}]
     assert is_held(stuck, "c", STUCK)
 
 

@@ -11,7 +11,7 @@ from mesh.core.interest import EXACT_FILTERS
 from mesh.lane.accounts import NAMES_MAX, OTHERS, Accounts
 from mesh.model.frames import MessageClass
 from mesh.model.state import Ledger
-from mesh.worker.port.figures import figures_of
+from mesh.worker.http.figures import figures_of
 from tests.component.worker.conftest import SmallMesh, subject
 
 

@@ -13,11 +13,12 @@ from mesh.core.moving import MEMBER
 from mesh.node.rounds import CLIENTS
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition
-from mesh.worker.background.movers import Movers
-from mesh.worker.control.recalling import PATIENCE_MS, Recalling
+from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
 from mesh.worker.control.standing_by import StandingBy
+from mesh.worker.lanes.takeover_waits import LANE_HEARS_FIRST_MS
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.questions import Questions
+from mesh.worker.queue_moves.movers import Movers
 from mesh.worker.worker import Worker
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.gates import Gate
@@ -46,7 +47,7 @@ class Lagging:
             is_behind=self.is_late,
             lacks_clients=self.is_late,
             lagging=lambda _: [],
-            void=lambda _, version: self.voided.append(version),
+            versions=SimpleNamespace(void=lambda _, version: self.voided.append(version)),
         )
         self.lane = SimpleNamespace(awaited={CLIENTS: (0, 4)}, taken_ms=0)
         self.lanes: Any = SimpleNamespace(
@@ -57,7 +58,7 @@ class Lagging:
         )
         self.questions = Questions(SteppedErrands(lambda: looks.pop(0) if looks else 0))
         recall: Any = SimpleNamespace(records=lambda _: [])
-        self.recalling = Recalling("a", recall, self.questions, cast("Any", None))
+        self.acknowledged = AcknowledgedInterest("a", recall, self.questions, cast("Any", None))
 
     def is_late(self, versions: dict[str, tuple[int, int]]) -> bool:
         return versions[CLIENTS][1] > self.known
@@ -68,7 +69,7 @@ class Lagging:
         return {AT: self.end}
 
     def step(self, now_ms: int) -> None:
-        assert list(self.recalling.step(self.lanes, now_ms)) == []
+        assert list(self.acknowledged.step(self.lanes, now_ms)) == []
 
 
 ASKED, LATE = [0, 0], [1_000]
@@ -78,11 +79,11 @@ ASKED, LATE = [0, 0], [1_000]
 def test_a_lane_waits_by_no_answer_that_was_asked_for_before() -> None:
     """By an old one `clients` looks shorter than what the lane's former owner knew. Spec: K16."""
     worker = Lagging([*ASKED, *LATE])
-    worker.step(PATIENCE_MS)
+    worker.step(LANE_HEARS_FIRST_MS)
     assert worker.asked == 1
     assert worker.questions.are_open
     worker.known = 4  # the worker has heard what the lane waited for
-    worker.step(PATIENCE_MS + 10)
+    worker.step(LANE_HEARS_FIRST_MS + 10)
     assert not worker.questions.are_open
     worker.lane.awaited, worker.lane.taken_ms, worker.end = {CLIENTS: (0, 8)}, 2_000, 9
     for now_ms in range(3_000, 30_000, 10):
@@ -95,7 +96,7 @@ def test_a_topic_that_is_shorter_is_not_waited_for() -> None:
     """The answer is heeded all the same."""
     worker = Lagging([])
     worker.end = 4
-    worker.step(PATIENCE_MS)
+    worker.step(LANE_HEARS_FIRST_MS)
     assert worker.voided == [(0, 4)]
 
 
@@ -200,7 +201,7 @@ def test_a_mover_that_was_opened_in_vain_takes_no_marks_along() -> None:
             break
     else:
         pytest.fail("no mover was opened again")
-    movers._seen["jobs"].target = None
+    movers._consumers.seen["jobs"].target = None
     gate.is_shut = False
     movers._take_opened(mesh.world.clock.ms)
     assert movers._movers == {}

@@ -11,7 +11,8 @@ import pytest
 
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
-from mesh.worker.process.intake import ThreadedIntake
+from mesh.worker.process.drills import SlowIntake
+from mesh.worker.process.intake import PolledIntake, ThreadedIntake
 
 PLACE = TopicPartition("t", 0)
 LONG_S = 10.0
@@ -28,6 +29,7 @@ class Waiting:
     noted: int = 0
     heeded: int = 0
     finds: queue.Queue[Sequence[Record]] = field(default_factory=queue.Queue)
+    at: int = 0
     reads: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -44,7 +46,8 @@ class Waiting:
         return self.finds.get(timeout=LONG_S)
 
     def position(self, place: TopicPartition) -> int:
-        raise NotImplementedError
+        assert place == PLACE
+        return self.at
 
     def lost(self) -> Sequence[TopicPartition]:
         return ()
@@ -91,6 +94,40 @@ def test_what_was_fetched_before_is_forgotten(reader: Waiting, intake: ThreadedI
     reader.find(0, heeded=3)
     assert taken(intake) == []
     assert taken(intake) == [0]
+
+
+def test_how_far_it_was_read_is_forgotten_too(reader: Waiting, intake: ThreadedIntake) -> None:
+    """Who looks whether anything is on its way would take for read what comes again. Spec: K28."""
+    slow = SlowIntake(intake, lambda: 0, lambda: 0.0)
+    slow.watch("k", PLACE)
+    reader.assign({PLACE: 0})
+    reader.at = 2
+    reader.find(0, 1, heeded=1)
+    assert len(slow.read(LONG_S)) == 2
+    assert slow.positions == {PLACE: 2}
+    reader.unassign([PLACE])
+    slow.forget([PLACE])
+    reader.assign({PLACE: 1})
+    assert slow.positions == {}
+    reader.find(heeded=1)
+    slow.read(LONG_S)
+    assert slow.positions == {}  # as of before
+    reader.at = 1
+    reader.find(heeded=3)
+    slow.read(LONG_S)
+    assert slow.positions == {PLACE: 1}
+
+
+def test_a_polled_position_is_forgotten_as_well() -> None:
+    """Spec: K28."""
+    reader = Waiting(at=2)
+    intake = PolledIntake({"k": reader})
+    intake.watch("k", PLACE)
+    reader.finds.put([record(0), record(1)])
+    assert len(intake.read(0)) == 2
+    assert intake.positions == {PLACE: 2}
+    intake.forget([PLACE])
+    assert intake.positions == {}
 
 
 def test_a_waiting_read_may_heed_what_comes_after_the_forgetting(

@@ -11,9 +11,9 @@ from mesh.transport.port import TopicPartition
 from mesh.wire.control import encode_stop
 from mesh.wire.frames import decode_header
 from mesh.wire.keys import accept_key
-from mesh.worker.background.catching_up import shadow_of
+from mesh.worker.second_writer.routing_again import shadow_of
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
-from tests.component.worker.test_stops import announcements, payloads, publish, stops
+from tests.component.worker.stops import announcements, payloads, publish, stops
 
 JOINS = {
     "AB": {"kind": "join", "from": "a", "to": "b", "filter": "x/>", "hops": 1},

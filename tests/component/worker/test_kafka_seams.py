@@ -6,7 +6,7 @@ import pytest
 
 from mesh.transport.port import TopicPartition
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
-from tests.component.worker.test_stops import (
+from tests.component.worker.stops import (
     INGRESS,
     OUTBOX,
     announcements,

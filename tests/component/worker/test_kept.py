@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from mesh.errors import TransportUnreadableError
-from mesh.lane.kept import kept_in
+from mesh.errors import TransportDeniedError, TransportUnreadableError
 from mesh.model.control import Stop
 from mesh.model.facts import SourceAt
 from mesh.transport.memory_log import MemoryRecord
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
 from mesh.wire.control import decode_stop
 from mesh.wire.keys import StopKey, fact_key, parse_control_key
 from mesh.wire.state import encode_fact
+from mesh.worker.process.recall import Recall, kept_in
 from schemas import VERSION
-from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.component.worker.conftest import CHAIN, Said, SmallMesh, subject
 
 PROGRESS = "mesh.a.progress"
 SOURCE = b"source mesh.a.in.g 0"
@@ -42,7 +43,7 @@ def log(*records: tuple[bytes | None, bytes | None]) -> list[MemoryRecord]:
 def test_under_a_key_of_nobody_it_says_nothing(key: bytes | None, value: bytes) -> None:
     kept = kept_in(log(position(5), (key, value)))
     assert [one.next for one in kept.facts.values() if isinstance(one, SourceAt)] == [5]
-    assert kept.strays == 1
+    assert len(kept.strays) == 1
 
 
 @pytest.mark.parametrize("value", GARBAGE)
@@ -50,7 +51,7 @@ def test_behind_what_the_lane_wrote_the_lane_s_word_holds(value: bytes) -> None:
     """For nobody else moves its positions."""
     kept = kept_in(log(position(5), (SOURCE, value)))
     assert [one.next for one in kept.facts.values() if isinstance(one, SourceAt)] == [5]
-    assert kept.strays == 1
+    assert len(kept.strays) == 1
 
 
 @pytest.mark.parametrize("value", [*GARBAGE, NEWER])
@@ -70,7 +71,7 @@ def test_what_a_newer_program_wrote_is_not_passed_over() -> None:
 def test_what_the_lane_writes_later_holds(then: tuple[bytes, bytes | None]) -> None:
     kept = kept_in(log((SOURCE, b"x"), then))
     assert [*kept.facts] == ([] if then[1] is None else [SOURCE])
-    assert kept.strays == 0
+    assert not kept.strays
 
 
 # -- on a mesh ------------------------------------------------------------------------------------
@@ -125,7 +126,9 @@ def test_a_worker_takes_its_lane_all_the_same(mesh: SmallMesh, key: bytes) -> No
     assert mesh.world.troubles == 0
 
 
-def test_a_lane_of_which_nobody_knows_where_it_stood_waits_for_a_person(mesh: SmallMesh) -> None:
+def test_a_lane_of_which_nobody_knows_where_it_stood_waits_for_a_person(
+    said: Said, mesh: SmallMesh
+) -> None:
     """The worker lives, and says so; all others go on. What came before comes once."""
     mesh.subscribe("a", "own", "x")
     publish(mesh, 1, 2)
@@ -138,6 +141,9 @@ def test_a_lane_of_which_nobody_knows_where_it_stood_waits_for_a_person(mesh: Sm
     assert numbers(mesh) == [1, 2, 100]
     (stop,) = stops(mesh)
     assert (stop.topic, stop.partition, stop.reason) == (PROGRESS, 0, "unreadable")
+    told = said.of("lane.unreadable")
+    assert {(one["log_level"], one["lane"]) for one in told} == {("error", 0)}
+    assert all(PROGRESS in one["fault"] for one in told)
     assert mesh.world.workers["a"].lanes is not None
     assert not mesh.world.workers["a"].is_ready
     assert mesh.world.troubles == 0
@@ -179,7 +185,7 @@ def test_only_the_held_target_waits_where_its_catch_up_cannot_be_read(mesh: Smal
     mesh.subscribe("c", "other", "x")
     mesh.run()
     mend = hold(mesh)
-    (target,) = mesh.world.workers["c"].lanes.owned[0].left_out
+    (target,) = mesh.world.workers["c"].lanes.owned[0].held_targets
     assert target == mesh.names.endpoint("c", "s")
     caught_up = TopicPartition(mesh.names.progress("c"), 1)
     key = f"held {target} 0 {bytes(16).hex()} 0".encode()
@@ -199,3 +205,54 @@ def test_only_the_held_target_waits_where_its_catch_up_cannot_be_read(mesh: Smal
     mesh.write(caught_up.topic, None, key=key, partition=caught_up.partition)
     mesh.run(30_000)
     assert numbers(mesh) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_node_whose_progress_is_gone_waits_for_a_person(mesh: SmallMesh, lives: bool) -> None:
+    """With an empty one it would deliver all that its ingress still keeps once more."""
+    mesh.subscribe("a", "own", "x")
+    publish(mesh, 1, 2)
+    if not lives:
+        mesh.world.kill("a")
+    mesh.kafka.delete_topic(PROGRESS)
+    if not lives:
+        mesh.world.start("a")
+    publish(mesh, 3)
+    mesh.run(20_000)
+    assert PROGRESS not in mesh.kafka.topics
+    assert numbers(mesh) == [1, 2]
+    (stop,) = stops(mesh)
+    assert (stop.topic, stop.partition, stop.reason) == (PROGRESS, 0, "unreadable")
+    restart(mesh)
+    mesh.run(20_000)
+    assert numbers(mesh) == [1, 2]
+    made = [spec for spec in node_topics(mesh.world.topology, "a") if spec.name == PROGRESS]
+    mesh.kafka.admin().create(made)
+    mesh.run(10_000)
+    assert numbers(mesh) == [1, 2, 3]
+    assert stops(mesh) == []
+
+
+def test_a_progress_that_may_not_be_read_is_not_taken_for_empty(mesh: SmallMesh) -> None:
+    """Its lanes are not taken: they would begin from the beginning. Spec: K16."""
+    mesh.subscribe("a", "own", "x")
+    publish(mesh, 1, 2)
+    mesh.world.kill("a")
+
+    def refuse(_: Recall, place: TopicPartition) -> Sequence[MemoryRecord]:
+        raise TransportDeniedError(f"read {place.topic}: not authorized")
+
+    records = Recall.records
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Recall,
+            "records",
+            lambda recall, at: (refuse if at.topic == PROGRESS else records)(recall, at),
+        )
+        mesh.world.start("a")
+        mesh.run(20_000)
+        assert mesh.world.workers["a"].lanes is not None
+        assert not mesh.world.workers["a"].lanes.owned
+    mesh.run(20_000)
+    own = [one.value() for one in mesh.read(mesh.names.endpoint("a", "own"))]
+    assert own == [b"1", b"2"]

@@ -24,7 +24,7 @@ def mesh() -> SmallMesh:
     mesh = SmallMesh(APART)
     mesh.world.start("a", 1)
     mesh.run(6_000)
-    mesh.world.workers["a#1"].cut(["b"])
+    mesh.world.workers["a#1"].isolate(["b"])
     mesh.run(500)
     subscribe_at_b(mesh, "y/>")
     mesh.run(6_000)
@@ -57,7 +57,7 @@ def test_who_takes_a_lane_goes_by_what_was_acknowledged(mesh: SmallMesh, silent_
     mesh.run(silent_ms)
     mesh.publish(b"y", [subject("y/1")])
     mesh.run()
-    mesh.world.workers["a#1"].cut([])
+    mesh.world.workers["a#1"].isolate([])
     mesh.run(30_000)
     assert delivered_at_b(mesh) == [b"y"]
 
@@ -73,7 +73,7 @@ def test_who_takes_the_lead_takes_back_nothing_that_was_acknowledged() -> None:
     mesh = SmallMesh(BETWEEN)
     mesh.world.start("a", 1)
     mesh.run(6_000)
-    mesh.world.workers["a#1"].cut(["b"])
+    mesh.world.workers["a#1"].isolate(["b"])
     mesh.run(500)
     subscribe_at_b(mesh, "y/>")
     mesh.run(6_000)
@@ -82,7 +82,7 @@ def test_who_takes_the_lead_takes_back_nothing_that_was_acknowledged() -> None:
     for number in range(count):
         mesh.write(ingress, b"%02d" % number, headers=[subject("y/1")])
         mesh.run(100)
-    mesh.world.workers["a#1"].cut([])
+    mesh.world.workers["a#1"].isolate([])
     mesh.run(30_000)
     assert delivered_at_b(mesh) == [b"%02d" % number for number in range(count)]
 
@@ -94,7 +94,7 @@ def test_what_was_recalled_is_wanted_until_the_neighbour_itself_is_heard(mesh: S
     machine = mesh.world.workers["a#1"].machine
     assert machine is not None
     assert "y/>" in machine.router.table.entries
-    mesh.world.workers["a#1"].cut([])
+    mesh.world.workers["a#1"].isolate([])
     mesh.run(30_000)
     assert "y/>" in machine.router.table.entries
     subscribe_at_b(mesh, "y/>", None)
@@ -111,7 +111,7 @@ def test_a_filter_that_was_known_of_a_direct_endpoint_alone_is_recalled_too() ->
     live = b'{"class": "direct"}'
     writer.produce(mesh.names.clients("b"), live, subscription_key("live", "y/>"), 0)
     mesh.run(6_000)
-    mesh.world.workers["a#1"].cut(["b"])
+    mesh.world.workers["a#1"].isolate(["b"])
     mesh.run(500)
     subscribe_at_b(mesh, "y/>")
     mesh.run(6_000)
@@ -119,7 +119,7 @@ def test_a_filter_that_was_known_of_a_direct_endpoint_alone_is_recalled_too() ->
     mesh.run(20_000)
     mesh.publish(b"y", [subject("y/1")])
     mesh.run()
-    mesh.world.workers["a#1"].cut([])
+    mesh.world.workers["a#1"].isolate([])
     mesh.run(30_000)
     assert delivered_at_b(mesh) == [b"y"]
 
@@ -144,7 +144,7 @@ def test_what_a_mate_did_not_know_was_not_acknowledged_and_is_waited_for(silent_
     mesh.run(6_000)
     assert all(len(mesh.world.workers[one].lanes.owned) == 1 for one in ("a", "a#1"))
     deaf, dies = ("a", 1) if mesh.world.workers["a#1"].machine.leader else ("a#1", 0)
-    mesh.world.workers[deaf].cut(["b"])
+    mesh.world.workers[deaf].isolate(["b"])
     mesh.run(500)
     subscribe_at_b(mesh, "y/>")
     mesh.run(3_000)
@@ -157,7 +157,7 @@ def test_what_a_mate_did_not_know_was_not_acknowledged_and_is_waited_for(silent_
     told = 0 if deaf == "a#1" else 1  # the lane that had said from where on it routes by it
     mesh.publish(b"before", [subject("y/1")], partition=told)
     mesh.run()
-    mesh.world.workers[deaf].cut([])
+    mesh.world.workers[deaf].isolate([])
     mesh.run(30_000)
     assert leader.completion.state("clients").complete == 0
     assert reason(mesh, deaf) == ""
@@ -174,7 +174,7 @@ def test_a_leader_that_lags_overwrites_nothing_that_its_predecessor_has_kept() -
         mesh.world.start("a", index)
     mesh.run(6_000)
     for name in ("a#1", "a#2"):
-        mesh.world.workers[name].cut(["b"])
+        mesh.world.workers[name].isolate(["b"])
     mesh.run(500)
     for filter_ in ("x/>", "y/>", "z/>"):
         subscribe_at_b(mesh, filter_)
@@ -186,7 +186,7 @@ def test_a_leader_that_lags_overwrites_nothing_that_its_predecessor_has_kept() -
         mesh.publish(name.encode(), [subject(name)])
     mesh.run()
     assert "a#2" in mesh.world.workers
-    mesh.world.workers["a#2"].cut([])
+    mesh.world.workers["a#2"].isolate([])
     mesh.run(30_000)
     assert delivered_at_b(mesh) == [b"x/1", b"y/1", b"z/1"]
 
@@ -199,7 +199,7 @@ def assert_taken_over(mesh: SmallMesh, letter: str) -> None:
     mesh.run(10_000)
     mesh.publish(letter.encode(), [subject(f"{letter}/1")])
     mesh.run(3_000)
-    mesh.world.workers["a#1"].cut([])
+    mesh.world.workers["a#1"].isolate([])
     mesh.run(30_000)
     assert delivered_at_b(mesh) == [letter.encode()]
 
@@ -209,7 +209,7 @@ def test_who_could_not_reach_a_neighbour_at_its_start_goes_by_what_was_acknowled
     mesh = SmallMesh(APART)
     mesh.subscribe("c", "s", ">", None)
     mesh.world.start("a", 1)
-    mesh.world.workers["a#1"].cut(["b"])
+    mesh.world.workers["a#1"].isolate(["b"])
     mesh.run(20_000)
     assert mesh.world.workers["a#1"].machine.learner.neighbours["b"].frozen
     assert_taken_over(mesh, "y")
@@ -221,11 +221,11 @@ def test_who_was_frozen_and_is_heard_again_is_frozen_no_more() -> None:
     mesh.subscribe("c", "s", ">", None)
     mesh.world.start("a", 1)
     standby = mesh.world.workers["a#1"]
-    standby.cut(["b"])
+    standby.isolate(["b"])
     mesh.run(20_000)
-    standby.cut([])
+    standby.isolate([])
     mesh.run(8_000)
     assert not standby.machine.learner.neighbours["b"].frozen
-    standby.cut(["b"])
+    standby.isolate(["b"])
     mesh.run(500)
     assert_taken_over(mesh, "z")

@@ -12,7 +12,7 @@ from mesh.wire.control import encode_learned
 from mesh.wire.state import decode_ledger, encode_ledger
 from mesh.worker.control import leading
 from tests.component.worker.conftest import SmallMesh
-from tests.component.worker.test_stops import payloads, publish
+from tests.component.worker.stops import payloads, publish
 
 ROOM = 100_000
 """Bytes that a record of any mesh may have, whatever it allows its messages."""

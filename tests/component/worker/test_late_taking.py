@@ -10,7 +10,7 @@ import pytest
 from mesh.lab.world import kafka_of
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import BEGINNING, TopicPartition
-from mesh.worker.lanes.admission import PREPARE_MS
+from mesh.worker.lanes.takeover_waits import WORKER_LEARNS_FIRST_MS
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.intake import PolledIntake
 from mesh.worker.worker import Worker
@@ -244,7 +244,7 @@ def test_who_cannot_learn_the_interest_joins_at_last(mates: Mates) -> None:
     second = mates.start("second")
     began = clock.ms
     mates.until(lambda: second.membership is not None)
-    assert PREPARE_MS <= clock.ms - began < PREPARE_MS + 1_000
+    assert WORKER_LEARNS_FIRST_MS <= clock.ms - began < WORKER_LEARNS_FIRST_MS + 1_000
 
 
 def test_who_comes_to_a_node_that_nobody_serves_joins_at_once(mates: Mates) -> None:

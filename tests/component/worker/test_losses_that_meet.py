@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mesh.model.control import Pause, Stop
-from mesh.model.facts import Held
+from mesh.model.facts import Held, SourceAt
 from mesh.transport.port import Record, TopicPartition
 from mesh.wire.control import encode_pause
 from mesh.wire.frames import decode_header, encode_header
@@ -15,8 +15,8 @@ from mesh.wire.keys import SubjectPauseKey, subject_pause_key
 from mesh.wire.state import decode_fact
 from mesh.worker.topics.retention import CHECK_MS
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
-from tests.component.worker.test_holding import is_held, refuse
-from tests.component.worker.test_stops import INGRESS, accept, announcements, stops
+from tests.component.worker.held import is_held, refuse
+from tests.component.worker.stops import INGRESS, accept, announcements, stops
 
 AT = TopicPartition(INGRESS, 0)
 OUTBOX = "mesh.a.to.b.g"
@@ -84,9 +84,9 @@ def test_a_topic_made_anew_while_another_loss_waits_is_a_loss_of_its_own(mesh: S
     publish(mesh, *range(10, 20))
     accept(mesh, "a", stop)
     mesh.run(10_000)
-    anew = stop_of(mesh)
-    assert (anew.reason, anew.first) == ("recreated", 4)
-    accept(mesh, "a", anew)
+    second = stop_of(mesh)
+    assert (second.reason, second.first) == ("recreated", 4)
+    accept(mesh, "a", second)
     mesh.run(10_000)
     assert values(mesh) == [0, 1, 2, 3, None, *range(10, 20)]
     told = [one for one in announcements(mesh) if one["partition"] == 0]
@@ -162,21 +162,22 @@ def test_a_lane_that_cannot_write_a_target_holds_up_no_other_lane() -> None:
     mesh.run(15_000)
     lanes = mesh.world.workers["c"].lanes
     assert lanes is not None
-    assert [lane.left_out for lane in lanes.owned.values()] == [[STUCK], [STUCK]]
+    assert [lane.held_targets for lane in lanes.owned.values()] == [[STUCK], [STUCK]]
     refuse(mesh, STUCK, is_refusing=False)
     first = next(iter(lanes.owned))
     topic = mesh.kafka.topics[STUCK]
     takes = topic.log_for
     topic.log_for = lambda at, key: None if at == first else takes(at, key)
     mesh.run(60_000)
-    held = [number for number, lane in lanes.owned.items() if lane.left_out]
+    held = [number for number, lane in lanes.owned.items() if lane.held_targets]
     assert held == [first]
 
 
 def _ended_beside(mesh: SmallMesh) -> bool:
-    """Say whether a catch-up of a has told that it is complete, which the lane has yet to do."""
+    """Say whether a catch-up of a has written all, and the lane has yet to end the hold."""
     told = [(one.partition(), decode_fact(one.value())) for one in mesh.read("mesh.a.progress")]
-    return any(partition >= 1 and isinstance(one, Held) and one.is_over for partition, one in told)
+    reached = max((one.next for _, one in told if isinstance(one, SourceAt)), default=0)
+    return any(at >= 1 and isinstance(one, Held) and one.next == reached for at, one in told)
 
 
 def test_what_was_sent_beside_a_lane_is_known_after_two_deaths(mesh: SmallMesh) -> None:
@@ -207,7 +208,7 @@ def test_what_was_passed_in_another_log_deletes_nothing(mesh: SmallMesh, how: st
     """Offsets that were passed long ago are given out again, and nobody has read them. K5, K9."""
     publish(mesh, *range(6))
     mesh.run(2 * CHECK_MS)
-    mesh.world.workers["a"]._serving.upkeep._retention.keep_ms = 5 * CHECK_MS
+    mesh.world.workers["a"]._service.upkeep._retention.keep_ms = 5 * CHECK_MS
     if how == "cut off":
         mesh.kafka.truncate(AT, 5)
     else:

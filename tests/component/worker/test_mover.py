@@ -9,7 +9,7 @@ from mesh.lane.lane import Lane
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Consumer, Passed, Record, TopicPartition
-from mesh.worker.background.moving import Mover
+from mesh.worker.queue_moves.mover import Mover
 
 TOPIC = "mesh.a.ep.q"
 

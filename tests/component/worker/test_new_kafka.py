@@ -10,16 +10,16 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from mesh.model.topology import KafkaCluster, Topology
-from mesh.worker.serve import Serving
+from mesh.worker.main import WorkerProcess
 from tests.component.worker.conftest import CHAIN
 
 FILE = topology_from_mapping(CHAIN)
 ENVIRONMENT = {"P": "hunter2"}
 
 
-def serving(options: Mapping[str, str] | None = None) -> Serving:
+def serving(options: Mapping[str, str] | None = None) -> WorkerProcess:
     known = {} if options is None else {"new": KafkaCluster(name="new", options=options)}
-    return Serving(FILE, "a", ENVIRONMENT, read_file=lambda: known)
+    return WorkerProcess(FILE, "a", ENVIRONMENT, read_file=lambda: known)
 
 
 def told(**options: str) -> Topology:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from mesh.core.routing import Router
 from mesh.lane.messages import transit
@@ -94,10 +95,15 @@ def test_whatever_one_record_raises_costs_this_record_alone(
     for index in range(9):
         address = "cursed" if index in (3, 4, 7) else "x"
         mesh.write(topic, b"%d" % index, headers=[subject(address)])
-    mesh.run(8_000)
+    with capture_logs() as logs:
+        mesh.run(8_000)
     assert [(one.reason, one.offset) for one in letters(mesh)] == [
         ("POISON", at) for at in (3, 4, 7)
     ]
+    told = [one for one in logs if one["event"] == "record.poison"]
+    assert {(one["log_level"], one["offset"]) for one in told} == {
+        ("error", at) for at in (3, 4, 7)
+    }
     assert "Surprise: nobody thought of this" in letters(mesh)[0].detail
     assert values(mesh) == [b"0", b"1", b"2", b"5", b"6", b"8"]
     counted = {
@@ -155,11 +161,11 @@ def test_a_catch_up_passes_it_as_the_lane_did(mesh: SmallMesh) -> None:
             headers=[subject("cursed" if index == 2 else "x")],
         )
     mesh.run(20_000)
-    assert held in mesh.world.workers["c"].lanes.owned[0].left_out
+    assert held in mesh.world.workers["c"].lanes.owned[0].held_targets
     mesh.kafka.denied.clear()
     mesh.run(60_000)
     assert values(mesh) == [b"0", b"1", b"3", b"4", b"5"]
-    assert not mesh.world.workers["c"].lanes.owned[0].left_out
+    assert not mesh.world.workers["c"].lanes.owned[0].held_targets
     assert [one.offset for one in letters(mesh, "c")] == [2]
 
 

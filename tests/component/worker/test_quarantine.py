@@ -12,7 +12,7 @@ from mesh.view.messages import MessageIdentity, announced, received
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from tests.component.worker.conftest import SmallMesh, subject
-from tests.component.worker.test_holding import OUTBOX, STUCK, is_held
+from tests.component.worker.held import OUTBOX, STUCK, is_held
 
 LIMIT = 700
 BIG = b"x" * LIMIT

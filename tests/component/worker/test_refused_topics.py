@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportDeniedError
+from mesh.transport.memory import MemoryKafka
 from mesh.trees.settings import Settings
-from tests.component.worker.conftest import SmallMesh, subject
+from mesh.worker.topics.provision import make_node_topics
+from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 
 REFUSAL = "Broker: Policy Violation"
 
@@ -55,8 +58,16 @@ def test_a_refused_topic_costs_what_it_is_for(topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "topic", ["mesh.b.control", "mesh.b.learned", "mesh.b.progress", "mesh.b.ledger", "mesh.b.dlq"]
+    "topic", ["mesh.b.control", "mesh.b.learned", "mesh.b.ledger", "mesh.b.dlq"]
 )
 def test_a_node_that_could_serve_nobody_says_so(mesh: SmallMesh, topic: str) -> None:
     with pytest.raises(TransportDeniedError, match=f"{topic}: {REFUSAL}"):
         restart_without(mesh, topic)
+
+
+def test_a_new_node_without_progress_says_so() -> None:
+    """One that has lived is another matter: its progress was deleted, and people decide."""
+    kafka = MemoryKafka("k")
+    kafka.refused["mesh.b.progress"] = REFUSAL
+    with pytest.raises(TransportDeniedError, match=f"mesh.b.progress: {REFUSAL}"):
+        make_node_topics(kafka.admin(), topology_from_mapping(CHAIN), "b")

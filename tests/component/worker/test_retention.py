@@ -11,10 +11,10 @@ from mesh.view.lane_reports import LaneReports
 from mesh.wire.control import encode_link_state
 from mesh.wire.keys import link_key
 from mesh.wire.state import decode_fact
-from mesh.worker.control.mates import MatesPositions
+from mesh.worker.control.peer_lanes import PeerLanes
 from mesh.worker.topics.retention import CHECK_MS, Retention
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
-from tests.component.worker.test_stops import INGRESS, OUTBOX, accept, payloads, publish, stops
+from tests.component.worker.stops import INGRESS, OUTBOX, accept, payloads, publish, stops
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 
@@ -50,7 +50,7 @@ def test_a_worker_trims_what_its_readers_have_passed(mesh: SmallMesh) -> None:
     kept = TopicPartition("mesh.a.in.g", 0)
     assert mesh.kafka.admin().starts([kept, endpoint]) == {kept: 0, endpoint: 0}
     for worker in mesh.world.workers.values():
-        worker._serving.upkeep._retention.keep_ms = CHECK_MS
+        worker._service.upkeep._retention.keep_ms = CHECK_MS
     mesh.run(2 * CHECK_MS)
     passed = [PLACE, TopicPartition("mesh.a.to.b.g", 0), endpoint]
     starts = mesh.kafka.admin().starts(passed)
@@ -61,7 +61,7 @@ def test_a_worker_trims_what_its_readers_have_passed(mesh: SmallMesh) -> None:
 
 def trim(mesh: SmallMesh, ms: int = 3 * CHECK_MS) -> None:
     for worker in mesh.world.workers.values():
-        worker._serving.upkeep._retention.keep_ms = CHECK_MS
+        worker._service.upkeep._retention.keep_ms = CHECK_MS
     mesh.run(ms)
 
 
@@ -74,7 +74,7 @@ def read_by(mesh: SmallMesh, place: TopicPartition) -> int:
     node = "a" if place.topic == INGRESS else "b"
     reports = LaneReports(mesh.world.topology, {"k": mesh.kafka})
     reports.read()
-    mates = MatesPositions()
+    mates = PeerLanes()
     for record in mesh.read(mesh.names.progress(node)):
         mates.take(decode_fact(record.value()))
     [told] = [at for at in mates.read(frozenset([place.topic])).values() if at.partition == 0]
@@ -195,3 +195,19 @@ def test_a_neighbour_has_a_word_on_its_own_outbox_alone() -> None:
     mesh.run(200_000)
     kept = [TopicPartition("payments", 0), TopicPartition(other, 0)]
     assert list(admin.starts(kept).values()) == [0, 0]
+
+
+def test_what_waits_in_an_ingress_that_was_made_anew_is_not_deleted_by_what_was_read_before(
+    mesh: SmallMesh,
+) -> None:
+    """It stands still until somebody accepts the loss: positions of the former one say nothing."""
+    for number in range(40):
+        mesh.publish(b"%d" % number, [subject("x")])
+    mesh.run()
+    trim(mesh)
+    mesh.kafka.recreate(INGRESS)
+    mesh.run(8_000)
+    for number in range(30):
+        mesh.publish(b"%d" % number, [subject("x")])
+    trim(mesh, 6 * CHECK_MS)
+    assert start_of(mesh, TopicPartition(INGRESS, 0)) == 0

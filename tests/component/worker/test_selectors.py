@@ -14,7 +14,7 @@ from mesh.model.reasons import Reason
 from mesh.transport.port import TopicPartition
 from mesh.wire.state import decode_ledger
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
-from tests.component.worker.test_stops import accept, stops
+from tests.component.worker.stops import accept, stops
 
 FIRST, SECOND = "mesh.a.to.b.g", "mesh.b.to.c.g"
 ORDER = 'headers["kind"] == "order"'

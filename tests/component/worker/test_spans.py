@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from mesh.lane.traces import PARENTS_MAX
 from mesh.model.state import Ledger, SourceRange
 from mesh.transport.headers import headers_of
-from mesh.worker.port.spans import BatchSpans, exported_spans
+from mesh.worker.http.spans import BatchSpans, exported_spans
 from tests.component.worker.conftest import SmallMesh, subject
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

@@ -11,14 +11,14 @@ from mesh.errors import TransportStalledError
 from mesh.model.topics import TopicNames
 from mesh.transport.following import DEADLINE_MS
 from mesh.transport.memory import MemoryKafka
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
 from mesh.worker.control.leadership import RETRY_MS, Leadership, take_control
-from mesh.worker.control.unread import Unread
+from mesh.worker.control.unreachable_neighbours import Unread
 from mesh.worker.process.commits import CommitsAtOnce
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.questions import Questions
 from mesh.worker.process.recall import Recall
-from mesh.worker.topics.provision import node_topics
 from tests.component.worker.conftest import CHAIN
 
 TOPOLOGY = topology_from_mapping(CHAIN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -11,66 +10,27 @@ from mesh.model.control import Stop
 from mesh.model.frames import FrameKind, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER
 from mesh.transport.port import TopicPartition, TopicSpec
-from mesh.wire.control import decode_heartbeat, decode_stop, encode_stop
+from mesh.wire.control import decode_heartbeat
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.frames import decode_header
 from mesh.wire.keys import accept_key
-from tests.component.worker.conftest import SmallMesh, subject
-
-INGRESS = "mesh.a.in.g"
-OUTBOX = "mesh.a.to.b.g"
-
-
-def publish(mesh: SmallMesh, *values: bytes) -> None:
-    for value in values:
-        mesh.publish(value, [subject("x")])
-
-
-def stops(mesh: SmallMesh, node: str) -> dict[bytes, Stop]:
-    """Return the stops that a node's control topic tells."""
-    found: dict[bytes, Stop] = {}
-    for record in mesh.read(mesh.names.control(node)):
-        if (record.key() or b"").startswith(b"stop "):
-            found.pop(record.key(), None)
-            if record.value() is not None:
-                found[record.key()] = decode_stop(record.value())
-    return found
-
-
-def accept(mesh: SmallMesh, node: str, stop: Stop) -> None:
-    key = accept_key(node, stop.topic, stop.partition)
-    mesh.write(mesh.names.config(), encode_stop(stop), key=key)
-    mesh.run()
-
-
-def payloads(mesh: SmallMesh) -> list[bytes | None]:
-    return [
-        record.value()
-        for record in mesh.delivered()
-        if any(name == MESH_HEADER for name, _ in record.headers() or [])
-    ]
-
-
-def announcements(mesh: SmallMesh) -> list[dict[str, object]]:
-    return [
-        json.loads(record.headers()[0][1])
-        for record in mesh.delivered()
-        if record.headers()[0][0] == GAP_HEADER
-    ]
-
-
-def delete_while_down(mesh: SmallMesh, topic: str, node: str, before: int) -> None:
-    """Kill a node, publish, and delete what it would read below an offset."""
-    mesh.world.kill(node)
-    publish(mesh, b"2", b"3", b"4")
-    mesh.run(1000)
-    mesh.kafka.admin().delete_before({TopicPartition(topic, 0): before})
-    mesh.world.start(node)
-    mesh.run()
+from mesh.worker.lanes.read_topics import RETRY_MS
+from mesh.worker.lanes.truncated_logs import AWAITED_MS
+from tests.component.worker.conftest import Said, SmallMesh, subject
+from tests.component.worker.stops import (
+    INGRESS,
+    OUTBOX,
+    accept,
+    announcements,
+    delete_while_down,
+    payloads,
+    publish,
+    stops,
+)
 
 
 def test_what_was_deleted_before_it_was_read_stops_the_source_and_nothing_else(
-    mesh: SmallMesh,
+    said: Said, mesh: SmallMesh
 ) -> None:
     """Topic, partition and exact range are told; other partitions go on. Spec: R6, DESIGN 6."""
     publish(mesh, b"1")
@@ -79,6 +39,8 @@ def test_what_was_deleted_before_it_was_read_stops_the_source_and_nothing_else(
     [stop] = stops(mesh, "a").values()
     assert (stop.topic, stop.partition, stop.reason) == (INGRESS, 0, "retention")
     assert (stop.first, stop.next) == (1, 3)
+    place = {"lane": 0, "reason": "retention", "range": stop.range}
+    assert said.of("source.stopped") == [{"log_level": "error", **place}]
     mesh.publish(b"other", [subject("x")], partition=1)
     mesh.run()
     assert payloads(mesh) == [b"1", b"other"]
@@ -286,3 +248,20 @@ def test_a_target_that_somebody_deleted_is_made_again(mesh: SmallMesh, topic: st
     publish(mesh, b"3")
     mesh.run()
     assert payloads(mesh)[-2:] == [b"2", b"3"]
+
+
+def test_a_topic_made_anew_has_lost_no_end(mesh: SmallMesh) -> None:
+    """Also where its log is looked at for a record that does not come. Spec: K-2, R6."""
+    publish(mesh, b"1", b"2")
+    mesh.run()
+    mesh.kafka.recreate(INGRESS)
+    sources, now_ms = mesh.world.workers["a"].lanes.sources, mesh.world.clock.now_ms()
+    at = TopicPartition(INGRESS, 0)
+    [reader] = sources.readers.values()
+    reader.assign({at: 0})  # the last record is read once more, and nobody is told that it is gone
+    sources.last_read.expected_epochs[at] = 0
+    sources.last_read._awaited_since_ms[at] = now_ms - 2 * AWAITED_MS
+    sources.topics._tried_ms, sources.topics._verified_ms = now_ms - RETRY_MS, now_ms
+    mesh.run(8000)
+    [stop] = stops(mesh, "a").values()
+    assert (stop.reason, stop.first, stop.next) == ("recreated", 2, -1)

@@ -14,23 +14,23 @@ from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key
 from mesh.worker.lanes import sources
 from tests.component.worker.conftest import CHAIN, SmallMesh
-from tests.component.worker.test_stops import INGRESS, accept, payloads, publish, stops
+from tests.component.worker.stops import INGRESS, accept, payloads, publish, stops
 
 LINK = TopicPartition("mesh.a.to.c.g", 0)
 
 
-def link_anew(mesh: SmallMesh) -> None:
+def link_directly(mesh: SmallMesh) -> None:
     """Have c hear a over a link of their own, no longer by way of b."""
     change_to(mesh, {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"]]}})
 
 
-def change_to(mesh: SmallMesh, zones: dict[str, object]) -> None:
+def change_to(mesh: SmallMesh, zones: dict[str, object], ms: int = 4_000) -> None:
     before, after = mesh.world.topology, topology_from_mapping({**CHAIN, "zones": zones})
     lineage = lineage_after(first_lineage(before), before, 0, after, 3)
     for stage in (Stage.HOLD, Stage.SWITCH, Stage.RUN):
         word = Change(3, stage, published_text(after), (), lineage)
         mesh.write(mesh.names.config(), encode_change(word), key=change_key())
-        mesh.run()
+        mesh.run(ms)
 
 
 def begin_again(mesh: SmallMesh, node: str) -> None:
@@ -46,14 +46,14 @@ def cut_off(mesh: SmallMesh, records: int) -> None:
 
 def lose_what_came(mesh: SmallMesh, stop: Stop | None = None) -> None:
     """Lose what the new link has carried, perhaps behind a loss accepted, and send it again."""
-    mesh.world.workers["c"].cut(["a"])
+    mesh.world.workers["c"].isolate(["a"])
     mesh.run(500)
     if stop is not None:
         accept(mesh, "a", stop)
     publish(mesh, b"4")
     mesh.run()
     mesh.kafka.truncate(LINK, mesh.kafka.topics[LINK.topic].logs[0].end)
-    mesh.world.workers["c"].cut([])
+    mesh.world.workers["c"].isolate([])
     mesh.run()
     publish(mesh, b"5")
     mesh.run(30_000)
@@ -71,7 +71,7 @@ def test_a_link_carries_a_stopped_source_from_where_it_stopped(
         cut_off(mesh, 2)
     if moment == "unseen":
         mesh.world.kill("a")
-    link_anew(mesh)
+    link_directly(mesh)
     if moment == "before":
         cut_off(mesh, 2)
     if moment == "unseen":
@@ -95,7 +95,7 @@ def test_a_link_carries_what_was_not_read_yet_when_it_came_from_where_it_is_read
     publish(mesh, b"1", b"2", b"3")
     mesh.run()
     mesh.world.kill("a")
-    link_anew(mesh)
+    link_directly(mesh)
     with monkeypatch.context() as patch:
         patch.setattr(sources, "_bounds", none)
         mesh.world.start("a")
@@ -111,8 +111,8 @@ def test_a_link_that_stayed_carries_all_of_a_source_that_is_found_again(mesh: Sm
     mesh.run()
     publish(mesh, b"1")
     mesh.run()
-    link_anew(mesh)
-    mesh.world.workers["b"].cut(["a"])
+    link_directly(mesh)
+    mesh.world.workers["b"].isolate(["a"])
     mesh.run(300)
     publish(mesh, b"2")
     mesh.run(1_500)
@@ -120,7 +120,7 @@ def test_a_link_that_stayed_carries_all_of_a_source_that_is_found_again(mesh: Sm
     lanes.sources.lost(lanes.owned, [TopicPartition(INGRESS, 0)])
     mesh.run(1_500)
     mesh.kafka.truncate(TopicPartition("mesh.a.to.b.g", 0), 1)
-    mesh.world.workers["b"].cut([])
+    mesh.world.workers["b"].isolate([])
     mesh.run(1_500)
     publish(mesh, b"3")
     mesh.run(20_000)

@@ -33,7 +33,7 @@ def status(mesh: SmallMesh, node: str) -> str:
 
 def holds(mesh: SmallMesh, node: str) -> set[str]:
     lanes = mesh.world.workers[node].lanes
-    return {target for lane in lanes.owned.values() for target in lane.left_out}
+    return {target for lane in lanes.owned.values() for target in lane.held_targets}
 
 
 # -- refused topics -------------------------------------------------------------------------------
@@ -109,10 +109,10 @@ def test_what_the_open_batch_has_written_is_not_written_again(mesh: SmallMesh) -
         mesh.publish(b"%d" % index, [subject("x")])
     [lane] = worker.lanes.owned.values()
     mesh.world.run_until(lambda: lane.batch is not None and bool(lane.batch.readings), 10_000)
-    worker._serving.targets._refused[endpoint] = "for a moment"
+    worker._service.targets._refused[endpoint] = "for a moment"
     mesh.run(1_000)
     assert holds(mesh, "c") == {endpoint}
-    del worker._serving.targets._refused[endpoint]
+    del worker._service.targets._refused[endpoint]
     mesh.run(20_000)
     assert not holds(mesh, "c")
     assert values(mesh, endpoint) == [b"%d" % index for index in range(20)]
@@ -125,8 +125,8 @@ def test_a_refusal_that_nobody_waits_for_any_more_is_forgotten(mesh: SmallMesh) 
     mesh.run()
     mesh.subscribe("c", "bad", "x/>", None)
     mesh.run(15_000)
-    assert mesh.world.workers["c"]._serving.targets._asked == {}
-    assert mesh.world.workers["c"]._serving.targets._refused == {}
+    assert mesh.world.workers["c"]._service.targets._asked == {}
+    assert mesh.world.workers["c"]._service.targets._refused == {}
 
 
 def dropped(mesh: SmallMesh, node: str) -> dict[str, int]:
@@ -260,7 +260,7 @@ def test_names_of_endpoints_that_are_gone_are_not_remembered(mesh: SmallMesh) ->
             mesh.subscribe("c", f"once{number - 1}", "x/>", None)
         mesh.run(300)
     mesh.run(3_000)
-    targets = mesh.world.workers["c"]._serving.targets
+    targets = mesh.world.workers["c"]._service.targets
     assert targets is not None
     assert len(targets._known) <= SPARE_MAX + 2 * 3
     assert len(targets._made) <= SPARE_MAX + 2 * 3

@@ -24,7 +24,7 @@ from mesh.model.tree_apps import (
     PartitionSuspected,
     Refused,
     RoleLost,
-    RoleWish,
+    RoleRequest,
     Served,
     SplitTold,
     TreeBuilt,
@@ -35,7 +35,7 @@ from mesh.model.trees import Address, tree_id
 from mesh.transport.port import TopicPartition
 from mesh.trees import utility
 from mesh.trees.settings import Settings
-from mesh.view.role_wishes import role_wishes
+from mesh.view.role_requests import role_requests
 from mesh.wire.tree_events import encode_event
 from mesh.worker.trees.service import TreeService
 from mesh.worker.trees.writing import GONE_MAX
@@ -342,7 +342,7 @@ def test_a_role_moves_to_who_asked_for_it_and_no_restart_brings_it_back(
 def test_a_role_that_moves_to_who_has_it_already_is_what_it_was(
     mesh: Mesh, application: Open
 ) -> None:
-    """What stands for it, here and at the client, was the former wish. Spec: tree_layer 5.13, 13."""
+    """What stands for it, here and at the client, was the former request. Spec: tree_layer 5.13, 13."""
     host, sender, other = application("c"), application("a"), application("b")
     sender.add("desk-7", "pricing")
     host.add("desk-7", "pricing", protocol="v2")
@@ -355,9 +355,9 @@ def test_a_role_that_moves_to_who_has_it_already_is_what_it_was(
     finished(call, host, other)
     for _ in range(2):
         live(mesh, 15, host, sender, other)
-        stand = role_wishes(mesh.world.kafka["left"], "mesh.a.roles")
-        assert {key.tree: one.wish.protocol for key, one in stand.items()} == {"desk-7": "v2"}
-        assert [wish.protocol for wish in sender._wishes._wishes.values()] == ["v2"]
+        stand = role_requests(mesh.world.kafka["left"], "mesh.a.roles")
+        assert {key.tree: one.request.protocol for key, one in stand.items()} == {"desk-7": "v2"}
+        assert [request.protocol for request in sender._requests._requests.values()] == ["v2"]
         assert (len(host.held), len(sender.held)) == (0, 1)
         call = finished(other.send("desk-7", "pricing", b"who?", protocol="v2"), sender)
         assert payloads(call) == ["a: who?"]
@@ -514,6 +514,19 @@ def test_who_begins_and_says_something_wrong_in_one_go_is_told(
     assert mesh.world.run_until(is_told, 20_000)
 
 
+def test_who_sends_something_wrong_is_told_of_which_call(mesh: Mesh, application: Open) -> None:
+    """Whoever waits for several replies knows which one never comes."""
+    sender = application("a")
+    told: list[object] = []
+    sender.listener = told.append
+    writer = mesh.world.kafka["left"].writer("stranger")
+    for call, more in (("one", ""), ("two", ', "role": "r", "payload": 7'), ("x" * 300, "")):
+        value = f'{{"do": "send", "call": "{call}", "tree": "t"{more}}}'
+        writer.produce("mesh.a.sends", value.encode(), b"app", 0)
+    live(mesh, 3, sender)
+    assert [one.call for one in told if isinstance(one, Refused)] == ["one", "two", ""]
+
+
 def test_an_exclusive_role_that_is_held_is_refused(application: Open) -> None:
     host, sender = application("c"), application("a")
     host.add("desk-7", "lead", exclusive=True)
@@ -532,9 +545,9 @@ def test_30_a_role_is_taken_politely_only_if_nobody_holds_it(mesh: Mesh, applica
     assert len(host.held) == 1
     host.remove("desk-7", "lead")
     live(mesh, 2, host, other, third)
-    wish = RoleWish(Address(tree_id("desk-7"), "lead"), is_exclusive=True, is_polite=True)
+    request = RoleRequest(Address(tree_id("desk-7"), "lead"), is_exclusive=True, is_polite=True)
     for one in (other, third):
-        one._wishes.want("desk-7", wish)
+        one._requests.want("desk-7", request)
     live(mesh, 10, host, other, third)
     assert sorted(len(one.held) for one in (other, third)) == [0, 1]
 
@@ -548,8 +561,8 @@ def test_who_asked_politely_and_then_otherwise_holds_the_role(
     one.listener = told.append
     place = Address(tree_id("desk-7"), "lead")
     for is_polite in (True, False):
-        wish = RoleWish(place, is_exclusive=True, is_polite=is_polite)
-        one._wishes.want("desk-7", wish)
+        request = RoleRequest(place, is_exclusive=True, is_polite=is_polite)
+        one._requests.want("desk-7", request)
     live(mesh, 5, one, asking)
     assert told == []
     mesh.world.kill("a")

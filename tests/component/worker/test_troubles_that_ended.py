@@ -6,7 +6,7 @@ from mesh.node.faults import Faults
 from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from mesh.transport.port import TopicPartition
 from tests.component.worker.conftest import SmallMesh
-from tests.component.worker.test_stops import OUTBOX, accept, payloads, publish, stops
+from tests.component.worker.stops import OUTBOX, accept, payloads, publish, stops
 
 
 class Deaf(MemoryFaults):

@@ -9,8 +9,8 @@ import pytest
 
 from mesh.transport.port import TopicPartition
 from tests.component.worker.conftest import SmallMesh, subject
+from tests.component.worker.stops import accept, announcements, stops
 from tests.component.worker.test_losses_that_meet import values
-from tests.component.worker.test_stops import accept, announcements, stops
 
 FIRST, SECOND, INGRESS = "mesh.a.to.b.g", "mesh.b.to.c.g", "mesh.a.in.g"
 

@@ -24,7 +24,7 @@ from mesh.transport.port import TopicPartition
 from mesh.view.disabling import ends_of, write_disabled
 from mesh.wire.control import decode_identity, encode_change, encode_config
 from mesh.wire.keys import change_key, config_key
-from mesh.worker.background import backlogs
+from mesh.worker.limits import outboxes
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.sim.late_commits import LateCommits
 from tests.sim.swarm.faults import Beside, aside
@@ -259,12 +259,12 @@ def test_a_call_from_the_loop_would_be_found(monkeypatch: pytest.MonkeyPatch) ->
     """Planted: a look at backlogs asks in the loop, as all of them once did."""
     scene, more = SCENES[0]
     mesh, costs = small_mesh(more)
-    judge = backlogs.Backlogs._judge_all
+    judge = outboxes.Backlogs._judge_all
 
     def in_the_loop(self, link_states, now_ms):
         self.home.admin().ends(list(self._asked or ()))
         return judge(self, link_states, now_ms)
 
-    monkeypatch.setattr(backlogs.Backlogs, "_judge_all", in_the_loop)
+    monkeypatch.setattr(outboxes.Backlogs, "_judge_all", in_the_loop)
     with pytest.raises(AssertionError, match="waited"), late(mesh, costs, monkeypatch):
         scene(mesh)

@@ -12,7 +12,7 @@ import pytest
 
 from mesh.model.inputs import Input
 from mesh.transport.port import TopicPartition
-from mesh.worker.background.catching_up import CHUNK, CatchUp
+from mesh.worker.second_writer.catching_up import CHUNK, CatchUp
 from tests.component.worker.conftest import SmallMesh, subject
 
 APART = {

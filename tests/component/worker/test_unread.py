@@ -22,7 +22,7 @@ from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
 from mesh.wire.control import encode_learned
 from mesh.wire.keys import learned_key
-from mesh.worker.control.unread import RETRY_MS, Unread
+from mesh.worker.control.unreachable_neighbours import RETRY_MS, Unread
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.questions import Questions
 from tests.component.worker.conftest import CHAIN

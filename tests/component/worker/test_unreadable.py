@@ -24,12 +24,12 @@ def values(mesh: SmallMesh) -> list[bytes | None]:
 
 def vanish(mesh: SmallMesh, value: bytes) -> None:
     """Publish a message whose frame is gone from the outbox before b has read it."""
-    mesh.world.workers["b"].cut(["a"])
+    mesh.world.workers["b"].isolate(["a"])
     mesh.run(300)
     mesh.publish(value, [subject("x")])
     mesh.run(1_500)
     mesh.kafka.truncate(AT, 1)
-    mesh.world.workers["b"].cut([])
+    mesh.world.workers["b"].isolate([])
     mesh.run(1_500)
 
 
@@ -67,10 +67,10 @@ def test_a_repair_that_is_lost_is_asked_for_again_without_a_later_frame(mesh: Sm
     mesh.publish(b"2", [subject("x")])
     while not worker.lanes.owned[0].positions.gaps:
         mesh.run(10)
-    worker.cut(["a"])
+    worker.isolate(["a"])
     mesh.run(2_000)
     mesh.kafka.truncate(AT, 1)
-    worker.cut([])
+    worker.isolate([])
     mesh.run(60_000)
     assert values(mesh) == [b"0", b"1", b"2"]
     assert not worker.lanes.owned[0].positions.gaps
@@ -145,14 +145,14 @@ def test_marks_of_frames_end_with_the_frames(mesh: SmallMesh) -> None:
     for _ in range(1_100):
         mesh.write(OUTBOX, b"junk", key=b"garbage")
     mesh.run()
-    frames = mesh.world.workers["b"].lanes.owned[0].positions.refused[AT]
+    frames = mesh.world.workers["b"].lanes.owned[0].positions.partly_taken[AT]
     assert len(frames._blocks) == 2
     mesh.kafka.admin().delete_before({AT: 1_050})
     mesh.world.kill("b")
     mesh.world.start("b")
     mesh.run(5_000)
     lane = mesh.world.workers["b"].lanes.owned[0]
-    assert list(lane.positions.refused[AT]._blocks) == [1]
+    assert list(lane.positions.partly_taken[AT]._blocks) == [1]
 
 
 @pytest.mark.parametrize("target", ["mesh.b.ep.stuck", "mesh.b.to.c.g"])

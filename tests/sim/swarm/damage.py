@@ -295,6 +295,6 @@ class Damage:
             assert worker.lanes is not None
             if left := self._not_read(worker.lanes):
                 return f"{name} does not read {left}"
-            if worker.lanes.overfull or worker.lanes.sources.still.waiting:
+            if worker.lanes.overfull or worker.lanes.sources.gate.waiting:
                 return f"{name} has yet to displace or to read what was paused"
         return ""

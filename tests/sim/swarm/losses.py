@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from mesh.model.control import Stop
 from mesh.model.facts import Halted
 from mesh.model.headers import MESH_HEADER
+from mesh.model.losses import Loss
 from mesh.model.state import DeadLetter, LossReason
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
-from mesh.view.messages import Loss
 from mesh.wire.state import decode_dead_letter, decode_fact
 
 if TYPE_CHECKING:

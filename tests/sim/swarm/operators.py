@@ -15,17 +15,17 @@ from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
-from mesh.operate.apply import ChangeContext, abort_change, begin_change, read_begun
-from mesh.operate.change_driver import ChangeDriver, Outcome
+from mesh.operate.change_begin import abort_change, begin_change, read_begun
+from mesh.operate.change_driver import ChangeContext, ChangeDriver, Outcome
 from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.founding import publish
-from mesh.operate.in_force import InForce, read_in_force
+from mesh.operate.in_force import TopologyInForce, read_in_force
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, CrashNow
+from mesh.transport.node_topics import config_topic
 from mesh.transport.port import KafkaCluster
 from mesh.view.disabling import ends_of, write_disabled
 from mesh.view.mesh_view import MeshView
-from mesh.worker.topics.provision import config_topic
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.faults import Armed
 from tests.sim.swarm.nemesis import begin
@@ -228,7 +228,7 @@ class Operators:
         found = self._in_force()
         begun = read_begun(self._kafka_of(found.topology), "mesh.")
         is_open = begun is not None and begun.is_open
-        if found.document == InForce(number=0, topology=after).document and not is_open:
+        if found.document == TopologyInForce(number=0, topology=after).document and not is_open:
             raise _RefusedError("it is in force")
         if list(unchangeable(found.topology, after, str)):
             raise _RefusedError("a living mesh cannot follow")
@@ -253,8 +253,8 @@ class Operators:
                 yield int(1000 * rest_s)
         finally:
             steps.close()
-            change.reports.close()
-            change.view.close()
+            change.context.reports.close()
+            change.context.view.close()
 
     def _lag(self, lags: Lags) -> None:
         """Have nobody read these outboxes for a while."""
@@ -264,7 +264,7 @@ class Operators:
                 more = {"by": number, "for": lasts}
                 begin(self.world, Step(self.world.clock.ms, "stall", topic, more))
 
-    def _in_force(self) -> InForce:
+    def _in_force(self) -> TopologyInForce:
         found, _ = read_in_force(self.world.kafka, "mesh.")
         assert found is not None
         return found
@@ -272,7 +272,7 @@ class Operators:
     def _kafka_of(self, *topologies: Topology) -> Mapping[str, KafkaCluster]:
         return {name: self.world.kafka[name] for one in topologies for name in one.kafka}
 
-    def _means(self, found: InForce, after: Topology) -> ChangeContext:
+    def _means(self, found: TopologyInForce, after: Topology) -> ChangeContext:
         """Return what an operator has: the Kafka clusters of before and after, and no others."""
         kafka, now_ms = self._kafka_of(found.topology, after), self.world.clock.now_ms
         view = MeshView(found.topology, kafka, now_ms, name="view")

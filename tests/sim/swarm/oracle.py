@@ -14,8 +14,8 @@ from mesh.errors import ConfigError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicSpec
-from mesh.worker.topics.provision import node_topics
 from tests.sim.meshes import KINDS, Way, add_joins, chain_of, is_legal, naive_matches, naive_ways
 from tests.sim.swarm.published import Message
 

@@ -241,11 +241,11 @@ class Strangers:
         """Have one worker alone not reach a neighbour: its mate goes on hearing it."""
         worker = self.world.workers[name]
         self.world.reached["one of two workers hears a neighbour"] += 1
-        self.world.act(name, lambda: worker.cut([neighbour]))
+        self.world.act(name, lambda: worker.isolate([neighbour]))
 
         def join() -> None:
             if self.world.workers.get(name) is worker:
-                self.world.act(name, lambda: worker.cut(self.world._cut_of(_node_of(name))))
+                self.world.act(name, lambda: worker.isolate(self.world._cut_of(_node_of(name))))
 
         self._later(lasts, join)
 

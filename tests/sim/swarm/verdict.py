@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
+from mesh.model.reasons import DISCARDED_DIRECT, DropReason, Reason
 from mesh.transport.port import TopicPartition
 from mesh.wire.state import decode_fact
 from tests.sim.meshes import naive_matches
@@ -32,10 +33,8 @@ LOSSY = frozenset(
 PROMPT_MS = 6_000
 """So soon a message comes that nothing disturbs."""
 
-ACCOUNTS = frozenset(
-    {"node_down", "takeover", "unwritten", "stale_epoch", "not_writable", "earlier_topology"}
-)
-"""Reasons under which discarded direct messages are counted."""
+ACCOUNTS = {Reason.NODE_DOWN, *DISCARDED_DIRECT} - {DropReason.RETENTION}
+"""Reasons under which discarded direct messages are counted; none is deleted unread here."""
 
 
 def unfinished(world: SwarmWorld) -> str:
@@ -53,8 +52,8 @@ def unfinished(world: SwarmWorld) -> str:
             ):
                 return f"{name} has a batch open"
             for lane in worker.lanes.owned.values():
-                if lane.left_out or lane.positions.gaps:
-                    pending = [*lane.left_out, *lane.positions.gaps]
+                if lane.held_targets or lane.positions.gaps:
+                    pending = [*lane.held_targets, *lane.positions.gaps]
                     return f"{name} has yet to catch up {pending[0]}"
     if world.operators is not None and (left := world.operators.unfinished()):
         return left

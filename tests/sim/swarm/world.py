@@ -42,7 +42,7 @@ from tests.sim.swarm.strangers import Strangers
 from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
 
 WAIT_MS = 100
-"""How long a worker waits for records at most, as in `mesh.worker.serve`."""
+"""How long a worker waits for records at most, as in `mesh.worker.main`."""
 TURN_MAX_MS = 1_000
 """A turn of a worker waits for brokers for less than this, whoever is away. Spec: DESIGN 4.2."""
 RETRY_MS = 1_000
@@ -226,7 +226,7 @@ class SwarmWorld:
         except TransportError as error:
             if self.strangers is not None and isinstance(error, TransportDeniedError):
                 raise ViolationError("a process ended", f"{name}: {error}") from error
-            # What `mesh.worker.serve` does: a new worker, a second later.
+            # What `mesh.worker.main` does: a new worker, a second later.
             self.reached[f"worker starts anew: {type(error).__name__}"] += 1
             worker = self.workers.get(name)
             if worker is not None:
@@ -277,7 +277,7 @@ class SwarmWorld:
                     partial(aside, self.faults),
                 ),
             )
-            self.workers[name].cut(self._cut_of(node))
+            self.workers[name].isolate(self._cut_of(node))
 
         self.act(name, make)
         if name in self.workers:
@@ -305,7 +305,7 @@ class SwarmWorld:
         """Tell the workers of these nodes whom they cannot reach now."""
         for name, worker in list(self.workers.items()):
             if (node := name.partition("/")[0]) in nodes:
-                self.act(name, lambda worker=worker, node=node: worker.cut(self._cut_of(node)))
+                self.act(name, lambda worker=worker, node=node: worker.isolate(self._cut_of(node)))
 
     # -- clients ------------------------------------------------------------------------------
 

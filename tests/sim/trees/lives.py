@@ -28,9 +28,9 @@ from mesh.model.tree_apps import (
     Resumed,
     RoleKey,
     RoleLost,
+    RoleRequest,
     RoleSaid,
     RoleTaken,
-    RoleWish,
     SendWanted,
     Snooped,
     SnoopEnded,
@@ -179,7 +179,7 @@ class Lives:
             self.write(name, LeaseSaid(app, chance.choice((500, 5_000, 60_000))))
         elif kind < 0.40:
             named = tree if chance.random() < 0.9 else place.tree
-            self.write(name, RoleSaid(RoleKey(app, named, role), self._wish(place)))
+            self.write(name, RoleSaid(RoleKey(app, named, role), self._request(place)))
         elif kind < 0.50:
             self.write(name, RoleSaid(RoleKey(app, tree, role), None))
         elif kind < 0.51:
@@ -189,9 +189,9 @@ class Lives:
         else:
             self._send(name, app, place)
 
-    def _wish(self, place: Address) -> RoleWish:
+    def _request(self, place: Address) -> RoleRequest:
         is_alone = self.random.random() < 0.3
-        return RoleWish(
+        return RoleRequest(
             place,
             is_alone,
             self.random.choice([Extent.CLOUD] * 4 + [Extent.REALM, Extent.NODE]),
@@ -250,8 +250,8 @@ class Lives:
         match effect:
             case Transmit(link, frame):
                 self._transmit(name, link, frame)
-            case WriteRole(key, wish):
-                self.write(name, RoleSaid(key, wish, by=self.epochs[name]))
+            case WriteRole(key, request):
+                self.write(name, RoleSaid(key, request, by=self.epochs[name]))
             case DropLease(app):
                 self.write(name, LeaseSaid(app, None, by=self.epochs[name]))
             case Tell(app, told):
@@ -270,8 +270,8 @@ class Lives:
                 self.held[app][told.address] = told.iid
                 if told.is_granted:
                     kept = (told.is_exclusive, told.extent, told.protocol)
-                    wish = RoleWish(told.address, *kept)
-                    self.write(app[0], RoleSaid(self._key(app, told.address), wish))
+                    request = RoleRequest(told.address, *kept)
+                    self.write(app[0], RoleSaid(self._key(app, told.address), request))
             case RoleLost():
                 self.held[app].pop(told.address, None)
             case Expired():
@@ -286,8 +286,8 @@ class Lives:
                 pass
 
     def _key(self, app: App, place: Address) -> RoleKey:
-        """Return in which words an application wishes for a role already, or would."""
-        said = [one.key for one in self.topics[app[0]] if isinstance(one, RoleSaid) and one.wish]
+        """Return in which words an application asks for a role already, or would."""
+        said = [one.key for one in self.topics[app[0]] if isinstance(one, RoleSaid) and one.request]
         own = [key for key in said if key.app == app[1] and key.role == place.role]
         own = [key for key in own if tree_id(key.tree) == place.tree]
         return own[-1] if own else RoleKey(app[1], *place)
@@ -310,32 +310,32 @@ class Lives:
         inside = node.node._node
         left = (
             inside.sessions, inside.recoveries, inside.joins, inside.calls, inside.held,
-            len(node._probes), node._settling, node._early,
+            len(node._polite), node._early,
         )  # fmt: skip
         if any(left) or inside.held_bytes:
             raise RuleBrokenError(f"I3: seed {self.seed}: {name} still has {left}")
-        stands = {one.key: one.wish for one in self.topics[name] if isinstance(one, RoleSaid)}
+        stands = {one.key: one.request for one in self.topics[name] if isinstance(one, RoleSaid)}
         for app in APPS:
             hosted = dict(inside.held_by.get(app, {}).keys())
-            wishes = [wish for key, wish in stands.items() if wish and key.app == app]
-            wanted = {wish.address for wish in wishes}
-            for wish in wishes:
-                self._check_wish(name, node, wish, hosted.get(wish.address))
+            requests = [request for key, request in stands.items() if request and key.app == app]
+            wanted = {request.address for request in requests}
+            for request in requests:
+                self._check_request(name, node, request, hosted.get(request.address))
             told = {place: iid for place, iid in self.held[name, app].items() if place in hosted}
             if hosted.keys() != wanted or told != hosted:
                 text = f"hosts {hosted}, wants {wanted}, heard of {told}"
                 raise RuleBrokenError(f"seed {self.seed}: {app} at {name}: {text}")
 
-    def _check_wish(
-        self, name: str, node: Applications, wish: RoleWish, iid: InstanceId | None
+    def _check_request(
+        self, name: str, node: Applications, request: RoleRequest, iid: InstanceId | None
     ) -> None:
         """Check that a restart would bring back what is held now."""
-        held = node.node._node.instances(wish.address).get(iid or InstanceId(0))
+        held = node.node._node.instances(request.address).get(iid or InstanceId(0))
         if held is None:
             return
         one = (held.is_exclusive, held.extent, held.protocol)
-        if one != (wish.is_exclusive, wish.extent, wish.protocol):
-            raise RuleBrokenError(f"seed {self.seed}: {name} holds {one}, and {wish} stands")
+        if one != (request.is_exclusive, request.extent, request.protocol):
+            raise RuleBrokenError(f"seed {self.seed}: {name} holds {one}, and {request} stands")
 
     # -- how time passes ------------------------------------------------------------------
 

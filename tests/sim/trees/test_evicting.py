@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from mesh.model.tree_apps import RoleWish, TreeEvicted
+from mesh.model.tree_apps import RoleRequest, TreeEvicted
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import TreeId
 from mesh.trees import evicting
@@ -63,7 +63,7 @@ def test_messages_that_wait_on_more_trees_than_are_kept_cost_each_as_much_as_one
 
     monkeypatch.setattr(evicting, "evict", look)
     trees = [f"t{number}" for number in range(300)]
-    mesh.step("c", RolesAdded(APP, [RoleWish(address(tree, "r")) for tree in trees]))
+    mesh.step("c", RolesAdded(APP, [RoleRequest(address(tree, "r")) for tree in trees]))
     calls = [mesh.send("a", "r", tree=tree) for tree in trees]
     mesh.run(for_ms=2_000)
     assert all(mesh.nodes[node].size.trees == 300 for node in "abc")
@@ -98,8 +98,8 @@ def test_many_roles_in_a_small_cache_are_all_found() -> None:
     trees = [f"t{number}" for number in range(1_000)]
     mesh = World(LINE, settings=Settings(ping_ms=0, trees_max=200))
     mesh.run()
-    wishes = [RoleWish(address(tree, f"r{number}")) for tree in trees for number in range(10)]
-    mesh.step("c", RolesAdded(APP, wishes))
+    requests = [RoleRequest(address(tree, f"r{number}")) for tree in trees for number in range(10)]
+    mesh.step("c", RolesAdded(APP, requests))
     mesh.run()
     assert mesh.nodes["c"].size.roles == 10_000
     chance = Random(1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.model.tree_apps import ExclusiveCleared, RoleWish
+from mesh.model.tree_apps import ExclusiveCleared, RoleRequest
 from mesh.model.tree_frames import Publish
 from mesh.model.trees import Extent, InstanceId, MessageId
 from mesh.trees.inputs import RolesAdded
@@ -18,7 +18,7 @@ from tests.sim.trees.trial import builder_frames
 from tests.sim.trees.world import APP, World, address, lost_by
 
 PLACE = address("t", "e")
-LOW = RoleWish(PLACE, is_exclusive=True, iid=InstanceId(5))
+LOW = RoleRequest(PLACE, is_exclusive=True, iid=InstanceId(5))
 """What any other holder beats."""
 
 NO_COPIES = Settings(ping_ms=0, copies_trees=False)

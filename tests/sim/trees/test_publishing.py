@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesh.model.tree_apps import (
-    RoleWish,
+    RoleRequest,
 )
 from mesh.model.tree_frames import (
     Frame,
@@ -13,13 +13,13 @@ from mesh.model.trees import (
     Extent,
     MessageId,
 )
+from mesh.transport.node_topics import HEADROOM_BYTES
 from mesh.trees.inputs import (
     FrameRead,
     RolesAdded,
 )
 from mesh.trees.settings import Settings
 from mesh.wire.trees import encode_frame
-from mesh.worker.topics.provision import HEADROOM_BYTES
 from tests.sim.trees.rules import (
     inside,
 )
@@ -85,14 +85,14 @@ def test_25_an_older_publish_that_comes_late_brings_nothing_back() -> None:
 def test_46_fifty_roles_go_in_one_frame_per_link() -> None:
     """Spec: tree_layer 11 (46)."""
     bulk, single = world(), world()
-    wishes = [RoleWish(address(f"t{n % 10}", f"r{n}")) for n in range(50)]
+    requests = [RoleRequest(address(f"t{n % 10}", f"r{n}")) for n in range(50)]
     before = bulk.frames.copy()
-    bulk.step("a", RolesAdded(APP, wishes))
+    bulk.step("a", RolesAdded(APP, requests))
     bulk.run()
     assert bulk.frames["Bulk"] == 2
     assert bulk.frames["Publish"] == before["Publish"]
-    for wish in wishes:
-        single.step("a", RolesAdded(APP, (wish,)))
+    for request in requests:
+        single.step("a", RolesAdded(APP, (request,)))
     single.run()
     for node in "bc":
         tables = [
@@ -115,8 +115,10 @@ def test_frames_about_many_roles_fit_where_messages_are_smallest() -> None:
     mesh = World(LINE, settings=Settings(ping_ms=0), alone="d")
     mesh.run()
     mesh.log = []
-    wishes = [RoleWish(address(f"t{n}", f"{n:x<200}"), is_exclusive=True) for n in range(1_000)]
-    mesh.step("a", RolesAdded(APP, wishes))
+    requests = [
+        RoleRequest(address(f"t{n}", f"{n:x<200}"), is_exclusive=True) for n in range(1_000)
+    ]
+    mesh.step("a", RolesAdded(APP, requests))
     mesh.run()
     for n in range(2_000):
         mesh.role("b", "shared", app=f"app-{n}")

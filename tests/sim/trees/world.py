@@ -21,7 +21,7 @@ from mesh.model.tree_apps import (
     Refused,
     Resumed,
     RoleLost,
-    RoleWish,
+    RoleRequest,
     SendWanted,
     Snooped,
     SnoopWanted,
@@ -194,8 +194,8 @@ class World:
         app: str = APP, extent: Extent = Extent.CLOUD,
     ) -> list[Output]:  # fmt: skip
         """Let the application of a node take a role."""
-        wish = RoleWish(address(tree, role), is_exclusive, extent)
-        return self.step(node, RolesAdded(app, (wish,)))
+        request = RoleRequest(address(tree, role), is_exclusive, extent)
+        return self.step(node, RolesAdded(app, (request,)))
 
     def unrole(self, node: str, role: str, *, tree: str = "t") -> list[Output]:
         """Let the application of a node give a role up."""

@@ -15,9 +15,9 @@ from mesh.model.control import Interest, Ownership, Scope
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.offers import link_of, offered
+from tests.sim.controls import SUBJECTS
+from tests.sim.drawn import random_filter
 from tests.sim.meshes import naive_matches
-from tests.sim.test_controls import SUBJECTS
-from tests.sim.test_exact import random_filter
 
 TOPOLOGY = topology_from_mapping(
     {

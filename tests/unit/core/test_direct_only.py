@@ -9,7 +9,6 @@ from mesh.core.cutover import cut_over
 from mesh.core.direct_only import (
     compare_guaranteed,
     direct_only_zone_of,
-    direct_only_zone_on,
     guaranteed_part,
 )
 from mesh.core.interest import Member
@@ -122,9 +121,6 @@ def test_the_zone_is_named() -> None:
     assert direct_only_zone_of(TOPOLOGY, "b") == "C"
     assert direct_only_zone_of(TOPOLOGY, "z") is None
     assert direct_only_zone_of(PLAIN, "b") is None
-    assert direct_only_zone_on(TOPOLOGY, ("z", "a", "b")) == "C"
-    assert direct_only_zone_on(TOPOLOGY, ("z", "a")) is None
-    assert direct_only_zone_on(PLAIN, ("z", "a", "b")) is None
 
 
 def test_a_plan_tells_whose_guaranteed_messages_reach_whom() -> None:

@@ -60,8 +60,8 @@ from mesh.model.inputs import (
     Ticked,
 )
 from mesh.model.queues import Queue, QueuePolicy
-from mesh.node.doubts import PATIENCE_MS
 from mesh.node.machine import REPORT_MS, NodeMachine
+from mesh.node.unproven_neighbours import PATIENCE_MS
 from mesh.wire.control import encode_heartbeat
 
 TOPOLOGY = topology_from_mapping(

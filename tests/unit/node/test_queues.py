@@ -12,10 +12,10 @@ from mesh.model.control import REFUSED, EndpointKind, Interest, Subscription
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy
+from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import explain
 from mesh.node.queues import LEFT_MAX_MS, LEFT_MS, Leaving, OwnQueues, is_offered
 from mesh.node.subscriptions import OwnSubscriptions
-from mesh.node.supposing import suppose
 
 HERE = Member("", "q")
 THERE = Member("Z", "b")
@@ -206,7 +206,9 @@ def test_an_explanation_names_the_member_and_why(source: str, choices: list[str]
         "a": {("q", "x/>"): queue("any"), ("h", "x/>"): queue()},
         "c": {("q", "x/>"): queue("any"), ("h", "x/>"): queue()},
     }
-    found = explain(CHAIN, suppose(CHAIN, wanted), "x/1", source, MessageClass.GUARANTEED)
+    found = explain(
+        CHAIN, converged_interest(CHAIN, wanted), "x/1", source, MessageClass.GUARANTEED
+    )
     assert sorted(found.queues) == sorted(choices)
     assert "".join(sorted(one.node for one in found.reached)) == way
     assert not any(one.wants for one in found.not_reached)
@@ -217,7 +219,7 @@ def test_an_explanation_names_no_member_behind_a_node_that_keeps_the_subject_loc
     wanted = {node: {("q", "x/>"): queue("any")} for node in "ad"}
     kept = (InterestControl("c", ControlKind.LOCAL, "x/>"),)
     topology = replace(CHAIN, interest=kept)
-    known = suppose(topology, wanted)
+    known = converged_interest(topology, wanted)
     found = explain(topology, known, "x/1", "c", MessageClass.GUARANTEED)
     assert found.queues == [
         "queue q: nobody, since x/1 is kept local on the way to d, a",

@@ -39,6 +39,16 @@ def test_an_absent_dead_or_blind_auditor_is_not_ok() -> None:
     assert doubts(status={"at_ms": "soon"})[0].startswith("the auditor was last heard")
 
 
+def test_an_auditor_that_was_heard_in_the_future_may_be_dead_for_long() -> None:
+    """Its clock was ahead, or this one has been put back: its last word would be fresh for hours."""
+    late = {**STATUS, "at_ms": NOW_MS + 3_600_000}
+    (doubt,) = doubts(status=late)
+    assert doubt.startswith("the auditor was last heard 3600 s from now")
+    audited = Audited([], EQUAL, has_topics=True, status=late)
+    assert not audited.is_heard(NOW_MS)
+    assert doubts(status={**STATUS, "at_ms": NOW_MS + 14_000}) == []
+
+
 def test_an_open_split_and_a_certificate_that_differs_are_not_ok() -> None:
     assert doubts([{"kind": "heal"}, SPLIT]) == [SPLIT["text"]]
     assert doubts(certificates=[*EQUAL, {"endpoint": "b/s"}]) == ["certificates that differ: 1"]

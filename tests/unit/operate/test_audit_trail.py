@@ -42,7 +42,7 @@ class Auditor:
 
     def status(self, **more: object) -> None:
         said = {"at_ms": self.ms, "uncertified": 0, "waiting": [], "endpoints": ["a/s"], **more}
-        self.says("status", "status", said)
+        self.says("status", "position", said)
 
     def row(self, minutes: int = 4, *busy: int) -> list[Cell]:
         """Return the last minutes; `busy` ones, counted back from now, had deliveries."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh.errors import TransportUnavailableError
 from mesh.model.control import Identity, Subscription
 from mesh.model.facts import SourceAt
 from mesh.model.frames import TopicPartition as Place
@@ -48,6 +49,8 @@ class Brokers:
 
     def __init__(self) -> None:
         self.ids: dict[str, bytes] = {}
+        self.kept_by_key: list[str] = []
+        self.is_mute = False
 
     def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(places, 0)
@@ -57,6 +60,11 @@ class Brokers:
 
     def topics(self) -> Iterable[str]:
         return ()
+
+    def compacted(self, topics: Iterable[str]) -> Iterable[str]:
+        if self.is_mute:
+            raise TransportUnavailableError("no answer")
+        return [one for one in topics if one in self.kept_by_key]
 
     def described(self, topics: list[str]) -> Mapping[str, tuple[str, int]]:
         return {one: (self.ids.get(one, id_of(1)).hex(), 1) for one in topics}
@@ -227,6 +235,41 @@ def test_what_comes_late_of_the_former_topic_is_not_taken_for_the_new_ones(bench
     ]
     blocks = bench.auditor.state.certifier.blocks.open[INGRESS]
     assert [one.equal for one in blocks[0].issued.values()] == [True]
+
+
+def test_of_an_ingress_that_is_compacted_nothing_is_certified_where_offsets_are_lacking(
+    bench: Bench,
+) -> None:
+    """All that lacks in both is told in one finding; what is whole again is certified."""
+    bench.brokers.kept_by_key.append(INGRESS.topic)
+    for end, gone in ((5010, 7), (5020, 1)):
+        bench.read[INGRESS] = end
+        first = end - 10 + gone
+        rows, came = [published(first, end - 1)], [delivered(first, end - 1, id_of(1))]
+        bench.take(Batch(ingress=rows, deliveries=came))
+    (found,) = bench.auditor.state.register.findings.values()
+    assert (found.kind, found.count) == (FindingKind.UNPROVEN, 8)
+    assert found.ids == (f"{INGRESS}@5000-5009", f"{INGRESS}@5010-5019")
+    blocks = bench.auditor.state.certifier.blocks
+    assert blocks.open[INGRESS] == {}
+    bench.read |= {INGRESS: 8195, TARGET: 5100}
+    rows, came = [published(5020, 8191), published(8192, 8194)], [delivered(8192, 8194, id_of(1))]
+    told = bench.control(id_of(1), 8195).small[-1:]
+    bench.take(Batch(ingress=rows, deliveries=came, small=told))
+    bench.wait(30)
+    (block,) = blocks.open[INGRESS].values()
+    assert [(one.first, one.expected, one.equal) for one in block.issued.values()] == [
+        (8192, 3, True)
+    ]
+
+
+def test_a_batch_that_lacks_offsets_comes_again_where_nobody_tells_why(bench: Bench) -> None:
+    bench.brokers.is_mute = True
+    bench.read[INGRESS] = 5010
+    with pytest.raises(TransportUnavailableError):
+        bench.take(Batch(ingress=[published(5001, 5009)]))
+    bench.read[INGRESS] = 5019
+    bench.take(Batch(ingress=[published(5010, 5018)]))  # of one that is whole nobody is asked
 
 
 def test_a_log_that_only_became_shorter_is_the_same_topic(bench: Bench) -> None:

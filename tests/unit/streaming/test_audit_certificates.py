@@ -7,124 +7,31 @@ import re
 import pytest
 
 from mesh.model.control import Stop, Subscription
-from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
-from mesh.model.frames import TopicPartition as Place
-from mesh.model.state import Cut
-from streaming.audits.blocks import CLASSES, RETAIN_S, Blocks
+from streaming.audits.blocks import CLASSES, RETAIN_S
 from streaming.audits.cases import Outcome, Want
-from streaming.audits.certificates import RENEW_MS, Certifier
-from streaming.audits.eras import Eras
-from streaming.audits.findings import FindingKind, Register
+from streaming.audits.certificates import RENEW_MS
+from streaming.audits.findings import FindingKind
 from streaming.audits.hours import HOUR_MS
 from streaming.audits.interest import EndpointKey, Interest
-from streaming.audits.judgements import World, claimed_of
+from streaming.audits.judgements import claimed_of
 from streaming.audits.late import copy_cases, late_cases, unreadable
-from streaming.audits.names import Names
-from streaming.audits.passing import Passing
-from streaming.tables.digest import Digest
 from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
-
-PLACE = TopicPartition("mesh.a.in.g", 0)
-SOURCE = SourceKey("aa", 0)
-ENDPOINT = EndpointKey("a", "s1")
-TARGET = TopicPartition("mesh.a.ep.s1", 0)
-SPY = TopicPartition("mesh.a.ep.spy", 0)
-
-
-def digest(*offsets: int) -> Digest:
-    """Return a digest in which no two sets of small offsets are alike."""
-    total = Digest()
-    for offset in offsets:
-        total += Digest(1, 7**offset, 11**offset, 13**offset)
-    return total
+from tests.unit.streaming.certified import (
+    ENDPOINT,
+    PLACE,
+    SOURCE,
+    SPY,
+    TARGET,
+    Table,
+    digest,
+)
+from tests.unit.streaming.certified import table as table  # noqa: PLC0414 - a fixture
 
 
 def is_wanted(want: Want, subject: str) -> bool:
     """Say what Java would."""
     return re.search(want.pattern.replace("\\z", "\\Z"), subject) is not None
-
-
-class Table:
-    """A certifier, the audits beside it, and a clock."""
-
-    def __init__(self) -> None:
-        self.certifier = Certifier(Blocks("mesh."))
-        self.at_s = 100.0
-        names = Names({"aa": PLACE.topic}, {PLACE.topic: "aa"}, {"a": "u"})
-        interest = Interest()
-        interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
-        self.world = World(
-            names=names,
-            interest=interest,
-            passing=Passing("mesh."),
-            heads={},
-            carriers=lambda *_: [],
-            eras=Eras("mesh."),
-            read={},
-            register=Register(),
-            ends=lambda _: {},
-        )
-
-    def cut(self, position: int, offset: int = 0) -> None:
-        self.world.interest.cut(Cut(PLACE.topic, b"", 0, position, "u", offset))
-
-    def publish(self, *offsets: int, subject: str | None = "acme/x") -> None:
-        block = offsets[0] // 4096
-        row = IngressRow(PLACE, block, subject, digest(*offsets), min(offsets), max(offsets))
-        self.certifier.blocks.publish([row], self.at_s)
-
-    def deliver(
-        self,
-        *offsets: int,
-        source: SourceKey = SOURCE,
-        generation: int = 0,
-        to: TopicPartition = TARGET,
-        message_class: str = "guaranteed",
-    ) -> None:
-        row = DeliveryRow(
-            place=to,
-            source=source,
-            generation=generation,
-            path=("a",),
-            block=offsets[0] // 4096,
-            digest=digest(*offsets),
-            first=min(offsets),
-            last=max(offsets),
-            record_first=0,
-            record_last=9,
-            late=0,
-            message_class=message_class,
-        )
-        self.certifier.blocks.deliver([row], self.world.names, self.at_s)
-
-    def pass_to(self, offset: int) -> None:
-        self.world.passing.read("a", SourceAt(Place(PLACE.topic, 0), b"", offset))
-
-    def judge(self, seconds: float = 3.0, outcome: Outcome | None = None, **more: bool) -> list:
-        """Let time pass and judge; return the cases, each settled with the outcome."""
-        self.at_s += seconds
-        round_ = self.certifier.judge(self.world, self.at_s, **more)
-        for case in round_.cases:
-            assert outcome is not None, f"unexpected {case}"
-            self.certifier.settle(round_, case, outcome, self.world)
-        self.certifier.finish(round_, self.world, self.at_s)
-        return [case for case in round_.cases if not case.is_rest]
-
-    def issued(self) -> list[tuple[int, int, bool, bool]]:
-        found = [
-            (one.expected, one.delivered, one.equal, one.partial)
-            for one in self.certifier.unpublished.values()
-        ]
-        self.certifier.unpublished.clear()
-        return found
-
-
-@pytest.fixture
-def table() -> Table:
-    made = Table()
-    made.cut(0)
-    return made
 
 
 def test_equal_digests_are_certified_when_quiet(table):
@@ -198,9 +105,11 @@ def test_what_came_after_the_bound_of_a_ticket_is_looked_at_with_the_next_one(ta
     table.deliver(0, 1)
     table.pass_to(2)
     table.judge()
+    table.world.ends = lambda _: {PLACE: 4}
     table.deliver(2)
     table.judge()
     table.publish(2, 3)
+    table.world.read[PLACE] = 4
     table.pass_to(4)
     (case,) = table.judge(outcome=Outcome(2, 2))
     assert case.last == 1
@@ -318,7 +227,6 @@ def test_a_block_is_not_forgotten_before_its_lane_has_routed_it(table):
     assert table.issued() == []
     table.cut(0)
     table.pass_to(4097)
-    table.judge(20.0)
     lost = Outcome(2, 0, missing=2, missing_offsets=(0, 1))
     cases = [case for _ in range(3) for case in table.judge(5.0, lost)]
     assert [(case.block, case.is_passed) for case in cases] == [(0, True), (1, True)]
@@ -465,7 +373,6 @@ def test_a_case_that_cannot_be_read_just_now_is_put_off(table):
     table.publish(0, 1)
     table.deliver(0)
     table.pass_to(2)
-    table.judge()
     for _ in range(2):
         table.at_s += 5.0
         round_ = table.certifier.judge(table.world, table.at_s)

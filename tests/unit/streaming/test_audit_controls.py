@@ -16,8 +16,8 @@ from streaming.audits.eras import Stretch
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
+from tests.sim.drawn import random_filter, random_subject
 from tests.sim.meshes import naive_matches, naive_ways, random_legal_topology
-from tests.sim.test_exact import random_filter, random_subject
 from tests.unit.streaming.claimed import level_for
 
 PLACE = TopicPartition("mesh.a.in.g", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -17,7 +18,7 @@ from streaming.audits.claims import Span
 from streaming.audits.eras import CHANGED, SETTLE_S, Eras, Stretch
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
-from streaming.job.intake import KNOWN_MS, take_batch, take_configs
+from streaming.job.intake import take_batch, take_configs
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
@@ -35,9 +36,10 @@ SOURCE = SourceKey("aa", 0)
 CONFIG = TopicPartition("mesh.config", 0)
 
 
-def take(state: State, batch: Batch, now_s: float) -> None:
+def take(state: State, batch: Batch, now_s: float, read_s: float = -inf) -> None:
     """Take a batch as the auditor does: first what it says of the topology."""
-    take_configs(state, batch.small, now_s)
+    state.register.now_s = now_s
+    take_configs(state, batch.small, now_s, read_s)
     take_batch(state, batch, now_s)
 
 
@@ -50,6 +52,7 @@ def topology(nodes: str, *links: str) -> Topology:
 
 BEFORE = topology("abcd", "ab", "bc", "cd")
 AFTER = topology("abcd", "ab", "bd", "cd")
+WITH_BOTH = topology("abcd", "ab", "bd", "cd", "ac")
 WITHOUT = topology("abc", "ab", "bc")
 APART = topology("abc", "ab")
 
@@ -96,6 +99,41 @@ def test_a_node_that_can_be_reached_all_the_time_has_one_stretch() -> None:
     """Spec: K28, K31."""
     assert eras(BEFORE, AFTER).stretches(PLACE, "a", "d") == [Stretch()]
     assert eras(BEFORE).stretches(PLACE, "a", "d") == [Stretch()]
+
+
+def zoned(kind: str, *zones: str) -> Topology:
+    """Nodes whose zones are told by their names; each zone is fully linked."""
+    nodes = {name: {} for name in "".join(zones)}
+    told = {f"Z{one}": {"kind": kind, "nodes": list(one)} for one in zones}
+    return topology_from_mapping({"kafka": {"k": {}}, "nodes": nodes, "zones": told})
+
+
+@pytest.mark.parametrize(
+    ("topologies", "trail", "here", "node", "is_led"),
+    [
+        ([zoned("one-hop", "abc")], "a", "b", "c", False),
+        ([zoned("cluster", "abc")], "a", "b", "c", False),
+        ([zoned("one-hop", "abc")], "a", "c", "c", True),
+        ([zoned("one-hop", "abc", "cde")], "a", "c", "e", True),
+        ([zoned("one-hop", "abc", "cde")], "a", "b", "e", False),
+        ([topology("abcd", "ab", "bc", "bd")], "ab", "c", "d", False),
+        ([zoned("one-hop", "abc"), topology("abc", "ab", "bc")], "a", "b", "c", True),
+        ([topology("abc", "ab", "bc"), topology("abc", "ac", "cb")], "a", "c", "b", True),
+        ([topology("ab", "ab"), zoned("one-hop", "abc")], "a", "c", "b", False),
+        ([zoned("one-hop", "abc")], "a", "b", "x", True),
+        ([topology("abcd", "ab", "cd")], "ac", "d", "b", True),
+    ],
+    ids=[
+        *("one hop", "cluster", "there", "next zone", "no zone of it", "back", "before", "after"),
+        *("new node", "nobody knows it", "no walk so far"),
+    ],
+)
+def test_a_message_goes_on_by_the_rules_of_zones_that_are_in_force_or_were(
+    topologies: list[Topology], trail: str, here: str, node: str, *, is_led: bool
+) -> None:
+    """While nodes take a change one by one, by the rules of either."""
+    made = eras(*topologies)
+    assert made.leads(tuple(trail), here, node) == is_led
 
 
 def test_what_cannot_come_any_more_is_not_expected_and_what_comes_back_is() -> None:
@@ -275,11 +313,32 @@ def test_a_fault_of_old_stays_one_when_a_change_brings_the_link(state: State) ->
     """It used to be taken back, so that a mesh was in order again after any change."""
     old, late = delivery("a", "b", "d"), delivery("a", "c", "d")
     take(state, Batch(deliveries=[old]), 0.0)
-    state.register.now_ms += 10 * KNOWN_MS
     take(state, Batch(deliveries=[late]), 600.0)
-    after = topology("abcd", "ab", "bd", "cd", "ac")
-    told = replace(in_force(2, after), at_ms=state.register.now_ms)
-    take(state, Batch(small=[told]), 9000.0)
+    take(state, Batch(small=[in_force(2, WITH_BOTH)]), 601.0, read_s=599.0)
+    assert [one.path for one in state.register.findings.values()] == [("a", "b", "d")]
+
+
+@pytest.mark.parametrize("hours", [-24, 0, 24])
+@pytest.mark.parametrize("is_excused", [False, True])
+def test_what_was_read_excuses_a_way_and_no_clock(
+    state: State, hours: int, *, is_excused: bool
+) -> None:
+    """The wall clock of the auditor, or a broker's, may be put forward or back at any time."""
+    take(state, Batch(deliveries=[delivery("a", "b", "d")]), 600.0)
+    written = replace(in_force(2, WITH_BOTH), at_ms=state.register.now_ms + 3_600_000 * hours)
+    state.register.now_ms -= 3_600_000 * hours
+    take(state, Batch(small=[written]), 900.0, read_s=599.0 if is_excused else 600.0)
+    assert kinds(state) == ([] if is_excused else [FindingKind.UNPLANNED_PATH])
+
+
+def test_what_had_not_been_read_before_a_restart_may_excuse_a_way_after_it(state: State) -> None:
+    """Nor does it matter how the clocks of two processes stand to each other."""
+    take(state, Batch(deliveries=[delivery("a", "b", "d")]), 600.0)
+    state.register.keep(600.0)
+    take(state, Batch(deliveries=[delivery("a", "c", "d")]), 700.0)
+    state.register.keep(600.0)
+    state.rest(20.0)
+    take(state, Batch(small=[in_force(2, WITH_BOTH)]), 21.0)
     assert [one.path for one in state.register.findings.values()] == [("a", "b", "d")]
 
 

@@ -11,7 +11,7 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.verdicts import compare
 from streaming.tables.digest import Digest
 from streaming.tables.rows import TopicPartition
-from tests.unit.streaming.test_audit_certificates import PLACE, SPY, TARGET, Table
+from tests.unit.streaming.certified import PLACE, SPY, TARGET, Table
 
 
 class Busy(Table):
@@ -66,17 +66,31 @@ def test_a_loss_under_a_trickle_is_read_as_soon_as_its_way_is_through(table):
     for offset in range(8):
         table.trickle(offset, is_lost=offset == 3)
         found += [(offset, case.is_passed) for case in table.look()]
-    assert found == [(5, True)]
+    assert found == [(3, True)]
     (finding,) = table.world.register.findings.values()
     assert finding.kind == "missing"
 
 
+def test_a_loss_is_read_with_the_batch_that_brings_the_rest_of_what_was_written_by_then(table):
+    """It does not wait until its block is due, for it was not read just now."""
+    found = []
+    for offset in range(8):
+        if offset == 3:
+            table.world.ends = lambda _: {TARGET: 9}
+        table.world.read[TARGET] = 9 if offset >= 4 else 0
+        table.trickle(offset, is_lost=offset == 3)
+        found += [(offset, case.is_passed) for case in table.look(0.4)]
+    assert found == [(4, True)]
+
+
 def test_what_comes_a_batch_later_each_time_is_not_read_again(table):
     """Something is late in a busy block always; that it came is seen with the next batch."""
+    table.world.ends = lambda _: {TARGET: 60}
     for offset in range(0, 60, 2):
         table.publish(offset)
         assert table.look() == []
         table.deliver(offset)
+        table.world.read[TARGET] = offset + 1
         table.trickle(offset + 1)
         assert table.look() == []
 
@@ -94,6 +108,7 @@ def test_where_each_batch_ends_amid_a_stream_it_is_read_no_more_than_every_two_s
 
 
 def test_another_content_is_read_at_once_also_in_a_busy_block(table):
+    table.world.ends = lambda _: {TARGET: 9}
     table.trickle(0)
     table.look()
     table.trickle(1)

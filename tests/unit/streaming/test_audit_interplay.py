@@ -13,8 +13,8 @@ from streaming.audits.eras import Eras
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.queues import QueueRules
 from streaming.tables.rows import SourceKey, TopicPartition
+from tests.sim.interplay import Phase, owed, random_interplay
 from tests.sim.meshes import naive_ways
-from tests.sim.test_interplay import Phase, owed, random_interplay
 
 
 def subscribed(phase: Phase) -> Interest:

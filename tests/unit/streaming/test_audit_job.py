@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,7 +143,7 @@ def test_whatever_changes_in_a_block_has_it_packed_again(tmp_path: Path, state):
     block, endpoint = blocks.open[PLACE][0], EndpointKey("a", "s")
     block.tickets.clear()
     changes = [
-        lambda: block.issued.update({endpoint: replace(block.issued[endpoint], last_ms=7)}),
+        lambda: block.issued.update({endpoint: block.issued[endpoint]._replace(last_ms=7)}),
         lambda: block.touch(9.0),
         lambda: setattr(block, "is_routed", True),
         lambda: block.standing.update({endpoint: Standing(Digest(1), Digest(2), 3)}),
@@ -166,7 +165,7 @@ def test_whatever_changes_in_a_block_has_it_packed_again(tmp_path: Path, state):
 )
 def test_a_snapshot_of_something_else_is_refused_in_one_line(tmp_path: Path, held: bytes):
     (tmp_path / "3.json.gz").write_bytes(held)
-    with pytest.raises(ConfigError, match="remove the checkpoint folder to begin anew"):
+    with pytest.raises(ConfigError, match="remove the checkpoint folder to begin again"):
         Snapshots(tmp_path).load()
 
 
@@ -221,7 +220,7 @@ def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
         "k1": {"bootstrap.servers": "here:1"},
         "k2": {"bootstrap.servers": "elsewhere:9092"},
     }
-    assert settings.checkpoint == tmp_path / "c" / "v11"
+    assert settings.checkpoint == tmp_path / "c" / "v12"
     assert settings.cache == Path("/cache")
     assert settings.until_drained
 

@@ -252,6 +252,9 @@ class Brokers:
     def topics(self) -> Sequence[str]:
         return TOPICS
 
+    def compacted(self, topics: Sequence[str]) -> Sequence[str]:
+        return topics[:1]
+
     def described(self, topics: Sequence[str]) -> Mapping[str, tuple[str, int]]:
         return {topic: (topic_id(topic).hex(), 2) for topic in topics}
 

@@ -13,7 +13,7 @@ from streaming.tables.bundles import BETWEEN, Bundles
 from streaming.tables.digest import NOTHING
 from streaming.tables.filters import ALL, FILTERS_MAX, LITERAL, SHAPES_MAX, Filters, Shape
 from streaming.tables.rows import IngressRow, TopicPartition
-from tests.unit.streaming.test_audit_certificates import digest
+from tests.unit.streaming.certified import digest
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 

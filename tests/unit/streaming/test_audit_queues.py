@@ -13,7 +13,7 @@ from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.queues import QueueRules
 from streaming.audits.ways import Ways
 from streaming.tables.rows import DeliveryRow, TopicPartition
-from tests.unit.streaming.test_audit_certificates import PLACE, SOURCE, Table, digest
+from tests.unit.streaming.certified import PLACE, SOURCE, Table, digest
 
 TOPOLOGY = topology_from_mapping(
     {

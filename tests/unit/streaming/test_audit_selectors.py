@@ -20,8 +20,8 @@ from streaming.audits.verdicts import is_proof
 from streaming.audits.ways import Between, Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_ways, random_legal_topology
+from tests.unit.streaming.certified import Table, digest
 from tests.unit.streaming.claimed import level_for
-from tests.unit.streaming.test_audit_certificates import Table, digest
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 

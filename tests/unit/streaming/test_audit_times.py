@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mesh.model.state import Ledger, SourceRange
 from streaming.audits.times import GRAIN_MS, MARKS_MAX, Times
-from tests.unit.streaming.test_audit_certificates import PLACE, Table, table  # noqa: F401
+from tests.unit.streaming.certified import PLACE, Table, table  # noqa: F401
 
 NOW_MS = 1_700_000_000_000
 

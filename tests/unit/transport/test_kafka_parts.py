@@ -6,7 +6,7 @@ import ctypes
 import gc
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import SimpleNamespace
@@ -53,6 +53,7 @@ FATAL = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
         (KafkaError._INVALID_ARG, TransportDeniedError),
         (KafkaError._ALL_BROKERS_DOWN, TransportUnavailableError),
         (KafkaError._TIMED_OUT, TransportUnavailableError),
+        (KafkaError._NOENT, TransportUnavailableError),
         (KafkaError.NOT_ENOUGH_REPLICAS, TransportUnavailableError),
         (KafkaError.UNKNOWN_LEADER_EPOCH, TransportUnavailableError),
         (KafkaError.OFFSET_NOT_AVAILABLE, TransportUnavailableError),
@@ -98,7 +99,10 @@ def test_the_operators_options_lie_between_ours() -> None:
         writer_settings({}, "w", None, 500_000, is_prompt=one) for one in (True, False)
     )
     assert [prompt.get(one) for one in waits] == [0, 1]
-    assert [plain.get(one) for one in waits] == [5, None]
+    assert [plain.get(one) for one in waits] == [5, 1]
+    assert waits[1] not in writer  # its transaction is aborted where something would be twice
+    hasty = writer_settings({waits[1]: "5"}, "w", None, 500_000)
+    assert hasty[waits[1]] == 1
     assert plain["message.timeout.ms"] < HOLD_MS < prompt["message.timeout.ms"]  # type: ignore[operator]
     member = member_settings(options, "mesh-a-m", "mesh.a.lanes", 300)
     assert (member["group.id"], member["heartbeat.interval.ms"]) == ("mesh.a.lanes", 100)
@@ -170,6 +174,36 @@ class _Lonely:
 
     def describe_cluster(self, **_: object) -> None:
         pytest.fail("this would end the process")
+
+
+NOT_ABLE = KafkaError(KafkaError._UNSUPPORTED_FEATURE)
+
+
+class _Half(_Lonely):
+    """A client that tells of groups and errors in turn, as often as it is asked."""
+
+    def __init__(self, *errors: Sequence[object]) -> None:
+        self._errors = list(errors)
+
+    def list_consumer_groups(self, **_: object) -> Future[SimpleNamespace]:
+        told: Future[SimpleNamespace] = Future()
+        errors = self._errors.pop(0) if len(self._errors) > 1 else self._errors[0]
+        groups = [] if errors else [SimpleNamespace(group_id="g")]
+        told.set_result(SimpleNamespace(valid=groups, errors=errors))
+        return told
+
+
+def test_groups_are_those_of_all_brokers_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client library hands on what some said: nobody would read what the others' groups do."""
+    late = KafkaError(KafkaError._TIMED_OUT)
+    known = InspectingAdmin(SITE, SILENT, 0.2)
+    known._looks.client = _Half([late], [])  # type: ignore[assignment]
+    assert known.has_members("g")
+    for fault, kind in ((late, TransportUnavailableError), (NOT_ABLE, TransportError)):
+        known._looks.client = _Half([fault])  # type: ignore[assignment]
+        for ask in (lambda: known.has_members("g"), lambda: known.consumed(["t"])):
+            with pytest.raises(kind, match="list consumer groups"):
+                ask()
 
 
 def test_a_kafka_cluster_without_brokers_ends_no_process() -> None:
@@ -383,8 +417,12 @@ def test_the_same_log_line_comes_now_and_then() -> None:
     assert passes("b:1 failed (after 0ms in state CONNECT)")
     assert not passes("b:1 failed (after 17ms in state CONNECT)")
     assert passes("b:2 failed (after 0ms in state CONNECT)")
+    again = "GETPID [mesh-a#producer-1] [thrd:main]: Failed: Broker: Not coordinator: retrying"
+    assert not passes(again)
     now_s = 30.0
     assert passes("b:1 failed (after 0ms in state CONNECT)")
+    assert passes(again)
+    assert not passes(again)
 
 
 def test_the_client_library_never_writes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:

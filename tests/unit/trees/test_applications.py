@@ -1,4 +1,4 @@
-"""Applications of one node: leases, wishes, what is taken out of `roles`, and who is told what."""
+"""Applications of one node: leases, requests, what is taken out of `roles`, and who is told what."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mesh.model.tree_apps import (
     Refused,
     RoleKey,
     RoleLost,
+    RoleRequest,
     RoleSaid,
     RoleTaken,
-    RoleWish,
     RoutesAsked,
     RoutesTold,
     SendWanted,
@@ -26,13 +26,14 @@ from mesh.model.tree_apps import (
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, tree_id
-from mesh.trees.applications import SETTLE_MS, Applications
+from mesh.trees.applications import Applications
 from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.inputs import Input, RolesRemoved, Ticked
 from mesh.trees.known_routes import ROUTES_MAX
 from mesh.trees.machine import TreeNode
 from mesh.trees.node_inputs import RolesCaughtUp, RolesRead
 from mesh.trees.outputs import Output
+from mesh.trees.polite import SETTLE_MS
 from mesh.trees.probes import TRIES_MAX
 from mesh.trees.publishing import AHEAD_MAX
 from mesh.trees.settings import Settings
@@ -40,7 +41,7 @@ from mesh.wire.tree_events import encode_event
 
 PLACE = Address(tree_id("desk"), "pricing")
 KEY = RoleKey("app", "desk", "pricing")
-WISH = RoleWish(PLACE)
+REQUEST = RoleRequest(PLACE)
 
 
 def served(*, caught_up: bool = True) -> Applications:
@@ -67,7 +68,7 @@ def test_whoever_says_anything_is_served_and_told_so() -> None:
 
 def test_a_lease_that_ends_takes_roles_along_and_out_of_the_topic() -> None:
     apps = served()
-    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, WISH)]), 0)
+    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, REQUEST)]), 0)
     assert not apps.step(Ticked(), 4_999)
     effects = apps.step(Ticked(), 5_000)
     assert [one for one in effects if isinstance(one, WriteRole | DropLease)] == [
@@ -79,11 +80,11 @@ def test_a_lease_that_ends_takes_roles_along_and_out_of_the_topic() -> None:
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])
-def test_the_last_of_several_wishes_is_in_force_however_they_are_read(is_at_once: bool) -> None:
+def test_the_last_of_several_requests_is_in_force_however_they_are_read(is_at_once: bool) -> None:
     apps = served()
-    alone = RoleWish(PLACE, is_exclusive=True)
-    wishes = [RoleSaid(KEY, WISH), RoleSaid(KEY, alone)]
-    said: list[RoleSaid | LeaseSaid] = [LeaseSaid("app", 5_000), *wishes]
+    alone = RoleRequest(PLACE, is_exclusive=True)
+    requests = [RoleSaid(KEY, REQUEST), RoleSaid(KEY, alone)]
+    said: list[RoleSaid | LeaseSaid] = [LeaseSaid("app", 5_000), *requests]
     effects: list[Effect] = []
     for batch in [said] if is_at_once else [[one] for one in said]:
         effects += apps.step(RolesRead(batch), 0)
@@ -97,11 +98,11 @@ def test_an_instance_of_a_time_to_come_is_refused(clock: int) -> None:
     """All clocks would follow it, and neighbours refuse frames with clocks beyond their end."""
     apps = served()
     apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
-    wish = RoleWish(PLACE, iid=InstanceId(clock << 96))
-    effects = apps.step(RolesRead([RoleSaid(KEY, wish)]), 0)
+    request = RoleRequest(PLACE, iid=InstanceId(clock << 96))
+    effects = apps.step(RolesRead([RoleSaid(KEY, request)]), 0)
     assert [one.code for one in told(effects) if isinstance(one, Refused)] == ["BAD_INSTANCE"]
     assert WriteRole(KEY, None) in effects
-    near = RoleWish(PLACE, iid=InstanceId(7 << 96))
+    near = RoleRequest(PLACE, iid=InstanceId(7 << 96))
     taken = told(apps.step(RolesRead([RoleSaid(KEY, near)]), 0))
     assert [one.iid for one in taken if isinstance(one, RoleTaken)] == [near.iid]
 
@@ -109,9 +110,9 @@ def test_an_instance_of_a_time_to_come_is_refused(clock: int) -> None:
 def test_two_applications_have_no_instance_in_common() -> None:
     """The second would have taken the place of the first, and nobody would have been told."""
     apps = served()
-    wish = RoleWish(PLACE, iid=InstanceId(7))
+    request = RoleRequest(PLACE, iid=InstanceId(7))
     other = RoleKey("other", "desk", "pricing")
-    effects = apps.step(RolesRead([RoleSaid(KEY, wish), RoleSaid(other, wish)]), 0)
+    effects = apps.step(RolesRead([RoleSaid(KEY, request), RoleSaid(other, request)]), 0)
     assert RoleTaken in kinds(effects)
     assert [one.code for one in told(effects, "other") if isinstance(one, Refused)] == [
         "BAD_INSTANCE"
@@ -123,7 +124,7 @@ def test_nothing_is_left_of_applications_that_are_gone() -> None:
     apps = served()
     for number in range(50):
         name = f"app-{number}"
-        apps.step(RolesRead([LeaseSaid(name, 5_000), RoleSaid(KEY._replace(app=name), WISH)]), 0)
+        apps.step(RolesRead([LeaseSaid(name, 5_000), RoleSaid(KEY._replace(app=name), REQUEST)]), 0)
     apps.step(Ticked(), 5_000)
     gone = [RoleSaid(KEY._replace(app=f"app-{number}"), None, by=3) for number in range(50)]
     assert not apps.step(RolesRead(gone), 5_001), "its own word is no news"
@@ -139,10 +140,10 @@ def test_every_record_renews_the_lease() -> None:
 
 
 def test_what_was_long_gone_when_the_node_began_was_never_there() -> None:
-    """A wish, its end and another application's: only the last is taken."""
+    """A request, its end and another application's: only the last is taken."""
     apps = served(caught_up=False)
     other = RoleKey("other", "desk", "pricing")
-    said = [RoleSaid(KEY, WISH), RoleSaid(KEY, None), RoleSaid(other, WISH)]
+    said = [RoleSaid(KEY, REQUEST), RoleSaid(KEY, None), RoleSaid(other, REQUEST)]
     assert apps.step(RolesRead(said), 0) == []
     effects = apps.step(RolesCaughtUp(), 0)
     assert kinds(effects) == [Served]
@@ -152,32 +153,32 @@ def test_what_was_long_gone_when_the_node_began_was_never_there() -> None:
 def test_no_lease_ends_while_nobody_could_be_served() -> None:
     """What was said since is read behind what it took so long to read. Spec: tree_layer 13."""
     apps = served(caught_up=False)
-    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, WISH)]), 0)
+    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, REQUEST)]), 0)
     apps.step(RolesCaughtUp(), 20_000)
     assert not apps.step(Ticked(), 20_100)
     effects = apps.step(Ticked(), 25_000)
     assert told(effects) == [Expired("app")]
 
 
-def test_sends_that_come_before_wishes_are_known_wait() -> None:
+def test_sends_that_come_before_requests_are_known_wait() -> None:
     apps = served(caught_up=False)
-    apps.step(RolesRead([RoleSaid(KEY, WISH)]), 0)
+    apps.step(RolesRead([RoleSaid(KEY, REQUEST)]), 0)
     assert apps.step(SendWanted("app", "c", PLACE, b"x"), 0) == []
     assert kinds(apps.step(RolesCaughtUp(), 0)) == [Served, RoleTaken, Delivered]
 
 
-def test_a_wish_said_twice_is_one_and_one_with_other_words_is_another() -> None:
+def test_a_request_said_twice_is_one_and_one_with_other_words_is_another() -> None:
     apps = served()
-    first = told(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 0))
-    assert told(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 10)) == first[1:]
-    changed = RoleSaid(KEY, RoleWish(PLACE, is_exclusive=True))
+    first = told(apps.step(RolesRead([RoleSaid(KEY, REQUEST)]), 0))
+    assert told(apps.step(RolesRead([RoleSaid(KEY, REQUEST)]), 10)) == first[1:]
+    changed = RoleSaid(KEY, RoleRequest(PLACE, is_exclusive=True))
     assert kinds(apps.step(RolesRead([changed]), 20)) == [RoleTaken]
 
 
 def test_one_role_under_two_names_of_its_tree_is_refused() -> None:
     apps = served()
     twin = RoleKey("app", PLACE.tree, "pricing")
-    effects = apps.step(RolesRead([RoleSaid(KEY, WISH), RoleSaid(twin, WISH)]), 0)
+    effects = apps.step(RolesRead([RoleSaid(KEY, REQUEST), RoleSaid(twin, REQUEST)]), 0)
     assert kinds(effects) == [Served, Refused, RoleTaken]
     assert WriteRole(twin, None) in effects
     assert not told(apps.step(RolesRead([RoleSaid(twin, None, by=3)]), 10))
@@ -186,7 +187,7 @@ def test_one_role_under_two_names_of_its_tree_is_refused() -> None:
 def test_what_a_higher_holder_took_is_out_of_the_topic_at_once() -> None:
     """So no restart brings it back. Spec: tree_layer 13."""
     apps = served()
-    lead = RoleWish(PLACE, is_exclusive=True)
+    lead = RoleRequest(PLACE, is_exclusive=True)
     apps.step(RolesRead([RoleSaid(KEY, lead)]), 0)
     other = RoleKey("other", "desk", "pricing")
     effects = apps.step(RolesRead([RoleSaid(other, lead)]), 10)
@@ -195,10 +196,10 @@ def test_what_a_higher_holder_took_is_out_of_the_topic_at_once() -> None:
     assert not told(apps.step(RolesRead([RoleSaid(KEY, None, by=3)]), 20))
 
 
-def test_a_wish_that_crosses_its_own_end_is_written_anew() -> None:
+def test_a_request_that_crosses_its_own_end_is_written_anew() -> None:
     """The node takes it out while the application writes it again; compaction would keep the end."""
     apps = served()
-    lead = RoleWish(PLACE, is_exclusive=True)
+    lead = RoleRequest(PLACE, is_exclusive=True)
     other = RoleKey("other", "desk", "pricing")
     apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(other, lead)]), 0)
     again = apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(KEY, None, by=3)]), 10)
@@ -206,15 +207,15 @@ def test_a_wish_that_crosses_its_own_end_is_written_anew() -> None:
     assert WriteRole(KEY, lead) in again
 
 
-def test_an_exclusive_wish_that_a_restart_finds_is_asked_for_before_it_is_taken() -> None:
+def test_an_exclusive_request_that_a_restart_finds_is_asked_for_before_it_is_taken() -> None:
     apps = served(caught_up=False)
-    apps.step(RolesRead([RoleSaid(KEY, RoleWish(PLACE, is_exclusive=True))]), 0)
+    apps.step(RolesRead([RoleSaid(KEY, RoleRequest(PLACE, is_exclusive=True))]), 0)
     assert kinds(apps.step(RolesCaughtUp(), 0)) == [Served, RoleTaken]
 
 
 def test_a_role_taken_politely_is_told_of_after_a_while() -> None:
     apps = served()
-    polite = RoleWish(PLACE, is_exclusive=True, is_polite=True)
+    polite = RoleRequest(PLACE, is_exclusive=True, is_polite=True)
     assert kinds(apps.step(RolesRead([RoleSaid(KEY, polite)]), 0)) == [Served]
     assert not told(apps.step(Ticked(), SETTLE_MS - 1))
     assert kinds(apps.step(Ticked(), SETTLE_MS)) == [RoleTaken]
@@ -222,7 +223,7 @@ def test_a_role_taken_politely_is_told_of_after_a_while() -> None:
 
 def test_of_two_who_take_a_role_politely_at_once_one_is_refused() -> None:
     apps = served()
-    polite = RoleWish(PLACE, is_exclusive=True, is_polite=True)
+    polite = RoleRequest(PLACE, is_exclusive=True, is_polite=True)
     other = RoleKey("other", "desk", "pricing")
     effects = apps.step(RolesRead([RoleSaid(KEY, polite), RoleSaid(other, polite)]), 0)
     effects += apps.step(Ticked(), SETTLE_MS)
@@ -237,7 +238,7 @@ def test_who_asks_politely_a_moment_later_takes_nothing_from_who_was_first(after
     Or somebody was told that it has it, and lost it in the same moment.
     """
     apps = served()
-    polite = RoleWish(PLACE, is_exclusive=True, is_polite=True)
+    polite = RoleRequest(PLACE, is_exclusive=True, is_polite=True)
     other = RoleKey("other", "desk", "pricing")
     apps.step(RolesRead([RoleSaid(KEY, polite)]), 0)
     effects = apps.step(RolesRead([RoleSaid(other, polite)]), after_ms)
@@ -275,8 +276,8 @@ def test_who_may_have_got_the_question_and_cannot_answer_may_hold_the_role(
         return step(input_, now_ms)
 
     apps.node.step = lose  # type: ignore[method-assign]
-    wish = RoleWish(PLACE, is_exclusive=True, is_polite=is_polite)
-    apps.step(RolesRead([RoleSaid(KEY, wish)]), 0)
+    request = RoleRequest(PLACE, is_exclusive=True, is_polite=is_polite)
+    apps.step(RolesRead([RoleSaid(KEY, request)]), 0)
     apps.step(RolesCaughtUp(), 0)
     for kind in [*[ReplyKind.NULL] * TRIES_MAX, last]:
         assert not apps.node.size.roles
@@ -286,15 +287,15 @@ def test_who_may_have_got_the_question_and_cannot_answer_may_hold_the_role(
         told_of
     )
     assert apps.node.size.roles == (not told_of)
-    assert len(apps._probes) == 0
+    assert len(apps._polite._probes) == 0
 
 
 def test_a_polite_request_that_is_refused_leaves_nothing_behind() -> None:
     apps = served()
-    polite = RoleWish(PLACE, is_exclusive=True, extent=Extent.REALM, is_polite=True)
+    polite = RoleRequest(PLACE, is_exclusive=True, extent=Extent.REALM, is_polite=True)
     refused = told(apps.step(RolesRead([RoleSaid(KEY, polite)]), 0))
     assert [one.code for one in refused if isinstance(one, Refused)] == ["NO_REALM"]
-    assert kinds(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 10)) == [RoleTaken]
+    assert kinds(apps.step(RolesRead([RoleSaid(KEY, REQUEST)]), 10)) == [RoleTaken]
 
 
 def test_there_are_not_more_applications_than_a_node_can_serve(
@@ -345,8 +346,8 @@ def test_many_roles_and_applications_cost_each_as_much_as_one(
     apps, many = served(), 400
     for number in range(many):
         key = RoleKey("app", f"desk-{number}", "pricing")
-        wish = RoleWish(Address(tree_id(key.tree), key.role))
-        apps.step(RolesRead([RoleSaid(key, wish)]), 0)
+        request = RoleRequest(Address(tree_id(key.tree), key.role))
+        apps.step(RolesRead([RoleSaid(key, request)]), 0)
     for number in range(many):
         apps.step(RolesRead([RoleSaid(RoleKey("app", f"desk-{number}", "pricing"), None)]), 0)
     assert looked["compared"] < 20 * many
@@ -357,9 +358,9 @@ def test_what_an_application_gives_up_in_a_row_goes_in_one_frame() -> None:
     """As what it takes does. Spec: tree_layer 5.5 (46)."""
     apps = served()
     keys = [RoleKey("app", f"desk-{number}", "pricing") for number in range(50)]
-    wishes = [RoleWish(Address(tree_id(key.tree), key.role)) for key in keys]
+    requests = [RoleRequest(Address(tree_id(key.tree), key.role)) for key in keys]
     said: list[RoleSaid | LeaseSaid] = [
-        RoleSaid(key, wish) for key, wish in zip(keys, wishes, strict=True)
+        RoleSaid(key, request) for key, request in zip(keys, requests, strict=True)
     ]
     apps.step(RolesRead([LeaseSaid("app", 60_000), *said]), 0)
     removed: list[RolesRemoved] = []
@@ -385,7 +386,7 @@ def test_who_dies_is_found_without_looking_at_everybody() -> None:
 
     apps = served()
     for number in range(3):
-        apps.step(RolesRead([RoleSaid(KEY._replace(app=f"app-{number}"), WISH)]), number)
+        apps.step(RolesRead([RoleSaid(KEY._replace(app=f"app-{number}"), REQUEST)]), number)
         apps.step(SendWanted(f"app-{number}", "c", PLACE), number)
     inside = apps.node._node
     inside.hosted, inside.sessions = Hosted(inside.hosted), Hosted(inside.sessions)
@@ -401,7 +402,7 @@ def test_another_life_of_an_application_may_call_its_messages_as_the_last_one_di
     """Who types lines with `kcat` calls each of them "1"."""
     apps = served()
     host = RoleKey("host", "desk", "pricing")
-    apps.step(RolesRead([LeaseSaid("host", 60_000), RoleSaid(host, WISH)]), 0)
+    apps.step(RolesRead([LeaseSaid("host", 60_000), RoleSaid(host, REQUEST)]), 0)
     [first] = told(apps.step(SendWanted("app", "1", PLACE), 0), "host")
     assert Expired("app") in told(apps.step(Ticked(), 11_000))
     effects = apps.step(SendWanted("app", "1", PLACE), 12_000)
@@ -430,9 +431,9 @@ def test_a_life_that_began_just_now_does_not_end_by_the_end_of_the_last_one() ->
 def test_what_a_former_leader_writes_once_more_ends_nothing() -> None:
     """It stood still, or was cut off; a later one knows better than this one."""
     apps = served()
-    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, WISH)]), 0)
+    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, REQUEST)]), 0)
     late = [RoleSaid(KEY, None, by=2), LeaseSaid("app", None, by=2)]
-    assert apps.step(RolesRead(late), 10) == [WriteRole(KEY, WISH)]
+    assert apps.step(RolesRead(late), 10) == [WriteRole(KEY, REQUEST)]
     assert apps.step(RolesRead([RoleSaid(KEY, None, by=4)]), 20) == []
     assert list(apps.names) == ["app"]
     assert apps.node.size.roles == 1
@@ -443,16 +444,16 @@ def test_a_life_that_begins_as_the_last_one_ends_keeps_what_it_takes() -> None:
     apps = served()
     apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
     assert DropLease("app") in apps.step(Ticked(), 5_000)
-    said = [LeaseSaid("app", None), LeaseSaid("app", 5_000), RoleSaid(KEY, WISH)]
+    said = [LeaseSaid("app", None), LeaseSaid("app", 5_000), RoleSaid(KEY, REQUEST)]
     apps.step(RolesRead([*said, LeaseSaid("app", None, by=3)]), 5_010)
     assert list(apps.names) == ["app"]
     assert apps.node.size.roles == 1
 
 
-def test_the_end_of_a_wish_counts_though_the_node_never_read_its_own() -> None:
+def test_the_end_of_a_request_counts_though_the_node_never_read_its_own() -> None:
     """Kafka did not take it, or the topic was made again: the next end was taken for it."""
     apps = served()
-    lead = RoleWish(PLACE, is_exclusive=True)
+    lead = RoleRequest(PLACE, is_exclusive=True)
     other = RoleKey("other", "desk", "pricing")
     lost = apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(other, lead)]), 0)
     assert WriteRole(KEY, None) in lost
@@ -462,7 +463,7 @@ def test_the_end_of_a_wish_counts_though_the_node_never_read_its_own() -> None:
     assert apps.node.size.roles == 0
 
 
-def test_what_is_said_before_wishes_are_known_does_not_grow_without_end(
+def test_what_is_said_before_requests_are_known_does_not_grow_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A node whose `roles` cannot be read may wait for long."""
@@ -482,7 +483,7 @@ def test_what_is_known_of_many_routes_is_told_in_records_that_fit() -> None:
     apps = served()
     many = 2 * ROUTES_MAX + 1
     keys = [RoleKey(f"app-{number}", "desk", "pricing") for number in range(many)]
-    apps.step(RolesRead([RoleSaid(key, WISH) for key in keys]), 0)
+    apps.step(RolesRead([RoleSaid(key, REQUEST) for key in keys]), 0)
     parts = told(apps.step(RoutesAsked("app-0", "c", PLACE), 1), "app-0")
     assert all(isinstance(one, RoutesTold) for one in parts)
     sizes = [(len(one.routes), one.has_more) for one in parts if isinstance(one, RoutesTold)]
@@ -501,10 +502,10 @@ def test_protocols_of_an_application_have_an_end(monkeypatch: pytest.MonkeyPatch
         one
         for number in range(10)
         for one in told(
-            apps.step(RolesRead([RoleSaid(KEY, RoleWish(PLACE, protocol=f"v{number}"))]), number)
+            apps.step(RolesRead([RoleSaid(KEY, RoleRequest(PLACE, protocol=f"v{number}"))]), number)
         )
     ]
     assert [type(one) for one in heard].count(RoleTaken) == 2  # and "" is open from the start
     assert {one.code for one in heard if isinstance(one, Refused)} == {"TOO_MANY_PROTOCOLS"}
     assert len(apps.node._node.ports["app"]) == 3
-    assert kinds(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 20)) == [RoleTaken]
+    assert kinds(apps.step(RolesRead([RoleSaid(KEY, REQUEST)]), 20)) == [RoleTaken]

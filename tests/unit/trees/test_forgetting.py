@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.model.tree_apps import Answered, RoleWish, SendWanted
+from mesh.model.tree_apps import Answered, RoleRequest, SendWanted
 from mesh.model.tree_frames import Cause, Grant
 from mesh.model.trees import Address, Extent, InstanceId, tree_id
 from mesh.trees.inputs import PortOpened, RolesAdded, RolesRemoved, Ticked
 from mesh.trees.machine import TreeNode
 from mesh.trees.moving import had
-from mesh.trees.routes import LOST_MAX, Known, RouteMap
+from mesh.trees.routes import LOST_MAX, LastHeard, RouteMap
 from mesh.trees.settings import Settings
 
 SWEEP_MS = Settings().sweep_ms
@@ -38,7 +38,7 @@ def test_names_that_are_made_up_leave_nothing_behind_after_a_sweep() -> None:
 def test_a_role_that_is_here_outlives_the_sweep() -> None:
     node = alone()
     address = Address(tree_id("tree"), "role")
-    node.step(RolesAdded("app", (RoleWish(address),)), 0)
+    node.step(RolesAdded("app", (RoleRequest(address),)), 0)
     node.step(SendWanted("app", "c", address), 1)
     node.step(Ticked(), 2 * SWEEP_MS)
     assert list(node._node.trees[address.tree].roles) == ["role"]
@@ -50,10 +50,10 @@ def test_a_role_that_is_here_outlives_the_sweep() -> None:
 def test_of_instances_that_are_gone_the_last_are_remembered() -> None:
     table = RouteMap()
     for number in range(2 * LOST_MAX):
-        table.remember(InstanceId(number), Known((number, 0), number))
+        table.remember(InstanceId(number), LastHeard((number, 0), number))
     assert len(table.lost) == LOST_MAX
     last = 2 * LOST_MAX - 1
-    assert table.known(InstanceId(last)) == Known((last, 0), last)
+    assert table.known(InstanceId(last)) == LastHeard((last, 0), last)
     assert table.known(InstanceId(0)) is None
 
 
@@ -63,7 +63,7 @@ def test_of_messages_that_nobody_answers_the_oldest_end_when_they_fill_the_memor
     address = Address(tree_id("tree"), "role")
     for app in ("app", "host"):
         node.step(PortOpened(app), 0)
-    node.step(RolesAdded("host", (RoleWish(address),)), 0)
+    node.step(RolesAdded("host", (RoleRequest(address),)), 0)
     outputs = [
         output
         for number in range(20)
@@ -83,7 +83,7 @@ def test_of_what_instances_have_had_the_last_is_remembered_and_moves(
     monkeypatch.setattr("mesh.trees.moving.HAD_MAX", 2)
     node = alone()
     address = Address(tree_id("tree"), "role")
-    node.step(RolesAdded("app", (RoleWish(address),)), 0)
+    node.step(RolesAdded("app", (RoleRequest(address),)), 0)
     for number in range(10):
         node.step(SendWanted("app", str(number), address), number)
     given = list(node._node.given)

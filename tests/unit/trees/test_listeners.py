@@ -9,8 +9,8 @@ from mesh.model.tree_apps import (
     NewsOf,
     NewsWanted,
     RoleKey,
+    RoleRequest,
     RoleSaid,
-    RoleWish,
     SendWanted,
     TreeBuilt,
 )
@@ -23,7 +23,7 @@ from mesh.trees.node_inputs import RolesCaughtUp, RolesRead
 from mesh.trees.settings import Settings
 
 PLACE = Address(tree_id("desk"), "pricing")
-WISH = RoleSaid(RoleKey("app", "desk", "pricing"), RoleWish(PLACE))
+REQUEST = RoleSaid(RoleKey("app", "desk", "pricing"), RoleRequest(PLACE))
 
 
 def served(realm: str = "") -> Applications:
@@ -41,7 +41,7 @@ def news(effects: list[Effect], app: str = "app") -> list[ColourChanged | TreeBu
 def test_a_first_colour_is_told_to_who_asked_before_it() -> None:
     apps = served(realm="asia")
     assert not news(apps.step(NewsWanted("app", NewsOf.COLOURS), 0))
-    effects = apps.step(RolesRead([WISH]), 10)
+    effects = apps.step(RolesRead([REQUEST]), 10)
     node = apps.node
     assert node.colour is not None
     assert node.realm_colour is not None
@@ -55,7 +55,7 @@ def test_a_first_colour_is_told_to_who_asked_before_it() -> None:
 
 def test_who_asks_later_is_told_at_once_how_it_stands() -> None:
     apps = served()
-    apps.step(RolesRead([WISH]), 0)
+    apps.step(RolesRead([REQUEST]), 0)
     assert apps.node.colour is not None
     asked = ColourChanged(Extent.CLOUD, None, apps.node.colour, ColourReason.ASKED)
     assert news(apps.step(NewsWanted("app", NewsOf.COLOURS), 10)) == [asked]
@@ -79,7 +79,9 @@ def test_who_wants_no_more_or_is_gone_is_told_nothing() -> None:
     apps.step(NewsWanted("app", NewsOf.COLOURS), 30)
     apps.step(Ticked(), 6_000)
     assert list(apps.names) == ["deaf"]
-    effects = apps.step(RolesRead([RoleSaid(RoleKey("deaf", "desk", "x"), RoleWish(PLACE))]), 6_010)
+    effects = apps.step(
+        RolesRead([RoleSaid(RoleKey("deaf", "desk", "x"), RoleRequest(PLACE))]), 6_010
+    )
     assert effects
     assert not news(effects)
 

@@ -1,5 +1,8 @@
 """Record keys: what compaction keeps apart, and what is no key."""
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import is_dataclass
 from typing import get_args
 
 import pytest
@@ -15,14 +18,19 @@ from mesh.model.facts import (
     Halted,
     Held,
     InterestInForce,
-    Refused,
+    PartlyTaken,
     Sent,
     SourceAt,
     Truncations,
 )
 from mesh.model.frames import MessageClass, SourcePartition, TopicPartition
 from mesh.model.joins import JoinRow
+from mesh.wire import keys
 from mesh.wire.keys import (
+    LEARNED_KEYS,
+    NEIGHBOUR_KEYS,
+    NODE_KEYS,
+    OPERATOR_KEYS,
     AcceptKey,
     AckKey,
     AdvertKey,
@@ -37,6 +45,7 @@ from mesh.wire.keys import (
     MarkKey,
     PauseKey,
     RepairKey,
+    StandbyKey,
     StopKey,
     SubjectPauseKey,
     SubscribedKey,
@@ -54,9 +63,11 @@ from mesh.wire.keys import (
     links_key,
     mark_key,
     parse_control_key,
+    parse_key,
     parse_subscription_key,
     pause_key,
     repair_key,
+    standby_key,
     stop_key,
     subject_pause_key,
     subscribed_key,
@@ -69,54 +80,73 @@ TOPIC = bytes(range(16))
 HEX = "000102030405060708090a0b0c0d0e0f"
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "parsed"),
-    [
-        (identity_key(), "identity", IdentityKey()),
-        (heartbeat_key(), "heartbeat", HeartbeatKey()),
-        (link_key(), "link", LinkKey()),
-        (subscribed_key(), "subscribed", SubscribedKey()),
-        (change_key(), "change", ChangeKey()),
-        (mark_key(SCOPE), "mark WO:ny1/foreign", MarkKey(SCOPE)),
-        (ack_key(SCOPE), "ack WO:ny1/foreign", AckKey(SCOPE)),
-        (
-            advert_key(SCOPE, "acme/a b/東京/>"),
-            "advert WO:ny1/foreign acme/a b/東京/>",
-            AdvertKey(SCOPE, "acme/a b/東京/>"),
-        ),
-        (stop_key("mesh.a.in.g", 2), "stop mesh.a.in.g 2", StopKey("mesh.a.in.g", 2)),
-        (
-            accept_key("b", "mesh.a.to.b.g", 2),
-            "accept b mesh.a.to.b.g 2",
-            AcceptKey("b", "mesh.a.to.b.g", 2),
-        ),
-        (pause_key(PauseKey("b", "a")), "pause b a *", PauseKey("b", "a")),
-        (pause_key(PauseKey("b", "a", 2)), "pause b a 2", PauseKey("b", "a", 2)),
-        (disable_key(DisableKey("b", "a")), "disable b a", DisableKey("b", "a")),
-        (
-            subject_pause_key(SubjectPauseKey("b", "a b/>")),
-            "pause-subject b a b/>",
-            SubjectPauseKey("b", "a b/>"),
-        ),
-        (
-            repair_key(TOPIC, 3, 1, MessageClass.DIRECT),
-            f"repair {HEX} 3 1 direct",
-            RepairKey(TOPIC, 3, 1, MessageClass.DIRECT),
-        ),
-        (links_key("6f1c"), "links 6f1c", LinksKey("6f1c")),
-        (learned_key("tk1", SCOPE), "learned tk1 WO:ny1/foreign", LearnedKey("tk1", SCOPE)),
-        (
-            advert_key(JOINED_SCOPE, "$node/u"),
-            "advert DB:d/own/2.10 $node/u",
-            AdvertKey(JOINED_SCOPE, "$node/u"),
-        ),
-        (mark_key(JOINED_SCOPE), "mark DB:d/own/2.10", MarkKey(JOINED_SCOPE)),
-    ],
+KEYS: Sequence[tuple[bytes, str, ControlKey]] = (
+    (identity_key(), "identity", IdentityKey()),
+    (heartbeat_key(), "heartbeat", HeartbeatKey()),
+    (link_key(), "link", LinkKey()),
+    (subscribed_key(), "subscribed", SubscribedKey()),
+    (change_key(), "change", ChangeKey()),
+    (mark_key(SCOPE), "mark WO:ny1/foreign", MarkKey(SCOPE)),
+    (ack_key(SCOPE), "ack WO:ny1/foreign", AckKey(SCOPE)),
+    (
+        advert_key(SCOPE, "acme/a b/東京/>"),
+        "advert WO:ny1/foreign acme/a b/東京/>",
+        AdvertKey(SCOPE, "acme/a b/東京/>"),
+    ),
+    (stop_key("mesh.a.in.g", 2), "stop mesh.a.in.g 2", StopKey("mesh.a.in.g", 2)),
+    (
+        accept_key("b", "mesh.a.to.b.g", 2),
+        "accept b mesh.a.to.b.g 2",
+        AcceptKey("b", "mesh.a.to.b.g", 2),
+    ),
+    (pause_key(PauseKey("b", "a")), "pause b a *", PauseKey("b", "a")),
+    (pause_key(PauseKey("b", "a", 2)), "pause b a 2", PauseKey("b", "a", 2)),
+    (disable_key(DisableKey("b", "a")), "disable b a", DisableKey("b", "a")),
+    (
+        subject_pause_key(SubjectPauseKey("b", "a b/>")),
+        "pause-subject b a b/>",
+        SubjectPauseKey("b", "a b/>"),
+    ),
+    (
+        repair_key(TOPIC, 3, 1, MessageClass.DIRECT),
+        f"repair {HEX} 3 1 direct",
+        RepairKey(TOPIC, 3, 1, MessageClass.DIRECT),
+    ),
+    (links_key("6f1c"), "links 6f1c", LinksKey("6f1c")),
+    (standby_key("a/1"), "standby a/1", StandbyKey("a/1")),
+    (learned_key("tk1", SCOPE), "learned tk1 WO:ny1/foreign", LearnedKey("tk1", SCOPE)),
+    (
+        advert_key(JOINED_SCOPE, "$node/u"),
+        "advert DB:d/own/2.10 $node/u",
+        AdvertKey(JOINED_SCOPE, "$node/u"),
+    ),
+    (mark_key(JOINED_SCOPE), "mark DB:d/own/2.10", MarkKey(JOINED_SCOPE)),
 )
+
+
+@pytest.mark.parametrize(("key", "text", "parsed"), KEYS)
 def test_control_keys_are_text_and_come_back(key: bytes, text: str, parsed: ControlKey) -> None:
     """Each key is written as the schemas say and read as what it was made of."""
     assert key == text.encode()
     assert parse_control_key(key) == parsed
+
+
+@pytest.mark.parametrize(("key", "text", "parsed"), KEYS)
+def test_a_key_belongs_to_the_topics_of_one_kind(key: bytes, text: str, parsed: ControlKey) -> None:
+    """Whoever reads a topic hears nothing of keys that only stand elsewhere."""
+    read: list[ControlKey] = []
+    for kinds in (NODE_KEYS, NEIGHBOUR_KEYS, LEARNED_KEYS, OPERATOR_KEYS):
+        with suppress(DecodeError):
+            read.append(parse_key(key, kinds))
+    assert read == [parsed]
+
+
+def test_every_control_key_comes_back() -> None:
+    """What mypy cannot see: a key that is written, and that nobody can read."""
+    written = {type(parsed) for _, _, parsed in KEYS}
+    assert written == set(get_args(ControlKey))
+    classes = {one for one in vars(keys).values() if is_dataclass(one)}
+    assert written == {one for one in classes if one.__module__ == keys.__name__}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +214,7 @@ def test_keys_of_facts_are_one_per_position() -> None:
         stop = Stop(at.topic, at.partition, TOPIC, "truncated", 1)
         facts += [SourceAt(at, TOPIC, 1), Halted(stop), ErasBegun(at, 1, ())]
         facts += [Truncations(at, TOPIC, ())]
-        facts += [Refused(at, TOPIC, block, ()) for block in (0, 1)]
+        facts += [PartlyTaken(at, TOPIC, block, ()) for block in (0, 1)]
         for of in sources:
             facts += [Sent(at, of, 1), Accepted(at, of, 1)]
             facts += [Gap(at, of, 1, 0, is_open=True), Held(at, of, 1, 1)]

@@ -155,7 +155,7 @@ def test_subscriptions_in_json_default_what_they_leave_out(
         ('{"class": "fast"}', 'class must be one of guaranteed, direct, not "fast"'),
         ('{"class": ["direct"]}', "class must be one of"),
         ('{"kind": null}', "kind must be one of channel, queue, not null"),
-        ('{"kind": "queue", "policy": "most"}', "policy must be one of every, home, local, any"),
+        ('{"kind": "queue", "policy": "most"}', "policy must be one of every, local, home, any"),
         ('{"policy": "any"}', "policy is for queues"),
         ('{"noexport": "yes"}', 'noexport must be true or false, not "yes"'),
         ('{"noexport": 1}', "noexport must be true or false, not 1"),

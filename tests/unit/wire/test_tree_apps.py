@@ -30,9 +30,9 @@ from mesh.model.tree_apps import (
     Resumed,
     RoleKey,
     RoleLost,
+    RoleRequest,
     RoleSaid,
     RoleTaken,
-    RoleWish,
     RouteReason,
     RoutesAsked,
     RoutesTold,
@@ -48,19 +48,19 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.trees import Address, Colour, Extent, InstanceId, MessageId, tree_id
+from mesh.transport.node_topics import HEADROOM_BYTES
 from mesh.trees.replying import ITEM_BYTES
 from mesh.wire.tree_apps import (
     decode_roles,
     decode_said,
     encode_lease,
+    encode_request,
     encode_said,
-    encode_wish,
     lease_key,
     role_key,
     written_by,
 )
 from mesh.wire.tree_events import EventRecord, decode_event, encode_event
-from mesh.worker.topics.provision import HEADROOM_BYTES
 
 MUTATIONS = 100_000
 PLACE = Address(tree_id("desk-7"), "pricing")
@@ -126,10 +126,10 @@ def test_an_event_for_an_application_comes_back_as_it_was(event: AppTold) -> Non
     assert decode_event("me", encode_event(event, 4)) == EventRecord(4, event)
 
 
-def test_wishes_and_leases_come_back_as_they_were() -> None:
+def test_requests_and_leases_come_back_as_they_were() -> None:
     key = RoleKey("me", "desk-7", "pricing")
-    wish = RoleWish(PLACE, is_exclusive=True, extent=Extent.REALM, protocol="v2", iid=IID)
-    assert decode_roles(role_key(key), encode_wish(wish)) == RoleSaid(key, wish)
+    request = RoleRequest(PLACE, is_exclusive=True, extent=Extent.REALM, protocol="v2", iid=IID)
+    assert decode_roles(role_key(key), encode_request(request)) == RoleSaid(key, request)
     assert decode_roles(role_key(key), None) == RoleSaid(key, None)
     assert decode_roles(lease_key("me"), encode_lease(2_500, "x")) == LeaseSaid("me", 2_500, "x")
     assert decode_roles(lease_key("me"), None) == LeaseSaid("me", None)
@@ -140,10 +140,10 @@ def test_wishes_and_leases_come_back_as_they_were() -> None:
         assert decode_roles(lease_key("me"), None, [("mesh-by", mark)]) == LeaseSaid("me", None)
 
 
-def test_the_shortest_wish_and_lease_are_an_empty_object() -> None:
+def test_the_shortest_request_and_lease_are_an_empty_object() -> None:
     """What a person types with kcat."""
     assert decode_roles(b"me desk-7 pricing", b"{}") == RoleSaid(
-        RoleKey("me", "desk-7", "pricing"), RoleWish(PLACE)
+        RoleKey("me", "desk-7", "pricing"), RoleRequest(PLACE)
     )
     assert decode_roles(b"me", b"{}") == LeaseSaid("me", 10_000)
 
@@ -171,7 +171,7 @@ def test_the_shortest_wish_and_lease_are_an_empty_object() -> None:
         (b"me desk-7 pricing", b'{"extent": "moon"}', "extent must be one of cloud, realm, node"),
     ],
 )
-def test_a_wish_that_is_none_is_refused_in_a_line(
+def test_a_request_that_is_none_is_refused_in_a_line(
     key: bytes | None, value: bytes, told: str
 ) -> None:
     with pytest.raises(DecodeError) as caught:

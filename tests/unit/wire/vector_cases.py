@@ -34,8 +34,8 @@ from mesh.model.facts import (
     ErasBegun,
     InForce,
     InterestInForce,
-    Refused,
-    RefusedFrame,
+    PartFrame,
+    PartlyTaken,
     Sent,
     SourceAt,
     Truncation,
@@ -314,11 +314,11 @@ STATE = [
     ),
     plain(
         "progress",
-        Refused(
+        PartlyTaken(
             TopicPartition("mesh.ny1.to.tk1.g", 1),
             OUTBOX,
             4_882_812,
-            (RefusedFrame(5_000_000_000, -1), RefusedFrame(5_000_000_001, 1234)),
+            (PartFrame(5_000_000_000, -1), PartFrame(5_000_000_001, 1234)),
         ),
         state.encode_fact,
         state.decode_fact,

@@ -12,8 +12,8 @@ from mesh.lab.checker.matching import wants
 from mesh.lab.checker.reach import origins
 from mesh.model.subject import matches
 from tests.kafka.fleets import EXAMPLES
+from tests.sim.drawn import random_filter, random_subject
 from tests.sim.meshes import random_legal_topology
-from tests.sim.test_exact import random_filter, random_subject
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+{{/* Parts of checks.yaml: each renders nothing, or fails with the value to change. */}}
+
+{{/* Volumes of users beside ours: an API server would refuse pods of which the half is there. */}}
+{{- define "mesh.checkVolumes" -}}
+{{- $taken := dict "topology" 1 "context" 1 "tmp" 1 "cache" 1 "checkpoint" 1 -}}
+{{- $places := dict "/tmp" 1 "/etc/mesh/mesh.yaml" 1 "/etc/mesh/config/trellis-mesh" 1 -}}
+{{- $secrets := list .Values.credentials -}}
+{{- range .Values.nodes -}}{{- with . -}}{{- $secrets = append $secrets .credentials -}}{{- end -}}{{- end -}}
+{{- range $secrets -}}
+{{- range $kafka, $_ := . -}}
+{{- $_ := set $taken (include "mesh.credentialVolume" $kafka) 1 -}}
+{{- $_ := set $places (printf "/etc/mesh/kafka/%s" $kafka) 1 -}}
+{{- end -}}
+{{- end -}}
+{{- $own := dict -}}
+{{- range .Values.extraVolumes -}}
+{{- if hasKey $taken .name -}}
+{{- fail (printf "extraVolumes: the chart has a volume that is called %s; give yours another name" .name) -}}
+{{- end -}}
+{{- if hasKey $own .name -}}{{- fail (printf "extraVolumes: two are called %s" .name) -}}{{- end -}}
+{{- $_ := set $own .name 1 -}}
+{{- end -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- if not (or (hasKey $own .name) (hasKey $taken .name)) -}}
+{{- fail (printf "extraVolumeMounts: no volume is called %s; extraVolumes has: %s" .name (keys $own | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- if hasKey $places .mountPath -}}
+{{- fail (printf "extraVolumeMounts: something is mounted at %s already; mount %s elsewhere" .mountPath .name) -}}
+{{- end -}}
+{{- $_ := set $places .mountPath 1 -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The topology is a ConfigMap: who may read those may read what stands in it. Which options are
+     secret is what `is_secret` says in mesh/transport/kafka/settings.py. */}}
+{{- define "mesh.isSecret" -}}
+{{- if and (regexMatch "password|passphrase|secret|token|jaas|key\\.pem|ssl[._]key$|oauthbearer\\.(config|extensions)" .) (not (regexMatch "\\.(url|location|file)$" .)) }}yes{{ end -}}
+{{- end -}}
+
+{{- define "mesh.checkSecrets" -}}
+{{- range $kafka, $options := .Values.topology.spec.kafka -}}
+{{- range $option, $value := $options -}}
+{{- if and (include "mesh.isSecret" $option) (not (contains "${" (toString $value))) -}}
+{{- fail (printf "topology.spec.kafka.%s: %s would stand in a ConfigMap; name it there, as ${file:/etc/mesh/kafka/%s/KEY} of credentials.%s or ${env:NAME} of extraEnv" $kafka $option $kafka $kafka) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The addresses of a Kafka cluster as they are in force, or nothing. Argument: {root, kafka}. */}}
+{{- define "mesh.servers" -}}
+{{- $options := default dict (index .root.Values.topology.spec.kafka .kafka) -}}
+{{- get (include "mesh.addresses" .root | fromJson) .kafka | default (get $options "bootstrap.servers") -}}
+{{- end -}}
+
+{{/* A worker asks its own Kafka cluster; what looks at the whole mesh asks all. Those of neighbours
+     a worker misses by itself. */}}
+{{- define "mesh.checkAddresses" -}}
+{{- $root := . -}}
+{{- $known := default dict .Values.topology.spec.kafka -}}
+{{- $asked := dict -}}
+{{- range $node, $_ := include "mesh.nodes" . | fromJson -}}
+{{- $kafka := get (default dict (index $root.Values.topology.spec.nodes $node)) "kafka" -}}
+{{- if not (hasKey $known $kafka) -}}
+{{- fail (printf "topology.spec.nodes.%s.kafka: topology.spec.kafka has no Kafka cluster %q; it has: %s" $node $kafka (keys $known | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- $_ := set $asked $kafka 1 -}}
+{{- end -}}
+{{- if or .Values.topology.apply.enabled .Values.topology.compare.enabled .Values.audit.enabled .Values.dashboard.enabled -}}
+{{- $asked = $known -}}
+{{- end -}}
+{{- range $kafka := keys $asked | sortAlpha -}}
+{{- if not (include "mesh.servers" (dict "root" $root "kafka" $kafka)) -}}
+{{- fail (printf "topology.spec.kafka.%s: nobody says where it is: give it bootstrap.servers, or set bootstrap.%s, or evaluationKafka.enabled to try the mesh out" $kafka $kafka) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a policy closes is missed without a word: packets are dropped, and workers wait. */}}
+{{- define "mesh.checkPorts" -}}
+{{- if .Values.networkPolicy.enabled -}}
+{{- $root := . -}}
+{{- $open := list -}}
+{{- range .Values.networkPolicy.kafkaPorts -}}{{- $open = append $open (int . | toString) -}}{{- end -}}
+{{- range $kafka, $options := .Values.topology.spec.kafka -}}
+{{- $wanted := list -}}
+{{- range splitList "," (include "mesh.servers" (dict "root" $root "kafka" $kafka)) -}}
+{{- with trim . -}}
+{{- if not (contains "${" .) -}}{{- $wanted = append $wanted (regexFind ":[0-9]+$" . | trimPrefix ":" | default "9092") -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with get (default dict $options) "sasl.oauthbearer.token.endpoint.url" -}}
+{{- if not (contains "${" .) -}}
+{{- $url := urlParse . -}}
+{{- $wanted = append $wanted (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "80" "443" (eq $url.scheme "http"))) -}}
+{{- end -}}
+{{- end -}}
+{{- range $wanted -}}
+{{- if not (has . $open) -}}
+{{- fail (printf "networkPolicy.kafkaPorts: Kafka cluster %s is asked at port %s, which it leaves closed; add it" $kafka .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,110 @@
+"""What is handed to Kafka, and which of it was not taken. Spec: K7."""
+
+from __future__ import annotations
+
+from mesh.client.outbound import Outgoing
+from mesh.client.published import Published
+from mesh.errors import NotPublishedError, TransportUnavailableError
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.transport.port import KafkaCluster, Writer
+
+IN_FLIGHT_BYTES_MAX = 16 << 20
+"""How much may be handed over and not acknowledged; beyond it `publish` waits, because a full queue
+would lose records."""
+
+RECORD_BYTES = 100
+"""What a record counts as beside its content."""
+
+REFUSED_MAX = 1_000
+"""How many messages that were not taken one error lists; its text names `NAMED_MAX`."""
+NAMED_MAX = 3
+
+
+class InFlight:
+    """Hands a client's records to Kafka in their order. One thread uses it.
+
+    Args:
+        kafka: Kafka cluster of the node.
+        name: What the topology calls it.
+    """
+
+    def __init__(self, kafka: KafkaCluster, name: str) -> None:
+        self._kafka = kafka
+        self._name = name
+        self._writer: Writer | None = None
+        self._handed_over = 0
+        self._in_flight_bytes = 0
+        self._pending: list[Published] = []
+        self._failed = 0
+        self._refused: list[tuple[str, str]] = []
+
+    def publish(self, published: Published, given: Outgoing) -> None:
+        """Hand over one message; `published` is told what becomes of it."""
+        if self._in_flight_bytes + given.size > IN_FLIGHT_BYTES_MAX:
+            self._settle()
+        self._open().produce(
+            published.topic,
+            given.payload,
+            given.key,
+            headers=[*given.headers, (SUBJECT_HEADER, published.subject.encode())],
+            on_delivery=published.settle,
+        )
+        self._pending.append(published)
+        self._in_flight_bytes += given.size + RECORD_BYTES
+        self._handed_over += 1
+
+    def flush(self) -> int:
+        """Wait until all messages are accepted; return how many there were since the last call.
+
+        Raises:
+            NotPublishedError: Some were not; it names them, and says why.
+        """
+        self._settle()
+        total, self._handed_over = self._handed_over, 0
+        failed, self._failed = self._failed, 0
+        refused, self._refused = self._refused, []
+        if failed:
+            named = "; ".join(f"{subject}: {why}" for subject, why in refused[:NAMED_MAX])
+            more = f"; and {failed - NAMED_MAX} more" if failed > NAMED_MAX else ""
+            raise NotPublishedError(
+                f"{failed} of {total} messages were not acknowledged by Kafka cluster "
+                f"{self._name}; publish them again ({named}{more})",
+                failed=failed,
+                refused=refused,
+            )
+        return total
+
+    def write(self, topic: str, value: bytes | None, key: bytes) -> None:
+        """Write a subscription behind all messages, and wait until Kafka has acknowledged it.
+
+        Raises:
+            TransportUnavailableError: It has not.
+        """
+        self._settle()
+        writer = self._open()
+        writer.produce(topic, value, key, 0)
+        if writer.flush():
+            raise TransportUnavailableError(f"topic {topic} did not take the subscription")
+
+    def _settle(self) -> None:
+        """Wait for what is in flight, and count what was not taken."""
+        if self._writer is not None:
+            self._writer.flush()
+        self._in_flight_bytes = 0
+        pending, self._pending = self._pending, []
+        for one in pending:
+            if not one.is_accepted:
+                self._failed += 1
+                one.error = one.error or "no broker has acknowledged it in time"
+                if len(self._refused) < REFUSED_MAX:
+                    self._refused.append((one.subject, one.error))
+
+    def _open(self) -> Writer:
+        if self._writer is None:
+            self._writer = self._kafka.writer("publish", tells=True)
+        return self._writer
+
+    def close(self) -> None:
+        """Release the writer; what was not flushed may be lost."""
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,105 @@
+"""What the node's own control topic says and should not: a foreign writer, or an earlier one.
+
+The leader wrote every record that counts, so the newest of each key is what it offers, unless a
+tool replayed old records or garbage took the place of one. The difference is written again.
+
+Spec: K16, R12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from mesh.model.control import Scope
+from mesh.model.effects import Note, RestartLeadership, WriteAdvert, WriteMark
+from mesh.model.inputs import OwnAdvertRead, OwnMarkRead
+from mesh.node.leader import Leader
+from mesh.node.learner import Learner
+
+Key = TypeVar("Key", Scope, tuple[Scope, str])
+
+PATIENCE_MS, PATIENCE_MAX_MS = 2_000, 60_000
+"""The leader reads its own records a moment after it wrote them; a difference that lasts is none
+of its own. Where brokers are so slow that it reads them later than that, what it wrote before looks
+foreign to it: each time it has written a scope again it waits twice as long, until it has read what
+it wrote last. Readers would never be through with its marks otherwise."""
+
+
+@dataclass(slots=True)
+class ControlRepair:
+    """Differences between the own control topic and the leader's offers, with since when.
+
+    Attributes:
+        caught_up: Whether the topic has been read to the end that it had at the start.
+    """
+
+    caught_up: bool = False
+    _adverts: dict[tuple[Scope, str], int] = field(default_factory=dict)
+    _marks: dict[Scope, int] = field(default_factory=dict)
+    _is_outdone: bool = False
+    _patience_ms: dict[Scope, int] = field(default_factory=dict)
+
+    def read(
+        self, leader: Leader, learner: Learner, said: OwnAdvertRead | OwnMarkRead, now_ms: int
+    ) -> None:
+        """Compare an entry or a mark on the topic with what the leader offers."""
+        scope = said.scope
+        if isinstance(said, OwnAdvertRead):
+            agrees = said.interest == leader.entry(learner, scope, said.filter)
+            _note(self._adverts, (scope, said.filter), now_ms, agrees=agrees)
+            return
+        newest = leader.marks().get(scope)
+        _note(self._marks, scope, now_ms, agrees=said.mark == newest)
+        if said.mark == newest:
+            self._patience_ms.pop(scope, None)
+        if said.mark is not None and newest is not None and said.mark > newest:
+            self._is_outdone = True
+
+    def mend(
+        self, leader: Leader, learner: Learner, now_ms: int
+    ) -> Iterator[WriteAdvert | WriteMark | RestartLeadership | Note]:
+        """Write again what has differed for long, with a mark that lets readers prove it."""
+        if not self.caught_up or not (self._adverts or self._marks):
+            return
+        patience = self._patience_ms
+        entries = [
+            (scope, filter_)
+            for (scope, filter_), since in self._adverts.items()
+            if now_ms - since >= patience.get(scope, PATIENCE_MS)
+        ]
+        stale = [
+            scope
+            for scope, since in self._marks.items()
+            if now_ms - since >= patience.get(scope, PATIENCE_MS)
+        ]
+        for scope, filter_ in entries:
+            del self._adverts[scope, filter_]
+            yield WriteAdvert(scope, filter_, leader.entry(learner, scope, filter_))
+        if stale and self._is_outdone:
+            # Readers believe the newest mark, whoever wrote it.
+            yield Note("control.foreign", f"{stale[0]} has a mark that is newer than its leader")
+            yield RestartLeadership()
+            return
+        for scope in stale:
+            del self._marks[scope]
+        scopes = sorted({*stale, *(scope for scope, _ in entries)})
+        yield from leader.mark_again(scopes)
+        for scope in scopes:
+            patience[scope] = min(2 * patience.get(scope, PATIENCE_MS), PATIENCE_MAX_MS)
+            yield Note("control.foreign", f"{scope} differed from what is offered; written again")
+
+    def forget(self) -> None:
+        """Start over: another leader compares the whole topic when it begins."""
+        self._adverts.clear()
+        self._marks.clear()
+        self._patience_ms.clear()
+        self._is_outdone = False
+
+
+def _note(differing: dict[Key, int], key: Key, now_ms: int, *, agrees: bool) -> None:
+    if agrees:
+        differing.pop(key, None)
+    else:
+        differing.setdefault(key, now_ms)

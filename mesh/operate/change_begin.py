@@ -1,0 +1,165 @@
+"""Begins a change of the topology, or finds the one that was begun and goes on with it.
+
+Spec: K27, K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from mesh.config.published import published_text, published_topology
+from mesh.core.cutover import cut_over
+from mesh.errors import ConfigError, Problem
+from mesh.model.control import Change, Stage
+from mesh.model.topology import Topology
+from mesh.operate.change_driver import ChangeContext, ChangeDriver
+from mesh.operate.change_steps import ChangeSteps
+from mesh.operate.in_force import TopologyInForce, newest_change
+from mesh.operate.queue_changes import queues_shared_otherwise
+from mesh.transport.port import KafkaCluster
+from mesh.view.change_records import newest, write_change
+
+UNDER_WAY = "UNDER_WAY"
+"""Code of the problem that another change has begun."""
+
+NO_CHANGE = "NO_CHANGE"
+"""Code of the problem that there is nothing to abort."""
+
+TOO_LATE = "TOO_LATE"
+"""Code of the problem that nodes work by the new topology already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingChange:
+    """The newest change that Kafka clusters know of.
+
+    Attributes:
+        change: Its newest record.
+        lacking: Kafka clusters that do not have that.
+    """
+
+    change: Change
+    lacking: Sequence[str]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is neither in force nor given up everywhere."""
+        return bool(self.lacking) or self.change.stage in (Stage.HOLD, Stage.SWITCH)
+
+
+def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> PendingChange | None:
+    """Return the newest change that was ever begun, or None before the first.
+
+    Raises:
+        TransportError: A Kafka cluster does not answer.
+        ProtocolError: A newer version wrote a record.
+    """
+    found = {name: newest_change(cluster, prefix) for name, cluster in kafka.items()}
+    change = newest(one for one in found.values() if one is not None)
+    if change is None:
+        return None
+    lacking = [name for name, one in found.items() if one is None or one.version < change.version]
+    return PendingChange(change=change, lacking=lacking)
+
+
+def begin_change(
+    found: TopologyInForce,
+    after: Topology,
+    begun: PendingChange | None,
+    context: ChangeContext,
+    *,
+    given_up: Sequence[str] = (),
+) -> ChangeDriver:
+    """Return the change that puts a topology in force, begun now or gone on with.
+
+    Args:
+        found: What is in force.
+        after: A legal topology that a running mesh can follow.
+        begun: See `read_begun`.
+        context: To drive it.
+        given_up: Nodes that leave, are down, and whose messages may be lost.
+
+    Raises:
+        ConfigError: Another change has begun.
+        TransportError: A Kafka cluster does not answer; nothing was begun.
+    """
+    text = published_text(after)
+    cut = cut_over(
+        found.topology,
+        after,
+        given_up=given_up,
+        # By the queues that somebody has just now.
+        is_shared_otherwise=bool(queues_shared_otherwise(context.view, found.topology, after)),
+    )
+    if begun is None or not begun.is_open:
+        number = 1 + max(found.number, 0 if begun is None else begun.change.number)
+        lineage = found.lineage_of(after, number)
+        way = ChangeSteps(Change(number, Stage.HOLD, text, tuple(cut.holding), lineage), cut)
+        return _driver(context, way, found.topology, after, given_up)
+    change = begun.change
+    if change.stage is Stage.ABORT:
+        _refuse(UNDER_WAY, f"change {change.number} is being aborted: {_ABORT}")
+    if change.topology != text:
+        _refuse(
+            UNDER_WAY,
+            f"another change, to version {change.number}, has come to stage {change.stage}: "
+            f"{_GO_ON}" + (f", or {_ABORT}" if change.stage is Stage.HOLD else ""),
+        )
+    way = ChangeSteps(change, cut, is_written=True)
+    # Kafka clusters that the change adds may lack what those have that knew of it.
+    known = read_begun(context.kafka, after.prefix)
+    lacking = known.lacking if known is not None and known.change == change else [*context.kafka]
+    write_change(change, {name: context.kafka[name] for name in lacking}, after.prefix)
+    context.tell(f"going on with the change to version {change.number} at stage {change.stage}")
+    return _driver(context, way, found.topology, after, given_up)
+
+
+def abort_change(
+    found: TopologyInForce, begun: PendingChange | None, context: ChangeContext
+) -> ChangeDriver:
+    """Return the way back of the change that was begun.
+
+    Kafka clusters and nodes that it would have added are not needed for that: they may be why.
+
+    Raises:
+        ConfigError: There is none, or nodes work by its topology already.
+        TransportError: A Kafka cluster does not answer.
+    """
+    if begun is None or not begun.is_open:
+        _refuse(NO_CHANGE, "no change is under way; there is nothing to abort")
+    change = begun.change
+    if change.stage in (Stage.SWITCH, Stage.RUN):
+        _refuse(
+            TOO_LATE,
+            f"the change to version {change.number} has come to stage {change.stage}, so nodes "
+            f"work by the new topology already: {_GO_ON}, then apply the former one",
+        )
+    after = published_topology(change.topology)
+    cut = cut_over(found.topology, after)
+    way = ChangeSteps(change, cut, is_written=True, is_aborting=True)
+    if change.stage is Stage.ABORT:
+        write_change(change, {name: context.kafka[name] for name in begun.lacking}, after.prefix)
+    return _driver(context, way, found.topology, found.topology)
+
+
+def _driver(
+    context: ChangeContext,
+    way: ChangeSteps,
+    before: Topology,
+    after: Topology,
+    given_up: Sequence[str] = (),
+) -> ChangeDriver:
+    """Return a change that is ready to be driven."""
+    context.view.extend(before, context.kafka)
+    context.view.extend(after, context.kafka)
+    return ChangeDriver(way, before, after, context, given_up)
+
+
+_GO_ON = "go on with it by the command that began it (`mesh apply` of the same file)"
+_ABORT = "go back by `mesh apply --abort`"
+
+
+def _refuse(code: str, message: str) -> NoReturn:
+    raise ConfigError([Problem(code=code, message=message)])

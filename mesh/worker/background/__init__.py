@@ -1,1 +1,0 @@
-"""What is done beside the lanes, and never through them: holds, repairs, limits."""

@@ -1,0 +1,62 @@
+"""Control topics that take no records: the node leads on without them. Spec: K23, DESIGN 4.6.
+
+All that a leader writes in one turn is one transaction. One topic of it that refuses, because a
+right was taken away, a policy changed or somebody deleted it, would end the leadership again and
+again, and one without a leader would hold the transactional id: with it goes what the node tells
+all of its neighbours. So what it has for that topic is left out, and tried again after a while, or
+when a look finds the topic writable: who leads anew tells everybody everything.
+
+Nobody leads without the node's `control`, by which all know it, and its `learned`, which has what
+is acknowledged before it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import structlog
+
+REST_MS, REST_MAX_MS = 1_000, 60_000
+"""How long a topic that refuses is left out, at first and at most; twice as long each time."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class UnwritableTopics:
+    """Which control topics a leader writes nothing to just now.
+
+    Attributes:
+        found: Those that the newest look found not to be writable.
+    """
+
+    found: frozenset[str] = frozenset()
+    _rest_ms: dict[str, int] = field(default_factory=dict)
+    _until_ms: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, topics: Collection[str], fault: str, now_ms: int) -> None:
+        """Record that topics have refused records."""
+        for topic in topics:
+            rest_ms = self._rest_ms[topic] = (
+                min(REST_MAX_MS, 2 * self._rest_ms.get(topic, 0)) or REST_MS
+            )
+            self._until_ms[topic] = now_ms + rest_ms
+            log.error("control.left_out", topic=topic, fault=fault, again_in_ms=rest_ms)
+
+    def look(self, found: frozenset[str]) -> None:
+        """Record the topics that cannot be written now."""
+        for topic in sorted(found - self.found):
+            log.error("control.left_out", topic=topic, fault="it is gone or has no leader")
+        self.found = found
+
+    def now(self, now_ms: int) -> frozenset[str]:
+        """Return the topics to which nothing is written now."""
+        resting = {topic for topic, until in self._until_ms.items() if now_ms < until}
+        return self.found | resting
+
+    def took(self, topics: Collection[str]) -> None:
+        """Record that topics have taken records again."""
+        for topic in self._rest_ms.keys() & topics:
+            log.warning("control.taken_in", topic=topic)
+            del self._rest_ms[topic], self._until_ms[topic]

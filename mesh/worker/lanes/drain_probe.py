@@ -1,0 +1,138 @@
+"""Looks whether anything is on its way to a worker's lanes, while all sources hold. Spec: K28."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mesh.errors import TransportError
+from mesh.lane.lane import Lane
+from mesh.model.inputs import DrainStepDone
+from mesh.model.links import HOLD, SWITCH
+from mesh.transport.port import BEGINNING, TopicPartition
+from mesh.worker.lanes.owned import Lanes
+
+ASK_MS = 200
+"""Time between two questions to a Kafka cluster that has not answered."""
+
+
+_Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, str]]
+"""Where partitions end, and in which Kafka cluster they are."""
+
+
+@dataclass(slots=True)
+class DrainProbe:
+    """Does for one worker what an open link gives way by, step by step.
+
+    A look asks where all outboxes end, what open transactions hide included, and is done when
+    the lanes have routed all of that. Where outboxes still end where they ended in the look
+    before, nothing came in between. What a lane holds for a target, or reads no further, is on
+    its way as well.
+    """
+
+    lanes: Lanes
+    _asked: tuple[int, int] = (-1, -1)
+    _ends: Mapping[TopicPartition, int] | None = None
+    _before: Mapping[TopicPartition, int] | None = None
+    _told: tuple[int, int] = (-1, -1)
+    _owned: dict[int, int] = field(default_factory=dict)
+    _asked_ms: int = -ASK_MS
+    _kafka: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    def follow(self, now_ms: int) -> Iterator[DrainStepDone]:
+        """Do the step that the node is at; tell once that it is done.
+
+        Must be called when all that was read has been routed.
+        """
+        answer = self.lanes.machine.probing.answer
+        if not HOLD <= answer.asked < SWITCH:
+            self._forget()
+            return
+        owned = {number: lane.positions.epoch for number, lane in self.lanes.owned.items()}
+        asked = (answer.number, answer.asked)
+        if asked != self._asked or owned != self._owned:
+            follows = owned == self._owned and asked == (self._asked[0], self._asked[1] + 1)
+            before = self._ends if follows else None
+            self._forget()
+            self._asked, self._owned, self._before = asked, owned, before
+        if self._told == asked:
+            return
+        if not self.lanes.sources.gate.holding:
+            return
+        if answer.asked == HOLD:
+            self._told = asked
+            yield DrainStepDone(*asked)
+        elif self._has_passed(now_ms):
+            self._told = asked
+            yield DrainStepDone(
+                *asked, is_idle=self._before is not None and self._ends == self._before
+            )
+
+    def _has_passed(self, now_ms: int) -> bool:
+        lanes = self.lanes.owned
+        if self._ends is None:
+            if now_ms - self._asked_ms < ASK_MS:
+                return False
+            key = ("look", self._asked, *self._owned.items())
+            try:
+                found = self.lanes.sources.questions.answer(key, self._asking_for_ends())
+            except TransportError:
+                self._asked_ms = now_ms
+                return False
+            if found is None:
+                return False
+            self._ends, self._kafka = found
+        passed = [
+            self._is_routed(lanes[at.partition % self._count], at, end)
+            for at, end in self._ends.items()
+        ]  # each is asked: what is not there yet is watched from now on
+        return all(passed) and not any(lane.holds_any for lane in lanes.values())
+
+    @property
+    def _count(self) -> int:
+        return self.lanes.topology.nodes[self.lanes.machine.node].lanes
+
+    def _asking_for_ends(self) -> Callable[[], _Ends]:
+        """Return what asks where the outboxes that the lanes read end; what is hidden counts."""
+        sources = self.lanes.sources
+        learner = sources.learner
+        shut = learner.shut - learner.router.draining.keys()
+        outboxes: dict[str, list[str]] = {}
+        for topic in sources.topics:
+            if topic.link is not None and topic.link.neighbour not in shut:
+                outboxes.setdefault(topic.kafka, []).append(topic.name)
+        numbers, count = frozenset(self.lanes.owned), self._count
+
+        def ask() -> _Ends:
+            ends: dict[TopicPartition, int] = {}
+            read_in: dict[TopicPartition, str] = {}
+            for kafka, names in outboxes.items():
+                admin = sources.admins[kafka]
+                places = [
+                    TopicPartition(name, partition)
+                    for name, info in admin.describe(names).items()
+                    for partition in range(info.partitions)
+                    if partition % count in numbers
+                ]
+                ends |= admin.ends(places) if places else {}
+                read_in |= dict.fromkeys(places, kafka)
+            return ends, read_in
+
+        return ask
+
+    def _is_routed(self, lane: Lane, at: TopicPartition, end: int) -> bool:
+        sources = self.lanes.sources
+        if end <= max(0, lane.position(at)):
+            return True
+        if at not in lane.sources or not sources.is_read(at):
+            return False
+        # Markers of transactions are behind the last record, where no lane comes.
+        sources.intake.watch(self._kafka[at], at)
+        return sources.intake.positions.get(at, BEGINNING) >= end
+
+    def _forget(self) -> None:
+        if self._ends is not None:
+            for at in self._ends:
+                self.lanes.sources.intake.unwatch(at)
+        self._asked = self._told = (-1, -1)
+        self._ends = self._before = None

@@ -1,0 +1,82 @@
+"""How many bytes wait in a partition, and how long, as far as they were written under a count.
+
+Kafka does not tell how many bytes lie behind an offset. So whoever writes counts, and notes now and
+then where the log ends: what was written since the newest moment whose records have all been read
+is what waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+SAMPLES_MAX = 1_000
+
+RELIEF = 0.5
+"""What was full no longer is once only this part of the limit is left."""
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What waits in one partition."""
+
+    _samples: deque[tuple[int, int, int]] = field(default_factory=deque)
+
+    def note(self, end: int, written: int, now_ms: int) -> None:
+        """Note where the log ends now, if it has grown; see `look`.
+
+        If it has lost its end, what was noted before speaks of records that nobody can read.
+        """
+        samples = self._samples
+        if samples and end < samples[-1][1]:
+            samples.clear()
+        if not samples or samples[-1][1] != end:
+            samples.append((now_ms, end, written))
+        if len(samples) > SAMPLES_MAX:
+            self._thin_out()
+
+    def look(self, end: int, position: int, written: int, now_ms: int) -> tuple[int, int]:
+        """Return bytes that wait, and for how many ms the oldest of them has.
+
+        Args:
+            end: Offset after the last entry of the partition.
+            position: Next offset that its reader wants.
+            written: Bytes written to it so far.
+            now_ms: The present moment.
+        """
+        self.note(end, written, now_ms)
+        samples = self._samples
+        # The last entry below an end is the marker of a transaction: nobody's position passes it.
+        while len(samples) > 1 and samples[1][1] - 1 <= position:
+            samples.popleft()
+        first_ms, first_end, first_written = samples[0]
+        if first_end - 1 > position:
+            return written, now_ms - first_ms  # some of it is older than this count
+        if len(samples) == 1:
+            return 0, 0
+        # Between two moments as much was read as the position says, records being alike.
+        next_ms, next_end, next_written = samples[1]
+        share = (position - first_end) / (next_end - first_end) if position > first_end else 0
+        read = first_written + int((next_written - first_written) * share)
+        return written - read, now_ms - next_ms
+
+    def _thin_out(self) -> None:
+        """Forget every other moment, but the oldest two and the newest: ages stay exact."""
+        first, *middle, last = self._samples
+        self._samples = deque([first, *middle[::2], last])
+
+    def beyond(self, size: float, age_ms: float, written: int, now_ms: int) -> int:
+        """Return below which offset the oldest are too many or too old.
+
+        Args:
+            size: Bytes that may stay.
+            age_ms: How old they may be.
+            written: Bytes written so far.
+            now_ms: The present moment.
+        """
+        samples = list(self._samples)
+        for index, (_, end, before) in enumerate(samples):
+            next_ms = samples[index + 1][0] if samples[index + 1 :] else now_ms
+            if written - before <= size and now_ms - next_ms <= age_ms:
+                return end
+        return samples[-1][1] if samples else 0

@@ -1,0 +1,243 @@
+"""How much waits for each neighbour, and what is done when that reaches its limit. Spec: R14.
+
+A lane counts what it writes, and looks now and then how far the outbox and its reader have come.
+Kafka is asked beside the loop: a look judges by what was written when the question was put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.lane.held import hold
+from mesh.lane.lane import Lane
+from mesh.model.control import LinkState
+from mesh.model.effects import Relinked
+from mesh.model.frames import MessageClass
+from mesh.model.inputs import Input, OutboxFull
+from mesh.model.topology import LinkLimit, Topology, WhenFull
+from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.limits.backlog import RELIEF, Backlog
+from mesh.worker.limits.endpoints import EndpointBacklogs
+
+LOOK_MS = 500
+
+_Written = Mapping[TopicPartition, tuple[Lane, int]]
+"""Outbox partitions that are asked about: whose they are, and bytes written until then."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Backlogs:
+    """Watches what of this worker's lanes has limits; each lane has its part.
+
+    Attributes:
+        topology, node: Whose.
+        home: The node's own Kafka cluster.
+        lanes: What this worker owns.
+        full: Lane and neighbour -> what is full, for people.
+    """
+
+    topology: Topology
+    node: str
+    home: KafkaCluster
+    lanes: Lanes
+    full: dict[tuple[int, str], str] = field(default_factory=dict)
+    _limits: Mapping[str, LinkLimit] = field(init=False)
+    _endpoints: EndpointBacklogs = field(init=False)
+    _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
+    _looked_ms: int = -LOOK_MS
+    _asked: _Written | None = None
+
+    def __post_init__(self) -> None:
+        """Find the limits of the node's own outboxes; those of endpoints are seen to apart."""
+        self._endpoints = EndpointBacklogs(self.topology, self.node, self.home, self.lanes)
+        self._limits = self._of_outboxes()
+
+    def _of_outboxes(self) -> Mapping[str, LinkLimit]:
+        limits = self.topology.limits
+        return {
+            neighbour: limit
+            for neighbour in self.topology.neighbours(self.node)
+            if self.topology.sends(self.node, neighbour)
+            and (limit := limits.get(frozenset((self.node, neighbour))))
+            and limit.is_of_outbox
+        }
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
+        """Go by the limits of another topology."""
+        self.topology = self._endpoints.topology = relinked.topology
+        self._limits = self._of_outboxes()
+
+    def step(self, link_states: Mapping[str, LinkState], now_ms: int) -> Iterator[Input]:
+        """Look again if it is time; yield which links and endpoints are full.
+
+        Args:
+            link_states: What neighbours have read of this node.
+            now_ms: The present moment.
+        """
+        if not self._limits and self._asked is not None:
+            self._asked = None
+            self.lanes.sources.questions.forget("backlogs")
+        if not (self._limits or self.full or self._endpoints.has_work or self._endpoints.is_asking):
+            return
+        is_due = now_ms - self._looked_ms >= LOOK_MS
+        if not (is_due or self._asked is not None or self._endpoints.is_asking):
+            return
+        before = self._texts()
+        if is_due:
+            self._looked_ms = now_ms
+            self._asked = self._asked or self._written()
+        for number, neighbour in list(self.full):
+            if number not in self.lanes.owned or neighbour not in self._limits:
+                del self.full[number, neighbour]
+        try:
+            self._judge_all(link_states, now_ms)
+        except TransportError as error:
+            self._asked = None
+            log.warning("backlog.unknown", fault=str(error))
+        if is_due or self._endpoints.is_asking:
+            yield from self._endpoints.step(now_ms)
+        self._act()
+        after = self._texts()
+        for neighbour in {**before, **after}:
+            if before.get(neighbour) != after.get(neighbour):
+                yield OutboxFull(neighbour, after.get(neighbour, ""))
+
+    def _written(self) -> _Written:
+        return {
+            at: (lane, lane.written.get(at, 0))
+            for lane in self.lanes.owned.values()
+            for neighbour in self._limits
+            for at in self._places(lane, neighbour)
+        }
+
+    def _judge_all(self, link_states: Mapping[str, LinkState], now_ms: int) -> None:
+        """Judge every outbox if Kafka has told where they end."""
+        if self._asked is None:
+            return
+        asking = partial(self.home.admin().ends, list(self._asked))
+        ends = self.lanes.sources.questions.answer(("backlogs",), asking) if self._asked else {}
+        if ends is None:
+            return
+        written, self._asked = self._asked, None
+        for lane in list(self.lanes.owned.values()):
+            for neighbour, limit in self._limits.items():
+                places = self._places(lane, neighbour)
+                if all(written.get(at, (None, 0))[0] is lane for at in places):
+                    told = {at: (ends[at], written[at][1]) for at in places if at in ends}
+                    found = self._waiting(lane, neighbour, told, link_states, now_ms)
+                    self._judge(lane, neighbour, limit, *found, now_ms)
+
+    def _texts(self) -> Mapping[str, str]:
+        return {neighbour: text for (_, neighbour), text in self.full.items()}
+
+    def _judge(
+        self,
+        lane: Lane,
+        neighbour: str,
+        limit: LinkLimit,
+        size: int,
+        age_ms: int,
+        now_ms: int,
+    ) -> None:
+        """Note whether a lane's part of an outbox is full; begin to hold it if that is wanted."""
+        key = (lane.number, neighbour)
+        part = RELIEF if key in self.full else 1.0
+        size_max, age_max_ms = self._limit_of_lane(limit)
+        is_full = size > size_max * part or age_ms > age_max_ms * part
+        if not is_full:
+            if self.full.pop(key, None) is not None:
+                log.warning("outbox.relieved", lane=lane.number, neighbour=neighbour)
+            return
+        if key in self.full:
+            return
+        refused = limit.when_full is WhenFull.REJECT
+        self.full[key] = f"outbox full: {_sizes(limit)}; " + (
+            "nothing more is taken of clients" if refused else "this link waits alone"
+        )
+        log.warning("outbox.full", lane=lane.number, neighbour=neighbour, bytes=size, age_ms=age_ms)
+        target = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
+        if not refused and not lane.holds_target(target):
+            hold(lane, target, now_ms)
+
+    def _waiting(
+        self,
+        lane: Lane,
+        neighbour: str,
+        told: Mapping[TopicPartition, tuple[int, int]],
+        link_states: Mapping[str, LinkState],
+        now_ms: int,
+    ) -> tuple[int, int]:
+        """Return the bytes that wait in a lane's part of an outbox, and the age of the oldest.
+
+        Args:
+            lane: Whose outbox.
+            neighbour: To whom.
+            told: Where its partitions end, and bytes written to them until that was asked.
+            link_states: What neighbours have read of this node.
+            now_ms: The present moment.
+        """
+        state = link_states.get(neighbour)
+        read = {
+            TopicPartition(told.topic, told.partition): told.read
+            for told in (state.positions if state is not None else ())
+        }
+        found = [
+            self._backlog(lane, at).look(end, read.get(at, 0), written, now_ms)
+            for at, (end, written) in told.items()
+        ]
+        return sum(size for size, _ in found), max((age_ms for _, age_ms in found), default=0)
+
+    def _backlog(self, lane: Lane, at: TopicPartition) -> Backlog:
+        """Return the count of a partition; a lane that was taken anew counts from 0."""
+        counted, backlog = self._known.get(at, (None, None))
+        if backlog is None or counted is not lane:
+            backlog = Backlog()
+            self._known[at] = (lane, backlog)
+        return backlog
+
+    def _places(self, lane: Lane, neighbour: str) -> Sequence[TopicPartition]:
+        topic = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
+        count, lanes = lane.partitions, self.topology.nodes[self.node].lanes
+        return [TopicPartition(topic, partition) for partition in range(lane.number, count, lanes)]
+
+    def _limit_of_lane(self, limit: LinkLimit) -> tuple[float, float]:
+        lanes = self.topology.nodes[self.node].lanes
+        size_max = float("inf") if limit.outbox_bytes is None else limit.outbox_bytes / lanes
+        age_max = float("inf") if limit.outbox_age_s is None else limit.outbox_age_s * 1000
+        return size_max, age_max
+
+    def _act(self) -> None:
+        """Have the lanes take nothing of clients, or write nothing to a link, while it is full."""
+        refusing = set(self._endpoints.refusing)
+        waiting = set(self._endpoints.waiting)
+        for number, neighbour in self.full:
+            if number not in self.lanes.owned:
+                continue  # it was given up just now: the commit that was to hold this failed
+            if self._limits[neighbour].when_full is WhenFull.REJECT:
+                refusing.add(number)
+            else:
+                lane = self.lanes.owned[number]
+                target = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
+                waiting.add((number, target))
+        self.lanes.full = frozenset(waiting)
+        gate = self.lanes.sources.gate
+        if gate.refusing != refusing:
+            gate.refusing = frozenset(refusing)
+            self.lanes.sources.settle(self.lanes.owned, self._looked_ms)
+
+
+def _sizes(limit: LinkLimit) -> str:
+    sizes = []
+    if limit.outbox_bytes is not None:
+        sizes.append(f"{limit.outbox_bytes} bytes")
+    if limit.outbox_age_s is not None:
+        sizes.append(f"{limit.outbox_age_s:g} s")
+    return " or ".join(sizes) + " may wait"

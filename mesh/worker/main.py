@@ -1,0 +1,310 @@
+"""One worker process on real Kafka: made, run and ended.
+
+The main thread owns the loop and the signals: SIGTERM and SIGINT end it after the turn.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import socket
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from mesh.config.kafka_options import SERVERS, published_options
+from mesh.config.references import files_of, resolve_options
+from mesh.errors import TransportDeniedError, TransportError, wrong_input
+from mesh.lane.traces import Traces
+from mesh.model.topics import TopicNames
+from mesh.model.topology import KafkaCluster as Declared
+from mesh.model.topology import Topology
+from mesh.transport.identity import refuse_aliases
+from mesh.transport.kafka import RealKafka
+from mesh.transport.node_topics import HEADROOM_BYTES
+from mesh.transport.port import KafkaCluster, Reader
+from mesh.trees.settings import Settings as TreeSettings
+from mesh.worker.http.server import Port
+from mesh.worker.process.clock import BusyTime, Clock, MonotonicClock
+from mesh.worker.process.commits import ThreadedCommits
+from mesh.worker.process.credentials import Clients, Renewal, turn_ms
+from mesh.worker.process.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.worker.process.errands import ThreadedErrands
+from mesh.worker.process.intake import Intake, ThreadedIntake
+from mesh.worker.worker import Worker
+
+TURN_S = 0.1
+"""Longest wait for records in one turn: how soon signals and timers are seen."""
+
+LONG_MS = 1_000
+"""A turn that waits so long is logged: the loop is to wait for ends of transactions alone."""
+
+RETRY_S = 1.0
+
+TREES_MAX = 10_000
+"""Trees whose routes a node keeps; the one unused for longest goes, and a send finds it again."""
+
+WORKER_PATIENCE_MS = 200
+"""How long brokers may keep an empty fetch: partitions of a lane just taken wait for it."""
+
+log = structlog.get_logger()
+
+
+def seen_file(cuts_file: Path, pid: int) -> Path:
+    """Return where the worker of this process tells which drill is in force."""
+    return cuts_file.with_suffix(f".seen-{pid}")
+
+
+@dataclass(slots=True)
+class WorkerProcess:
+    """One worker process.
+
+    Attributes:
+        topology: The mesh; every Kafka cluster in it has its addresses.
+        node: Whom it serves.
+        ready_file: Exists while the node serves here; None for none.
+        environment: Variables that Kafka options may refer to.
+        cuts_file: For drills: what to pretend; see `mesh.worker.process.drills`.
+        port: Tells others how this process is; None for nobody.
+        read_file: Reads the Kafka clusters of the node's file anew: a change may bring some that
+            it did not have at the start.
+        traces: Told of each batch; None if nobody follows traces.
+    """
+
+    topology: Topology
+    node: str
+    environment: Mapping[str, str]
+    ready_file: Path | None = None
+    cuts_file: Path | None = None
+    port: Port | None = None
+    read_file: Callable[[], Mapping[str, Declared]] = dict
+    traces: Traces | None = None
+    _stopping: bool = False
+    _was_ready: bool = False
+    _drill: Drill | None = None
+    _slow: SlowIntake | None = None
+    _wall_clock: WallClock = field(default_factory=WallClock)
+
+    def run(self) -> None:
+        """Serve until a signal comes.
+
+        Raises:
+            StartError: Two names are one Kafka cluster.
+            TransportDeniedError: The brokers refuse what the node needs.
+        """
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        structlog.contextvars.bind_contextvars(node=self.node)
+        if self.ready_file is not None:
+            self.ready_file.unlink(missing_ok=True)  # of a process that was killed
+        clusters: Clients = self._clusters()
+        refuse_aliases(clusters)
+        clock = MonotonicClock()
+        renewal = self._renewal(clock)
+        while not self._stopping:
+            worker = self._start(clusters, clock)
+            # It may not be let in because of the very secret that is being changed.
+            renewed = renewal.poll() if worker is None else self._live(worker, renewal)
+            if renewed is not None:
+                log.info("credentials.taken")
+                for former in clusters.values():
+                    former.close()
+                clusters = renewed
+        log.info("node.stopped")
+
+    def _live(self, worker: Worker, renewal: Renewal) -> Clients | None:
+        """Serve with a worker and end it; return clients with new credentials if there are any."""
+        renewed: Clients | None = None
+        try:
+            renewed = self._serve(worker, renewal)
+            worker.close()
+        except TransportDeniedError:
+            worker.abandon()
+            raise
+        except TransportError as error:
+            # Kafka's troubles end the worker, not the process: another one starts from what
+            # is committed, as after a crash.
+            log.warning("worker.starts_anew", fault=str(error))
+            worker.abandon()
+            worker.clock.wait(RETRY_S)
+        finally:
+            self._tell_ready(is_ready=False)
+            if self.port is not None:
+                self.port.forget()
+        return renewed
+
+    def _renewal(self, clock: Clock) -> Renewal:
+        by_kafka = {
+            name: [Path(file) for file in files_of(self.topology.kafka[name].options)]
+            for name in self._reached()
+        }
+        if self.port is not None:
+            self.port.certificates = by_kafka
+        files = [file for some in by_kafka.values() for file in some]
+        wait_ms = turn_ms(socket.gethostname(), self.node)
+        own = self.topology.nodes[self.node].kafka
+        return Renewal(files, own, wait_ms, clock.now_ms, self._clusters)
+
+    def _serve(self, worker: Worker, renewal: Renewal) -> Clients | None:
+        """Serve until told to stop, or until there are clients with new credentials."""
+        # What exists now lives as long as the process: the collector need not look at it. Records
+        # come and go without cycles: it looks only when more is alive than batches ever hold.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(500_000, 20, 50)
+        self._drill = None
+        busy = BusyTime()
+        while not self._stopping:
+            self._follow_drill(worker)
+            begun_ms, busy_ms = worker.clock.now_ms(), busy.ms()
+            worker.turn(TURN_S)
+            waited_ms = worker.clock.now_ms() - begun_ms - (busy.ms() - busy_ms)
+            if waited_ms >= LONG_MS:
+                log.warning("turn.long", ms=waited_ms, text="it waited for brokers in the loop")
+            if self.port is not None:
+                self.port.see(worker)
+            self._tell_ready(is_ready=worker.is_ready)
+            if (renewed := renewal.poll()) is not None:
+                return renewed
+        return None
+
+    def _stop(self, number: int, frame: object) -> None:  # noqa: ARG002
+        self._stopping = True
+
+    def _waited(self) -> None:
+        if self.port is not None:
+            self.port.waited()
+
+    def _reached(self) -> list[str]:
+        """Return the Kafka clusters that the node writes and reads."""
+        nodes = [self.node, *self.topology.neighbours(self.node)]
+        return sorted({self.topology.nodes[name].kafka: None for name in nodes})
+
+    def _clusters(self) -> dict[str, KafkaCluster]:
+        return {name: self._kafka(self.topology, name) for name in self._reached()}
+
+    def _kafka(self, topology: Topology, name: str) -> RealKafka:
+        return RealKafka(
+            name,
+            self._options(topology, name),
+            client_prefix=f"mesh-{self.node}",
+            batch_bytes_max=topology.max_message_bytes + HEADROOM_BYTES,
+            waited=self._waited,
+        )
+
+    def _options(self, topology: Topology, name: str) -> Mapping[str, str]:
+        """Return how to connect: as the node's own file says, else as a record does.
+
+        Of a record nothing is looked up here and nothing secret is sent to where it points: who
+        may write it would read what only this machine knows.
+
+        Raises:
+            ConfigError: A secret cannot be had, or a record names a Kafka cluster to which the
+                node's own file must say the way.
+        """
+        where = f"spec.kafka.{name}"
+        own = self.topology.kafka.get(name) or self.read_file().get(name)
+        if own is not None:
+            return resolve_options(own.options, environment=self.environment, where=where)
+        options = published_options(topology.kafka[name].options)
+        lacking = "an address" if SERVERS not in options else "credentials"
+        if SERVERS not in options or options.get("security.protocol", "").startswith("SASL"):
+            message = f"is new to this node and wants {lacking}: add it to the node's own file"
+            raise wrong_input(where, message, code="NOT_IN_FILE")
+        return options
+
+    def _start(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker | None:
+        """Return a worker, or None after a while if the own Kafka cluster does not answer."""
+        if self.port is not None:
+            self.port.forget()
+        try:
+            return self._make(clusters, clock)
+        except TransportDeniedError:
+            raise
+        except TransportError as error:
+            log.warning("kafka.unreachable", fault=str(error))
+            clock.wait(RETRY_S)
+        return None
+
+    def _make(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker:
+        """Return a worker, or leave nothing open.
+
+        Raises:
+            TransportError: It cannot be made now.
+        """
+        with ExitStack() as opened:
+            readers: dict[str, Reader] = {}
+            for name, kafka in clusters.items():
+                readers[name] = kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
+                opened.callback(readers[name].close)
+            intake = self._intake(readers, clock)
+            opened.callback(intake.close)
+            worker = Worker(
+                self.topology,
+                self.node,
+                dict(clusters),
+                readers,
+                intake,
+                clock,
+                ThreadedErrands(),
+                lambda: str(uuid.uuid4()),
+                connect=self._connect,
+                trees=TreeSettings(trees_max=TREES_MAX),
+                name=f"{socket.gethostname()}-{os.getpid()}",
+                traces=self.traces,
+                commits=ThreadedCommits(),
+            )
+            opened.pop_all()
+        return worker
+
+    def _connect(self, topology: Topology, name: str) -> tuple[KafkaCluster, Reader]:
+        """Open a Kafka cluster that a change of the topology brings.
+
+        Raises:
+            MeshError: It cannot be used now.
+        """
+        kafka = self._kafka(topology, name)
+        refuse_aliases({**self._clusters(), name: kafka})
+        return kafka, kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
+
+    def _intake(self, readers: dict[str, Reader], clock: Clock) -> Intake:
+        """Return what reads; only where drills may come can it be slow."""
+        intake = ThreadedIntake(readers)
+        if self.cuts_file is None:
+            return intake
+        chance = random.Random()  # noqa: S311 - decides which fetches of a drill are lost
+        self._slow = SlowIntake(intake, clock.now_ms, chance.random)
+        return self._slow
+
+    def _follow_drill(self, worker: Worker) -> None:
+        if self.cuts_file is None:
+            return
+        try:
+            drill = read_drill(self.cuts_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return  # being written, or not there: no change
+        if drill == self._drill:
+            return
+        self._drill = drill
+        worker.isolate(drill.cuts)
+        if self._slow is not None:
+            self._slow.slow(drill.slow, self.node, TopicNames(self.topology.prefix))
+        self._wall_clock.shift(drill.clock_s)
+        if drill != Drill():
+            log.warning("drill.follows", drill=drill.written())
+        seen_file(self.cuts_file, os.getpid()).write_text(drill.written(), encoding="utf-8")
+
+    def _tell_ready(self, *, is_ready: bool) -> None:
+        if is_ready == self._was_ready or self.ready_file is None:
+            return
+        self._was_ready = is_ready
+        if is_ready:
+            self.ready_file.write_text("ready\n", encoding="utf-8")
+        else:
+            self.ready_file.unlink(missing_ok=True)

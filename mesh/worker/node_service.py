@@ -1,0 +1,258 @@
+"""What a worker does for its node once it knows whom it serves: the turns of a life.
+
+A turn performs, routes and commits. Its order is its meaning:
+
+1. Control records come before data: what is known is used.
+2. Effects before data: a cut stands at the positions before the records that follow it.
+3. Lanes commit when they have nothing more to read, or a limit is reached. Spec: K17.
+4. What the machine offers goes out after the lanes have committed the cut. Spec: K25.
+
+A crash between any two steps loses nothing guaranteed: only committed positions count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+import structlog
+
+from mesh.model.effects import (
+    BecameReady,
+    Effect,
+    EnsureEndpoint,
+    Note,
+    ReadAgain,
+    Relinked,
+    RepeatLearned,
+    Reroute,
+    RestartLeadership,
+    ResumeSource,
+    WriteHeartbeat,
+)
+from mesh.model.inputs import Input, Ticked
+from mesh.node.machine import NodeMachine
+from mesh.transport.port import Reader, Record, TopicPartition
+from mesh.worker.background import BackgroundWork
+from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
+from mesh.worker.control.changing import Changing
+from mesh.worker.control.leadership import Leadership
+from mesh.worker.control.leading import Write
+from mesh.worker.control.listening import Listener
+from mesh.worker.control.standing_by import StandingBy
+from mesh.worker.control.unreachable_neighbours import Unread
+from mesh.worker.lanes.drain_probe import DrainProbe
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.process.clock import Clock
+from mesh.worker.topics.targets import Targets
+from mesh.worker.topics.upkeep import Upkeep
+from mesh.worker.trees.service import TreeService
+
+TICK_MS = 100
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class NodeService:
+    """The parts of a worker that know their node, and what they do in a turn.
+
+    Attributes:
+        clock: Time.
+        readers: One per Kafka cluster.
+        listener: Reads what neighbours, operators and clients write.
+        leadership: Writes for the node if this worker leads it.
+        changing: Follows changes of the topology.
+        acknowledged: Reads what former owners of lanes knew.
+        unread: Knows what neighbours wanted at last that are not read.
+        machine: Decides.
+        lanes: The lanes that this worker owns.
+        targets: Sees to endpoints and outboxes.
+        upkeep: Sees to the node's topics.
+        background: What is done beside the lanes.
+        trees: The tree layer; None for a worker without.
+        standing_by: Tells what this worker has heard while it has no lane; None if it does not.
+        isolated: Neighbours of which a drill lets nothing through.
+    """
+
+    clock: Clock
+    readers: Mapping[str, Reader]
+    listener: Listener
+    leadership: Leadership
+    changing: Changing
+    acknowledged: AcknowledgedInterest
+    unread: Unread
+    machine: NodeMachine
+    lanes: Lanes
+    targets: Targets
+    upkeep: Upkeep
+    background: BackgroundWork
+    trees: TreeService | None
+    standing_by: StandingBy | None
+    isolated: tuple[str, ...]
+    _drain_probe: DrainProbe = field(init=False)
+    _ticked_ms: int = -TICK_MS
+    _seen_ms: int = -1
+
+    def __post_init__(self) -> None:
+        """Have the parts that know the topology follow its changes; begin to look and to read."""
+        self._drain_probe = DrainProbe(self.lanes)
+        gate = self.lanes.sources.gate
+        gate.isolated = self.isolated
+        gate.paused = self.listener.orders.paused
+        gate.holding = self.changing.is_held(self.listener.orders.change)
+        self.changing.parts += [self.lanes, self.upkeep, self.targets, self.background]
+
+    # -- one turn -------------------------------------------------------------------------
+
+    def turn(
+        self,
+        assigned: frozenset[int],
+        data: Mapping[TopicPartition, Sequence[Record]],
+        now: int,
+        *,
+        is_idle: bool,
+    ) -> None:
+        """Do what there is to do.
+
+        Args:
+            assigned: The lanes that the group gave to this worker.
+            data: Records of what they read.
+            now: The present moment, in ms.
+            is_idle: Whether nothing was read at all.
+        """
+        lanes = self.lanes
+        self._see_to_losses(now)
+        for lagging in self.acknowledged.step(lanes, now):
+            self.step(lagging)
+        for input_ in self.unread.complete(self.listener.follow(now), now):
+            self.step(input_)
+        if now - self._ticked_ms >= TICK_MS:
+            self._ticked_ms = now
+            self.step(Ticked(now))
+        if self.listener.knows_orders:
+            self.update_gate()
+            for change in self.changing.follow(self.listener.orders.word, now):
+                self.step(change)
+            if self.targets.may_begin(now):
+                for told in lanes.follow(assigned, now):
+                    self.step(told)
+        for made in self.targets.see_to(now):
+            self.step(made)
+        leads = self.leadership.is_ours
+        self.upkeep.see_to(self.listener.link_states if leads else None, now)
+        lanes.direct.tell_failed(now)
+        for news in (
+            lanes.route(data, now),
+            lanes.resume_accepted(now),
+            lanes.commit_due(is_idle=is_idle),
+            self._in_the_background(now),
+            self._drain_probe.follow(now),
+        ):
+            for input_ in news:
+                self.step(input_)
+        lanes.direct.write_due(list(lanes.owned.values()))
+        if self.targets.seen_ms != self._seen_ms:
+            self._seen_ms = self.targets.seen_ms
+            self.leadership.leave_out(self.targets.unwritable_control, self._seen_ms)
+        for input_ in self.leadership.write(now):
+            self.step(input_)
+        self._follow_trees(now)
+        self._stand_by(now)
+        lanes.write_log()
+
+    def _see_to_losses(self, now: int) -> None:
+        """Have partitions be looked at whose positions are outside of their logs."""
+        if lost := [place for reader in self.readers.values() for place in reader.lost()]:
+            self.listener.lost(lost)
+            self.lanes.sources.lost(self.lanes.owned, lost)
+            if self.trees is not None:
+                self.trees.lost(lost, now)
+
+    def _in_the_background(self, now: int) -> Iterator[Input]:
+        leads = self.leadership.is_ours  # as it is when its turn has come
+        yield from self.background.step(self.listener.link_states, now, leads=leads)
+
+    def _follow_trees(self, now: int) -> None:
+        if self.trees is None:
+            return
+        self.trees.follow(self.leadership.incarnation, now)
+        if self.trees.is_due(now):
+            known = self.machine.learner.neighbours
+            links = [
+                name for name, one in known.items() if one.may_talk and name not in self.isolated
+            ]
+            self.trees.step(links, now)
+
+    def _stand_by(self, now: int) -> None:
+        """Tell what this worker has heard, as long as it has no lane."""
+        if self.standing_by is not None:
+            has_lanes = self.lanes.owned or not self.machine.has_routed
+            heard = None if has_lanes else self.machine.learner.versions.routed
+            self.standing_by.step(heard, now)
+
+    def update_gate(self) -> None:
+        """Read nothing of what is isolated or paused, and read again what no longer is."""
+        gate, lanes, now = self.lanes.sources.gate, self.lanes, self.clock.now_ms()
+        orders = self.listener.orders
+        lanes.pause_subjects(orders.paused_subjects, now)
+        shut = self.machine.router.unread()
+        gives_way = self.machine.probing.answer.is_holding
+        holding = gives_way or self.changing.is_held(orders.change)
+        wanted = (self.isolated, orders.paused, shut, holding)
+        if gate.wake(now) or wanted != (gate.isolated, gate.paused, gate.shut, gate.holding):
+            gate.isolated, gate.paused, gate.shut, gate.holding = wanted
+            lanes.sources.settle(lanes.owned, now)
+
+    # -- decisions and effects --------------------------------------------------------------
+
+    def step(self, input_: Input) -> None:
+        """Have the machine decide; perform what it wants."""
+        for effect in self.machine.step(input_):
+            self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, WriteHeartbeat) and self.trees is not None:
+            beat = replace(effect.heartbeat, colour=self.trees.colour, trees=self.trees.status)
+            effect = WriteHeartbeat(beat)
+        if isinstance(effect, Write):
+            self.leadership.ask(effect)
+            return
+        match effect:
+            case EnsureEndpoint(endpoint, message_class):
+                self.targets.ensure(endpoint, message_class, self.clock.now_ms())
+            case Relinked():
+                self.changing.relink(effect, self.clock.now_ms())
+            case Reroute(in_force, cuts):
+                self.lanes.cut(in_force, cuts)
+            case ResumeSource(stop):
+                self.lanes.resume(stop)
+            case RestartLeadership():
+                for input_ in self.leadership.stop():
+                    self.step(input_)
+            case RepeatLearned():
+                self.listener.tell_again()
+            case ReadAgain(neighbour):
+                self.listener.read_again(neighbour)
+            case BecameReady():
+                log.info("node.ready")
+            case Note(event, text):
+                log.warning(event, text=text)
+            case _:
+                assert_never(effect)
+
+    # -- the end --------------------------------------------------------------------------
+
+    def hand_back(self) -> None:
+        """Commit what is open, and give up all lanes, exactly."""
+        self.lanes.hand_back(sorted(self.lanes.owned))
+        self.lanes.keep(frozenset())
+        if self.standing_by is not None:
+            self.standing_by.close()
+
+    def abandon(self) -> None:
+        """Give up all lanes; what is not committed never happened."""
+        self.background.close()
+        for number in list(self.lanes.owned):
+            self.lanes.drop(number)

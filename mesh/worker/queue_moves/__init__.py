@@ -1,0 +1,1 @@
+"""Messages of queues are moved to where somebody consumes."""

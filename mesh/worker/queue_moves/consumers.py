@@ -1,0 +1,253 @@
+"""Which of a node's queues have consumers, and where what waits here is to go. DESIGN 6.
+
+Consumers are the members of a queue's group that are not the mesh's own. Kafka is asked beside the
+loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.core.moving import Part, is_client, room_for, target_of
+from mesh.core.queues import Nearness
+from mesh.errors import TransportError
+from mesh.model.effects import Relinked
+from mesh.model.inputs import Input, QueueSeen
+from mesh.model.names import fold
+from mesh.model.queues import Attraction, MemberKind
+from mesh.model.topology import Topology
+from mesh.transport.partly import answers_so_far
+from mesh.transport.port import Admin, KafkaCluster, TopicPartition
+from mesh.worker.lanes.owned import Lanes
+
+LOOK_MS = 1_000
+"""How often groups are asked for their members."""
+
+GRACE_MS = 5_000
+"""How long nobody must consume here before messages leave: a consumer may begin anew."""
+
+RETRY_MS = 5_000
+"""How long nothing is asked after Kafka did not answer."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class SeenQueue:
+    """A queue of this node from which messages may move on.
+
+    Attributes:
+        part: What the node is for it.
+        is_member: Whether it has the queue, or has left it with messages in it.
+        consumers: Clients that consume it here.
+        consumed_ms: When there were some last, or the queue was first seen.
+        target: The member that gets what waits here, or None.
+        room: How much that one could take in; None is without end.
+        version: Of what it said.
+    """
+
+    part: Part
+    consumed_ms: int
+    is_member: bool = True
+    consumers: int = 0
+    target: Attraction | None = None
+    room: int | None = None
+    version: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a look asks of Kafka.
+
+    Attributes:
+        parts: Queues that the node has, and what it is for them.
+        theirs: Queues that only others have; it may have left one with messages in it.
+        unknown: Those of them of which it is not known whether they have a topic here.
+        topics: Topic and group of each queue.
+        partitions: How many a queue has.
+        marks: How far outboxes must be read before all that movers wrote there is.
+    """
+
+    parts: Mapping[str, Part]
+    theirs: Mapping[str, Part]
+    unknown: Sequence[str]
+    topics: Mapping[str, str]
+    partitions: int
+    marks: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What Kafka says of queues.
+
+    Attributes:
+        has_topic: Whether they have a topic here, of those of which that was unknown.
+        consumers: Clients that consume them here.
+        waiting: Records that their groups have not passed, markers of Kafka included.
+        ends: Where outbox partitions end that movers have written.
+        marks: How far they were to be read when that was asked for.
+    """
+
+    has_topic: Mapping[str, bool]
+    consumers: Mapping[str, int]
+    waiting: Mapping[str, int]
+    ends: Mapping[TopicPartition, int]
+    marks: Mapping[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class Consumers:
+    """Looks for consumers of a node's queues.
+
+    Attributes:
+        topology, node: Whose.
+        home: The node's own Kafka cluster.
+        lanes: What this worker owns.
+        seen: Queues of this node from which messages may move on.
+    """
+
+    topology: Topology
+    node: str
+    home: KafkaCluster
+    lanes: Lanes
+    seen: dict[str, SeenQueue] = field(default_factory=dict)
+    _rooms: dict[str, int] = field(default_factory=dict)
+    _looked_ms: int = -LOOK_MS
+    _has_topic: dict[str, bool] = field(default_factory=dict)
+    _waiting: Mapping[str, int] = field(default_factory=dict)
+    _asked: _Question | None = None
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Go by another topology, from the next look on."""
+        self.topology = relinked.topology
+        self._looked_ms = now_ms - LOOK_MS
+
+    def look(self, marks: Callable[[], Mapping[TopicPartition, int]], now_ms: int) -> Told | None:
+        """Ask who consumes and how much waits, if it is time; return what is told by now.
+
+        Args:
+            marks: Returns how far outboxes must be read before all that movers wrote there is.
+            now_ms: The present moment.
+        """
+        if self._asked is None:
+            if now_ms - self._looked_ms < LOOK_MS:
+                return None
+            self._looked_ms = now_ms
+            self._asked = self._to_ask(marks())
+        asked = self._asked
+        try:
+            asking = partial(_ask, self.home.admin(), asked)
+            told = self.lanes.sources.questions.answer(("queues",), asking)
+        except TransportError as error:
+            log.warning("queues.unknown", fault=str(error))
+            self._asked = None
+            self._looked_ms = now_ms + RETRY_MS - LOOK_MS
+            return None
+        if told is not None:
+            self._asked = None
+            self._follow(asked, told, now_ms)
+        return told
+
+    def _to_ask(self, marks: Mapping[TopicPartition, int]) -> _Question:
+        attractions = self.lanes.machine.router.table.attractions.all()
+        parts = {
+            one.queue: Part(one.kind.value)
+            for one in attractions
+            if one.node == self.node and one.kind is not MemberKind.LOCAL
+        }
+        own = {fold(queue): None for queue in parts}
+        theirs = {
+            one.queue: Part.ANY if one.kind is MemberKind.ANY else Part.PROXY
+            for one in attractions
+            if one.kind in (MemberKind.ANY, MemberKind.HOME) and one.name not in own
+        }
+        for queue in [one for one in self._has_topic if one not in theirs]:
+            del self._has_topic[queue]
+        unknown = [queue for queue in theirs if queue not in self._has_topic]
+        theirs = {one: part for one, part in theirs.items() if self._has_topic.get(one, True)}
+        topics = {one: self.lanes.names.endpoint(self.node, one) for one in {**parts, **theirs}}
+        partitions = self.topology.nodes[self.node].partitions
+        return _Question(parts, theirs, unknown, topics, partitions, marks)
+
+    def _follow(self, asked: _Question, told: Told, now_ms: int) -> None:
+        self._has_topic |= told.has_topic
+        self._waiting = told.waiting
+        left = {queue: one for queue, one in asked.theirs.items() if told.waiting.get(queue, 0)}
+        given = {**asked.parts, **left}
+        for queue in [queue for queue in self.seen if queue not in given]:
+            del self.seen[queue]
+        attractions = self.lanes.machine.router.table.attractions.all()
+        near = Nearness(self.topology, self.node)
+        for queue, part in given.items():
+            seen = self.seen.setdefault(queue, SeenQueue(part, now_ms))
+            seen.part, seen.is_member = part, queue in asked.parts
+            seen.consumers = told.consumers.get(queue, 0)
+            if seen.consumers:
+                seen.consumed_ms = now_ms
+            self._aim(queue, seen, attractions, near, now_ms)
+
+    def _aim(
+        self,
+        queue: str,
+        seen: SeenQueue,
+        attractions: Sequence[Attraction],
+        near: Nearness,
+        now_ms: int,
+    ) -> None:
+        members = {one.node: one for one in attractions if one.name == fold(queue)}
+        home = next((one.node for one in members.values() if one.kind is MemberKind.HOME), None)
+        demands = [one for one in self.lanes.machine.demands.of(queue) if one.node in members]
+        is_alone = seen.consumers == 0 and now_ms - seen.consumed_ms >= GRACE_MS
+        name = target_of(seen.part, 0 if is_alone else 1, demands, home, near)
+        seen.target = members.get(name) if name is not None else None
+        demand = next((one for one in demands if one.node == name), None)
+        is_return = seen.part is Part.PROXY
+        seen.room = None if is_return or demand is None else demand.room
+        seen.version = (0, 0) if demand is None else demand.version
+
+    def tell(self, *, leads: bool) -> Iterator[Input]:
+        """Yield what the node is to tell of its queues; nothing of them if somebody else leads."""
+        rooms = (
+            {queue: self._room(queue, seen) for queue, seen in self.seen.items() if seen.is_member}
+            if leads
+            else {}
+        )
+        for queue in self._rooms.keys() - rooms.keys():
+            yield QueueSeen(queue, None)
+        for queue, room in rooms.items():
+            yield QueueSeen(queue, room)
+        self._rooms = rooms
+
+    def _room(self, queue: str, seen: SeenQueue) -> int:
+        return room_for(seen.consumers, self._waiting.get(queue, 0)) if seen.consumers else 0
+
+
+def _ask(admin: Admin, asked: _Question) -> Told:
+    known = admin.describe([asked.topics[queue] for queue in asked.unknown])
+    has_topic = {queue: asked.topics[queue] in known for queue in asked.unknown}
+    topics = {one: topic for one, topic in asked.topics.items() if has_topic.get(one, True)}
+    places = {
+        queue: [TopicPartition(topic, number) for number in range(asked.partitions)]
+        for queue, topic in topics.items()
+    }
+    every = [at for some in places.values() for at in some]
+    passed: dict[TopicPartition, int] = {}
+    for queue, topic in topics.items():
+        passed |= admin.passed(topic, places[queue])
+    # A queue of which a partition has no leader keeps nobody from moving the others.
+    starts, _ = answers_so_far(partial(admin.starts, every))
+    ends, _ = answers_so_far(partial(admin.stable_ends, every))
+    waiting = {
+        queue: sum(
+            ends[at] - max(passed.get(at, 0), starts.get(at, 0)) for at in some if at in ends
+        )
+        for queue, some in places.items()
+    }
+    consumers = {
+        queue: sum(map(is_client, admin.group_members(topic))) for queue, topic in topics.items()
+    }
+    return Told(has_topic, consumers, waiting, admin.ends(list(asked.marks)), asked.marks)

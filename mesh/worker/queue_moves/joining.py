@@ -1,0 +1,104 @@
+"""A mover joins a queue's group, once nobody before it can write any more. Spec: R3, K16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.core.moving import MEMBER
+from mesh.lane.lane import Lane
+from mesh.model.facts import Sent
+from mesh.transport.port import Consumer, KafkaCluster, Record, TopicPartition, Writer
+from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
+from mesh.worker.process.errands import Steps
+from mesh.worker.process.recall import Recall, kept_in
+from mesh.worker.queue_moves.mover import Mover
+from mesh.worker.queue_moves.moving import ChainEnds
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Opened:
+    """What a mover needs, opened; nothing of it if the queue has no topic yet.
+
+    Attributes:
+        topic_id: Of the endpoint's topic.
+        consumer: A member of its group.
+        writer: Writes its transactions.
+        sent: What movers of this lane have sent of the topic so far.
+    """
+
+    topic_id: bytes = b""
+    consumer: Consumer | None = None
+    writer: Writer | None = None
+    sent: ChainEnds = field(default_factory=dict)
+
+    def begin(self, lane: Lane, queue: str) -> Mover | None:
+        """Return the mover, or None if the queue has no topic."""
+        if self.consumer is None or self.writer is None:
+            return None
+        lane.positions.sent_by_movers(self.sent)
+        log.info("queue.moving", queue=queue, lane=lane.number)
+        return Mover(lane, queue, self.consumer, self.writer, self.topic_id, self.sent)
+
+    def close(self) -> None:
+        """Leave the group: nobody wants it any more."""
+        if self.consumer is not None:
+            self.consumer.close()
+        if self.writer is not None:
+            self.writer.close()
+
+
+def open_mover(home: KafkaCluster, recall: Recall, lane: Lane, queue: str) -> Steps[Opened]:
+    """Join a queue's group, step by step.
+
+    The lane's second writer is opened once before the progress is read: what a predecessor
+    has left open there would end nowhere. After it, and the mover's own, nothing of what is
+    read can change any more. Spec: R3, K16.
+
+    Raises:
+        TransportError: It cannot be done now.
+    """
+    names, node, number = lane.names, lane.node, lane.number
+    topic = names.endpoint(node, queue)
+    fence = partial(open_second_writer_of, lane, home)
+    mover = f"moved-{number}", names.mover_transactions(node, number, queue)
+    return _open(home, recall, topic, second_progress(lane), fence, mover)
+
+
+def _open(
+    home: KafkaCluster,
+    recall: Recall,
+    topic: str,
+    progress: TopicPartition,
+    fence: Callable[[], Writer],
+    mover: tuple[str, str],
+) -> Steps[Opened]:
+    yield
+    info = home.admin().describe([topic]).get(topic)
+    if info is None:
+        return Opened()
+    fence().close()
+    yield
+    writer = home.writer(*mover)
+    try:
+        yield
+        sent = _sent_before(recall.records(progress), info.topic_id)
+        consumer = home.consumer(MEMBER, topic, topic)
+    except BaseException:
+        writer.close()
+        raise
+    return Opened(info.topic_id, consumer, writer, sent)
+
+
+def _sent_before(records: Sequence[Record], topic_id: bytes) -> ChainEnds:
+    """Return what movers of a lane have sent of a topic so far, by its progress."""
+    sent: ChainEnds = {}
+    for fact in kept_in(records).facts.values():
+        if isinstance(fact, Sent) and fact.source.topic_id == topic_id:
+            sent[fact.at, fact.source] = fact.last
+    return sent

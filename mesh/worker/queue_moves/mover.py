@@ -1,0 +1,217 @@
+"""Messages of a queue move on to another member, where somebody consumes them. Spec: DESIGN 6.
+
+A mover is a consumer of its own node's queue, in the queue's group like any other, so that no
+message is given to two. What it is given it sends to the other member as an addressed copy; the
+copies, the group's offsets and the chain are one transaction. Killed at any moment, nothing is
+lost or doubled: the group's offsets are where the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.core.redelivery import Share
+from mesh.core.routing import LocalLink
+from mesh.lane.batch import Rows
+from mesh.lane.lane import Lane
+from mesh.transport.port import Consumer, Passed, Record, TopicPartition, Writer
+from mesh.worker.process.commits import Commits, Pending
+from mesh.worker.process.transactions import write_rows
+from mesh.worker.queue_moves.moving import ChainEnds, Moving
+
+CHUNK = 500
+"""Messages that are moved in one transaction at most."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class GivenPart:
+    """A partition of the queue that the group has given to this mover.
+
+    Attributes:
+        taken: What the group said when it was taken: another object is another taking.
+        share: What consumers remember of it.
+        end: First offset that was not moved yet.
+        is_known: Whether what is read of it is known to be of the topic that this mover moves.
+        former: What they remembered where it was read before; what comes there now may be that.
+    """
+
+    taken: Passed
+    share: Share
+    end: int
+    is_known: bool = False
+    former: Share | None = None
+
+    def know(self) -> None:
+        """Take note that it is of that very topic, which has lost its end if it is read again."""
+        self.is_known = True
+        self.share, self.former = self.former or self.share, None
+        self.end = max(self.end, self.share.base)
+
+
+@dataclass(slots=True)
+class Mover:
+    """Moves what its lane is given of one queue. One transaction at a time.
+
+    Its frames leave in partitions that its lane writes, so each has one lane as its writer.
+
+    Attributes:
+        lane: Whose.
+        queue: Name of the endpoint.
+        consumer: Its membership of the queue's group.
+        writer: Writes its transactions.
+        topic_id: Of the endpoint's topic.
+        sent: Last offset sent, per outbox partition and partition of the endpoint. Spec: K11.
+        marks: How far its outbox partitions must be read before all that it wrote there is.
+        unmarked: Those that it has written since it was asked where they end.
+        pending: The commit under way.
+    """
+
+    lane: Lane
+    queue: str
+    consumer: Consumer
+    writer: Writer
+    topic_id: bytes
+    sent: ChainEnds = field(default_factory=dict)
+    marks: dict[TopicPartition, int] = field(default_factory=dict)
+    unmarked: dict[TopicPartition, None] = field(default_factory=dict)
+    pending: Pending = field(default_factory=Pending)
+    _moving: Moving | None = None
+    _parts: dict[TopicPartition, GivenPart] = field(default_factory=dict)
+    _early: list[Record] = field(default_factory=list)
+
+    def rest(self) -> None:
+        """Take nothing more, and stay a member."""
+        self.consumer.pause(list(self.consumer.owned()))
+        # What was given just now is not paused yet: it is moved first when this goes on.
+        given = self._read(1)  # which may take away what was given before
+        self._early += given
+
+    @property
+    def doubted(self) -> Sequence[GivenPart]:
+        """Partitions of which messages wait, since nobody knows yet of which topic they are.
+
+        Kafka is read by name, and the topic may have been made again: sent as the former one's,
+        they would be taken for repeats.
+        """
+        if all(part.is_known for part in self._parts.values()):
+            return ()
+        places = {TopicPartition(one.topic(), one.partition()): None for one in self._early}
+        return [self._parts[at] for at in places if not self._parts[at].is_known]
+
+    def begin_to_move(self, link: LocalLink, address: str, most: int, commits: Commits) -> None:
+        """Begin to send up to so many messages to a member, if there are any, and none is doubted.
+
+        Args:
+            link: The link on the way.
+            address: The member's.
+            most: How many; more than none.
+            commits: Commits beside the loop.
+
+        Raises:
+            TransportError: Nothing was moved; close it.
+        """
+        most = min(most, CHUNK)
+        if not self.doubted and len(self._early) < most:
+            self.consumer.pause([])
+            records = self._read(most - len(self._early))  # which may take some of the early ones
+            self._early = [*self._early, *records]
+        if not self._early or self.doubted:
+            return
+        records, self._early = self._early[:most], self._early[most:]
+        about = (self.lane, self.queue, self.topic_id, link, address, self.sent)
+        moving = self._moving = Moving(*about)
+        for record in records:
+            part = self._parts[TopicPartition(record.topic(), record.partition())]
+            if not part.share.is_done(record.offset()):
+                moving.decide(record)
+        passed = self._pass(records)
+        moving.account()
+        moving_on = partial(_transact, self.writer, moving.rows, passed, self.consumer.ticket)
+        self.pending.begin(commits, moving_on)
+
+    def end_move(self) -> int:
+        """Wait for what was begun; return how many messages were sent.
+
+        Raises:
+            TransportError: Nothing was moved; close it.
+        """
+        moving, self._moving = self._moving, None
+        self.pending.end()
+        if moving is None:
+            return 0
+        self.sent = moving.sent
+        # A neighbour that asks what has become of them is told by the lane. Spec: K11.
+        self.lane.positions.sent_by_movers(moving.sent)
+        self.unmarked |= moving.written
+        return sum(moving.counts.values())
+
+    def _read(self, most: int) -> list[Record]:
+        """Read, and follow what the group gives and takes."""
+        records = self.consumer.read(0.0, most)
+        owned = self.consumer.owned()
+        former: dict[TopicPartition, Share] = {}
+        for at in [at for at, part in self._parts.items() if owned.get(at) is not part.taken]:
+            part = self._parts.pop(at)
+            former[at] = part.former or part.share
+            self._early = [
+                one for one in self._early if TopicPartition(one.topic(), one.partition()) != at
+            ]
+        for at, passed in owned.items():
+            if at not in self._parts:
+                share = Share.parse(max(0, passed.offset), passed.remark)
+                before = former.get(at) if passed.is_rewound else None
+                self._parts[at] = GivenPart(passed, share, share.base, former=before)
+        return list(records)
+
+    def _pass(self, records: Sequence[Record]) -> Mapping[TopicPartition, Passed]:
+        """Return how far the transaction is to move the group: behind these records."""
+        for record in records:
+            part = self._parts[TopicPartition(record.topic(), record.partition())]
+            part.end = max(part.end, record.offset() + 1)
+        passed: dict[TopicPartition, Passed] = {}
+        for at in {TopicPartition(one.topic(), one.partition()): None for one in records}:
+            part = self._parts[at]
+            part.share.finish(part.end - 1, (), part.end)
+            passed[at] = Passed(part.share.base, part.share.remark)
+        return passed
+
+    def take_unmarked(self) -> Sequence[TopicPartition]:
+        """Return, once, the outbox partitions that it has written."""
+        taken, self.unmarked = list(self.unmarked), {}
+        return taken
+
+    def forget_lost(
+        self, ends: Mapping[TopicPartition, int], asked: Mapping[TopicPartition, int]
+    ) -> None:
+        """Wait no longer for what an outbox has lost to be read.
+
+        Args:
+            ends: Where outboxes end.
+            asked: The marks when that was asked for; later ones may be beyond.
+        """
+        self.marks = {
+            at: mark
+            for at, mark in self.marks.items()
+            if mark > asked.get(at, -1) or ends.get(at, 0) >= mark
+        }
+
+    def close(self) -> None:
+        """Leave the group at once."""
+        self.consumer.close()
+        self.pending.close(self.writer)
+        log.info("queue.moved", queue=self.queue, lane=self.lane.number)
+
+
+def _transact(
+    writer: Writer, rows: Rows, passed: Mapping[TopicPartition, Passed], ticket: object
+) -> None:
+    writer.begin()
+    write_rows(writer, rows)
+    writer.send_offsets(passed, ticket)
+    writer.commit()

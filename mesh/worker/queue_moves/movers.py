@@ -1,0 +1,366 @@
+"""Messages of queues that nobody consumes here move to where somebody does. DESIGN 6.
+
+Who leads the node says with the heartbeat how much its consumers could still take in; who has
+messages that nobody here consumes moves them there, each lane for itself. Groups are joined and
+left beside the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.core.routes import PUBLISHED_HERE
+from mesh.core.routing import LocalLink
+from mesh.errors import TransportError, TransportUnavailableError
+from mesh.lane.lane import Lane
+from mesh.model.control import LinkState
+from mesh.model.effects import Relinked
+from mesh.model.frames import MessageClass
+from mesh.model.inputs import Input
+from mesh.model.queues import Attraction
+from mesh.model.topology import Topology
+from mesh.transport.port import Consumer, KafkaCluster, TopicPartition
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.process.errands import Errand, Steps
+from mesh.worker.queue_moves.consumers import Consumers, SeenQueue, Told
+from mesh.worker.queue_moves.joining import Opened, open_mover
+from mesh.worker.queue_moves.mover import CHUNK, GivenPart, Mover
+
+RETRY_MS = 5_000
+"""How long a mover that failed rests."""
+
+REST_MS = 3_000
+"""How long a mover that has nothing to send stays in its group: what it is given rests with it,
+and somebody else may consume it. Demands come once a second."""
+
+_CLASSES = (MessageClass.GUARANTEED, MessageClass.DIRECT)
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Movers:
+    """Looks for consumers, and moves messages, of the lanes that this worker owns.
+
+    Attributes:
+        topology, node: Whose.
+        home: The node's own Kafka cluster.
+        lanes: What this worker owns.
+    """
+
+    topology: Topology
+    node: str
+    home: KafkaCluster
+    lanes: Lanes
+    _consumers: Consumers = field(init=False)
+    _movers: dict[tuple[int, str], Mover] = field(default_factory=dict)
+    _left: dict[tuple[int, str], tuple[str, tuple[int, int], int]] = field(default_factory=dict)
+    _failed_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    _moved_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    _marks: dict[tuple[int, str], Mapping[TopicPartition, int]] = field(default_factory=dict)
+    _opening: tuple[tuple[int, str], Lane, Errand[Opened]] | None = None
+    _leaving: list[tuple[Errand[Mover], Mover]] = field(default_factory=list)
+    _marking: dict[tuple[int, str], Sequence[TopicPartition]] = field(default_factory=dict)
+    _doubted: dict[tuple[int, str], Sequence[GivenPart]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look for consumers of the same queues."""
+        self._consumers = Consumers(self.topology, self.node, self.home, self.lanes)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it has the second writer of a lane just now."""
+        return self._opening is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for what a mover needs, or for a commit."""
+        is_writing = self._movers and any(one.pending.is_any for one in self._movers.values())
+        return self.is_opening or bool(is_writing)
+
+    @property
+    def members(self) -> Sequence[Consumer]:
+        """The memberships of groups of queues that it has just now, or is giving up."""
+        leaving = [mover for _, mover in self._leaving]
+        return [one.consumer for one in [*self._movers.values(), *leaving]]
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Go by another topology, from the next look on."""
+        self.topology = relinked.topology
+        self._consumers.relink(relinked, now_ms)
+
+    def step(
+        self,
+        link_states: Mapping[str, LinkState],
+        now_ms: int,
+        *,
+        leads: bool,
+        may_open: bool,
+    ) -> Iterator[Input]:
+        """Look again if it is time, and move some; yield what the node is to tell.
+
+        Args:
+            link_states: What neighbours have read of this node.
+            now_ms: The present moment.
+            leads: Whether this worker tells of the node.
+            may_open: Whether nobody has the second writer of a lane just now.
+        """
+        if not self.lanes.machine.has_routed:
+            return
+        self._leaving = [one for one in self._leaving if not one[0].has_ended()]
+        told = self._consumers.look(self._written, now_ms)
+        if told is not None:
+            self._forget(told)
+            yield from self._consumers.tell(leads=leads)
+        for key in [key for key, one in self._movers.items() if not self._may_go_on(key, one.lane)]:
+            self._leave(key)
+        self._take_opened(now_ms)
+        for key, mover in self._movers.items():
+            self._mark(key, mover)
+        for queue, seen in self._consumers.seen.items():
+            if seen.target is not None:
+                for lane in list(self.lanes.owned.values()):
+                    self._move(lane, queue, seen, link_states, now_ms, may_open=may_open)
+
+    def close(self) -> None:
+        """Leave the groups; whoever takes the lanes goes on."""
+        if self._opening is not None:
+            self._opening[2].call_off()
+            self._opening = None
+        # Whoever looks after leaving may have been called off before it began.
+        for one in [*self._movers.values(), *(mover for _, mover in self._leaving)]:
+            one.close()
+        self._movers.clear()
+        self._leaving.clear()
+
+    def _written(self) -> Mapping[TopicPartition, int]:
+        """Return how far outboxes must be read before all that movers wrote there is."""
+        marks: dict[TopicPartition, int] = {}
+        for mover in self._movers.values():
+            for at, mark in mover.marks.items():
+                marks[at] = max(mark, marks.get(at, 0))
+        return marks
+
+    def _forget(self, told: Told) -> None:
+        """Know nothing more of queues that are gone, and of what is gone from outboxes."""
+        for known in (self._left, self._failed_ms, self._moved_ms, self._marks):
+            for key in [key for key in known if key[1] not in self._consumers.seen]:
+                del known[key]
+        for mover in self._movers.values():
+            mover.forget_lost(told.ends, told.marks)
+
+    def _leave(self, key: tuple[int, str]) -> None:
+        """Have a mover leave its group, which may wait for who looks after that."""
+        if self._marking.pop(key, None) is not None:
+            self.lanes.sources.questions.forget("marks", *key)
+        if self._doubted.pop(key, None) is not None:
+            self.lanes.sources.questions.forget("moved", *key)
+        mover = self._movers.pop(key)
+        self._marks[key] = dict(mover.marks)
+        self._close(mover)
+
+    def _close(self, mover: Mover) -> None:
+        errand = self.lanes.errands.begin(_closing(mover))
+        if not errand.has_ended():
+            self._leaving.append((errand, mover))
+
+    # -- what moves -------------------------------------------------------------------------
+
+    def _may_go_on(self, key: tuple[int, str], lane: Lane) -> bool:
+        seen = self._consumers.seen.get(key[1])
+        return self.lanes.owns(lane) and seen is not None and seen.target is not None
+
+    def _move(
+        self,
+        lane: Lane,
+        queue: str,
+        seen: SeenQueue,
+        link_states: Mapping[str, LinkState],
+        now_ms: int,
+        *,
+        may_open: bool,
+    ) -> None:
+        key = (lane.number, queue)
+        target = seen.target
+        if target is None or now_ms - self._failed_ms.get(key, -RETRY_MS) < RETRY_MS:
+            return
+        try:
+            mover = self._movers.get(key)
+            if mover is not None and mover.pending.is_any:
+                if not mover.pending.is_through:
+                    return
+                self._end_move(key, mover)
+            # What is sent while sources hold is on its way still when its walk changes. K28
+            is_held = self.lanes.sources.gate.holding
+            link = None if is_held else self._link_to(target, lane)
+            most = self._may_send(key, seen, link, link_states) if link is not None else 0
+            if link is None or most <= 0:
+                if mover is not None:
+                    self._rest(key, mover, now_ms)
+                return
+            self._moved_ms[key] = now_ms
+            if mover is None:
+                if may_open:
+                    self._open(lane, queue, now_ms)
+                mover = self._movers.get(key)
+            if mover is None or not self._knows(key, mover):
+                return
+            mover.begin_to_move(link, target.address, most, self.lanes.commits)
+            if mover.pending.is_any and mover.pending.is_through:
+                self._end_move(key, mover)
+        except TransportError as error:
+            log.warning("queue.not_moved", queue=queue, lane=lane.number, fault=str(error))
+            self._failed_ms[key] = now_ms
+            if key in self._movers:
+                self._leave(key)
+
+    def _knows(self, key: tuple[int, str], mover: Mover) -> bool:
+        """Say whether what a mover has read is of the topic that it moves; else ask.
+
+        No id comes twice: so a look that begins after the fetch proves it.
+
+        Raises:
+            TransportError: It is of another topic, or brokers do not tell: close the mover.
+        """
+        if not (doubted := mover.doubted):
+            return True
+        asked = self._doubted.setdefault(key, doubted)
+        topic = self.lanes.names.endpoint(self.node, mover.queue)
+        asking = partial(self.home.admin().describe, [topic])
+        told = self.lanes.sources.questions.answer(("moved", *key), asking)
+        if told is None:
+            return False
+        del self._doubted[key]
+        if topic not in told or told[topic].topic_id != mover.topic_id:
+            raise TransportUnavailableError(f"topic {topic} was deleted while it was read")
+        for part in asked:
+            part.know()
+        return not mover.doubted
+
+    def _end_move(self, key: tuple[int, str], mover: Mover) -> None:
+        """Record what is moved: so much less may be sent."""
+        name, version, left = self._left[key]
+        self._left[key] = (name, version, left - mover.end_move())
+
+    def _open(self, lane: Lane, queue: str, now_ms: int) -> None:
+        """Have a mover join its group; one at a time, since it needs the lane's second writer."""
+        if self._opening is None:
+            steps = open_mover(self.home, self.lanes.recall, lane, queue)
+            self._opening = (lane.number, queue), lane, self.lanes.errands.begin(steps)
+            self._take_opened(now_ms)
+
+    def _take_opened(self, now_ms: int) -> None:
+        """Let a mover begin that has joined its group by now."""
+        if self._opening is None or not self._opening[2].has_ended():
+            return
+        (key, lane, errand), self._opening = self._opening, None
+        try:
+            opened = errand.result()
+        except TransportError as error:
+            log.warning("queue.not_moved", queue=key[1], lane=key[0], fault=str(error))
+            self._failed_ms[key] = now_ms
+            return
+        mover = opened.begin(lane, key[1])
+        if mover is None:
+            return  # the queue has no topic yet
+        if self._may_go_on(key, lane):
+            mover.marks.update(self._marks.pop(key, {}))
+            self._movers[key] = mover
+        else:
+            self._close(mover)
+
+    def _rest(self, key: tuple[int, str], mover: Mover, now_ms: int) -> None:
+        """Have a mover take nothing more; after a while it leaves, and comes back for work."""
+        is_marking = bool(mover.unmarked) or key in self._marking
+        if is_marking or now_ms - self._moved_ms.get(key, now_ms) < REST_MS:
+            mover.rest()
+        else:
+            self._leave(key)
+
+    def _mark(self, key: tuple[int, str], mover: Mover) -> None:
+        """Learn where outboxes end that a mover has written: so far they are to be read."""
+        if key not in self._marking:
+            if not mover.unmarked:
+                return
+            self._marking[key] = mover.take_unmarked()
+        places = self._marking[key]
+        asking = partial(self.home.admin().ends, places)
+        try:
+            ends = self.lanes.sources.questions.answer(("marks", *key), asking)
+        except TransportError:
+            mover.unmarked.update(dict.fromkeys(self._marking.pop(key)))
+            return  # the next turn asks again
+        if ends is not None:
+            del self._marking[key]
+            mover.marks |= ends
+
+    def _link_to(self, target: Attraction, lane: Lane) -> LocalLink | None:
+        """Return the link on the way to a member; None if messages cannot go there just now.
+
+        A member that is down, at whatever distance, is no target: direct messages would not go
+        there. What has no need to wait there stays where somebody may consume it.
+        """
+        route, live = (lane.router.route(target.address, PUBLISHED_HERE, one) for one in _CLASSES)
+        if len(route.neighbours) != 1 or tuple(live.neighbours) != tuple(route.neighbours):
+            return None
+        if lane.router.conduct(route.neighbours[0]).direct is not None:
+            return None
+        link = lane.link(route.neighbours[0])
+        outbox = lane.names.outbox(lane.node, link.neighbour, MessageClass.GUARANTEED)
+        is_full = (lane.number, outbox) in self.lanes.full
+        return None if is_full or lane.holds_target(outbox) else link
+
+    def _may_send(
+        self,
+        key: tuple[int, str],
+        seen: SeenQueue,
+        link: LocalLink,
+        link_states: Mapping[str, LinkState],
+    ) -> int:
+        """Return how many messages a mover may send now: its share of what the target demands.
+
+        A newer demand counts only once all that was sent by the one before has been read by the
+        neighbour: so no more than two of them are ever under way.
+        """
+        name = "" if seen.target is None else seen.target.node
+        share = CHUNK
+        if seen.room is not None:
+            lanes = self.topology.nodes[self.node].lanes
+            share = seen.room // lanes + (1 if key[0] < seen.room % lanes else 0)
+        known, version, left = self._left.get(key, ("", (0, 0), 0))
+        is_newer = name != known or seen.room is None or version < seen.version
+        if is_newer and self._is_read(key, link, link_states):
+            left = share
+            self._left[key] = (name, seen.version, left)
+        elif name != known:
+            return 0
+        return left
+
+    def _is_read(
+        self, key: tuple[int, str], link: LocalLink, link_states: Mapping[str, LinkState]
+    ) -> bool:
+        mover = self._movers.get(key)
+        if key in self._marking or (mover is not None and mover.unmarked):
+            return False
+        written = self._marks.get(key, {}) if mover is None else mover.marks
+        state = link_states.get(link.neighbour)
+        read = {
+            TopicPartition(told.topic, told.partition): told.read
+            for told in (state.positions if state is not None else ())
+        }
+        names = self.lanes.names
+        outboxes = [names.outbox(self.node, link.neighbour, one) for one in MessageClass]
+        marks = {at: mark for at, mark in written.items() if at.topic in outboxes}
+        return all(read.get(at, 0) >= mark for at, mark in marks.items())
+
+
+def _closing(mover: Mover) -> Steps[Mover]:
+    try:
+        yield
+    finally:
+        mover.close()
+    return mover

@@ -1,0 +1,270 @@
+"""A lane's sources read a second time, for one target that missed something. Spec: K20.
+
+The lane goes on meanwhile. Only at the very end it stands still for a moment, until this has come
+as far as the lane: one thread does both, so nothing is written to the target in between. What has
+to be opened and asked for before is waited for beside the loop.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import methodcaller
+
+from mesh.errors import TransportError, TransportUnavailableError
+from mesh.lane.lane import Lane
+from mesh.lane.sources import Source
+from mesh.model.control import Stop, StopReason
+from mesh.model.inputs import Input
+from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.process.errands import Steps
+
+CHUNK = 2_000
+"""Records that one turn reads again at most: the lane waits no longer than for a batch."""
+
+AHEAD = 2_000
+"""How far beyond the lane a source is read at most: what it has not read waits in memory."""
+
+STILL_MS = 10_000
+"""After so long without anything to read, short of what the lane has read, it is given up for now:
+the Kafka cluster of a source may have gone away meanwhile, and others wait for their turn."""
+
+MEET_READS, MEET_READ_S = 10, 0.05
+"""How long a lane may wait until this has read the last of what the lane has."""
+
+
+@dataclass(slots=True)
+class Begins:
+    """What a catch-up begins with: by source where it was to begin, and what brokers say of it.
+
+    Attributes:
+        begins: Where each source was to begin.
+        readers: One per Kafka cluster, by its name.
+        starts: First offsets still there.
+        ends: Where logs end that were cut off.
+    """
+
+    begins: Mapping[TopicPartition, int]
+    readers: dict[str, Reader] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Release the readers."""
+        for reader in self.readers.values():
+            reader.close()
+
+
+@dataclass(slots=True)
+class CatchUp:
+    """Reads some sources of a lane again, up to where the lane is.
+
+    Attributes:
+        lanes: All lanes of the worker.
+        lane: Whose sources.
+        sources: What is read.
+        records: What the last `read` found below the lane's positions, by source.
+        is_met: Whether that is all there is: the lane has no open transaction, and has read no
+            further.
+    """
+
+    lanes: Lanes
+    lane: Lane
+    sources: Sequence[Source]
+    records: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+    is_met: bool = False
+    lost: list[Stop] = field(default_factory=list)
+    _readers: dict[str, Reader] = field(default_factory=dict)
+    _kafka: dict[TopicPartition, str] = field(default_factory=dict)
+    _unsent: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+    _next: dict[TopicPartition, int] = field(default_factory=dict)
+    _far: dict[TopicPartition, int] = field(default_factory=dict)
+    _ends: dict[TopicPartition, int] = field(default_factory=dict)
+    _moved_ms: int | None = None
+    _is_closed: bool = False
+
+    def opening(
+        self, kafka: Mapping[str, KafkaCluster], begins: Mapping[TopicPartition, int], name: str
+    ) -> Steps[Begins]:
+        """Open what is needed to read from these offsets on; what is gone is noted in `lost`.
+
+        Raises:
+            TransportUnavailableError: A Kafka cluster is known not to answer.
+            TransportError: By the steps: brokers do not answer.
+        """
+        asked: dict[str, list[TopicPartition]] = {}
+        for source in self.sources:
+            if self._is_gone(source.at, begins[source.at]):
+                continue
+            owner = source.link.neighbour if source.link is not None else self.lane.node
+            cluster = self.lanes.topology.nodes[owner].kafka
+            if not self.lanes.sources.readers[cluster].reachable():
+                raise TransportUnavailableError(f"Kafka cluster {cluster} does not answer")
+            self._kafka[source.at] = cluster
+            asked.setdefault(cluster, []).append(source.at)
+        cut_off = frozenset(self._ends)
+        return _opening({one: kafka[one] for one in asked}, asked, cut_off, begins, name)
+
+    def begin(self, opened: Begins) -> None:
+        """Read from there on; what is deleted there already is noted in `lost`."""
+        self._readers = opened.readers
+        for source in self.sources:
+            at = source.at
+            if at not in self._kafka:
+                continue
+            begin = opened.begins[at]
+            start = opened.starts.get(at, begin)
+            if at in self._ends:
+                # It may have been cut off once more: the lane finds that when it goes on.
+                self._ends[at] = min(self._ends[at], opened.ends.get(at, 0))
+            # What was deleted beyond the lane's position is the lane's to tell.
+            if (kept := min(start, self._end(at))) > begin:
+                reason = StopReason.RETENTION
+                stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, kept)
+                self.lost.append(stop)
+            if begin >= self._ends.get(at, begin + 1):
+                # Its log breaks off before that: all the rest is what its stop tells.
+                del self._kafka[at]
+                continue
+            reader = self._readers[self._kafka[at]]
+            reader.assign({at: max(begin, start)})
+            reader.position(at)
+
+    def _is_gone(self, at: TopicPartition, begin: int) -> bool:
+        """Say whether nothing is left of a source that stopped; note what of it is lost. R6.
+
+        Where a log was cut off and goes on with other records only what came before is read; the
+        rest is what the stop tells, and announced to all when that is accepted.
+        """
+        stop = self.lane.positions.stopped.get(at)
+        if stop is None:
+            return False
+        end = self.lane.committed_position(at)
+        if stop.reason == StopReason.TRUNCATED:
+            self._ends[at] = stop.first
+        if stop.reason != StopReason.RECREATED:
+            return False
+        self._ends[at] = begin
+        if begin < end:
+            self.lost.append(replace(stop, first=begin, next=end))
+        return True
+
+    def _end(self, at: TopicPartition) -> int:
+        """Return how far a source is read: to where the lane is, or to where its log breaks off."""
+        end = self.lane.committed_position(at)
+        stop = self.lane.positions.stopped.get(at)
+        if stop is not None and stop.reason == StopReason.TRUNCATED:
+            # It may have been cut off since this began, and goes on with other records.
+            end = min(end, stop.first)
+        return min(end, self._ends.get(at, end))
+
+    def read(self, most: int = CHUNK) -> Iterator[Input]:
+        """Read some more, at most so many records; yield what commits of the lane tell.
+
+        Raises:
+            TransportError: What is read again was deleted meanwhile, or nothing comes of it.
+        """
+        for at in self._kafka:
+            stop = self.lane.positions.stopped.get(at)
+            if stop is not None and stop.reason == StopReason.RECREATED:
+                raise TransportError(f"{at} was made again while it was read again")
+        self.is_met = False
+        if self._count() < most:
+            self._fetch(0.0)
+        if self._count() < most:
+            # Near the end: the lane stands still until this has come as far.
+            yield from self.lanes.commit([self.lane])
+            if self._is_closed:
+                return  # by who heard what the commit told
+            stands_still = self.lane.batch is None and self.lane.closing is None
+            for _ in range(MEET_READS if stands_still else 0):
+                self.is_met = all(map(self._is_passed, self.sources))
+                if self.is_met or self._count() >= most:
+                    break
+                self._fetch(MEET_READ_S)
+        for at, records in self._unsent.items():
+            ready = self._ready(at)
+            self.records[at] = records[: min(ready, most)]
+            del records[: len(self.records[at])]
+            self.is_met = self.is_met and ready <= most
+            most -= len(self.records[at])
+        self._heed_stillness()
+
+    def _heed_stillness(self) -> None:
+        now_ms = self.lanes.clock.now_ms()
+        if self.is_met or self._moved_ms is None or any(self.records.values()):
+            self._moved_ms = now_ms
+        elif now_ms - self._moved_ms >= STILL_MS:
+            behind = [str(one.at) for one in self.sources if not self._is_passed(one)]
+            raise TransportUnavailableError(f"nothing more comes of {', '.join(behind)}")
+
+    def _count(self) -> int:
+        """Return how many records wait to be written; what the lane has not read is for later."""
+        return sum(map(self._ready, self._unsent))
+
+    def _ready(self, at: TopicPartition) -> int:
+        """Return how many records of a source wait to be written."""
+        return bisect_left(self._unsent[at], self._end(at), key=_offset_of)
+
+    def _is_passed(self, source: Source) -> bool:
+        if source.at not in self._kafka:
+            return True
+        position = self._far.get(source.at)
+        if position is None:
+            position = self._readers[self._kafka[source.at]].position(source.at)
+        return position >= self._end(source.at)
+
+    def _fetch(self, timeout_s: float) -> None:
+        """Read some of every Kafka cluster; of no source much more than the lane has read."""
+        for at, begin in list(self._far.items()):
+            if begin - self._end(at) < AHEAD // 2:
+                del self._far[at]
+                self._readers[self._kafka[at]].assign({at: begin})
+        for reader in self._readers.values():
+            for record in reader.read(timeout_s, CHUNK):
+                at = TopicPartition(record.topic(), record.partition())
+                # What was fetched before a source was left may come twice.
+                if at not in self._far and record.offset() >= self._next.get(at, 0):
+                    self._unsent.setdefault(at, []).append(record)
+                    self._next[at] = record.offset() + 1
+            if lost := reader.lost():
+                raise TransportError(f"{lost[0]} was deleted while it was read again")
+        for at, records in self._unsent.items():
+            if at not in self._far and records and records[-1].offset() - self._end(at) >= AHEAD:
+                # The lane stands still, or lags: what it has not read is for later.
+                self._far[at] = self._next[at]
+                self._readers[self._kafka[at]].unassign([at])
+
+    def close(self) -> None:
+        """Release the readers."""
+        self._is_closed = True
+        for reader in self._readers.values():
+            reader.close()
+
+
+_offset_of: Callable[[Record], int] = methodcaller("offset")
+
+
+def _opening(
+    kafka: Mapping[str, KafkaCluster],
+    asked: Mapping[str, Sequence[TopicPartition]],
+    cut_off: Collection[TopicPartition],
+    begins: Mapping[TopicPartition, int],
+    name: str,
+) -> Steps[Begins]:
+    yield
+    opened = Begins(begins)
+    try:
+        for cluster, places in asked.items():
+            admin = kafka[cluster].admin()
+            opened.starts |= admin.starts(places)
+            if logs := [at for at in places if at in cut_off]:
+                opened.ends |= admin.ends(logs)
+            topics = {at.topic: None for at in places}
+            opened.readers[cluster] = kafka[cluster].reader(name, topics=topics)
+    except BaseException:
+        opened.close()
+        raise
+    return opened

@@ -1,0 +1,282 @@
+"""The oldest messages of an endpoint that is full become dead letters, and are deleted there. R14.
+
+Only where an operator wrote so: it is a loss. In one transaction stand the dead letters, the
+announcement of the loss in the endpoint, the account of it, and how far this went; only after its
+commit are the records deleted. Who finds that a predecessor died in between deletes, and no more.
+Nobody waits for Kafka in the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.model.facts import SourceAt
+from mesh.transport.headers import headers_of
+from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition, Writer
+from mesh.wire.announcements import is_announcement
+from mesh.worker.lanes.overfull import Overfull
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
+from mesh.worker.process.commits import Pending
+from mesh.worker.process.errands import Errand, Steps
+from mesh.worker.process.recall import Recall, kept_in
+from mesh.worker.process.transactions import transact
+from mesh.worker.second_writer.displaced import rows_of_displaced
+
+CHUNK = 2_000
+"""Records that are displaced in one transaction at most."""
+
+IDLE_MAX = 50
+"""Turns in which nothing was found to be read, after which it is left for later."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Opened:
+    """What displacing needs.
+
+    Attributes:
+        reader: Reads the endpoint.
+        writer: The lane's second writer.
+        topic_id: Of the endpoint's topic; empty if there is none.
+        passed: How far records of this very topic became dead letters already.
+    """
+
+    reader: Reader
+    writer: Writer
+    topic_id: bytes
+    passed: int
+
+    def close(self) -> None:
+        self.reader.close()
+        self.writer.close()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """An endpoint partition being read, while nobody waits for it.
+
+    Attributes:
+        of: What is to be displaced.
+        opened: With what.
+        records: What was read.
+        idle: Turns in which nothing was found.
+        passed: Below which offset records are to be deleted, once they are dead letters.
+        pending: The commit of those under way.
+        letters: How many they are.
+        until: Below which offset all are, then.
+    """
+
+    of: Overfull
+    opened: _Opened
+    records: list[Record] = field(default_factory=list)
+    idle: int = 0
+    passed: int | None = None
+    pending: Pending = field(default_factory=Pending)
+    letters: int = 0
+    until: int = 0
+
+    def close(self) -> None:
+        self.opened.reader.close()
+        self.pending.close(self.opened.writer)
+
+
+@dataclass(slots=True)
+class Displacing:
+    """Displaces what `Lanes.overfull` names, one partition after another.
+
+    Attributes:
+        home: The node's own Kafka cluster.
+        lanes: The lanes.
+    """
+
+    home: KafkaCluster
+    lanes: Lanes
+    _opening: tuple[Overfull, Errand[_Opened]] | None = None
+    _reading: _Reading | None = None
+
+    def step(self) -> None:
+        """Read some more, or write and delete; the lane's second writer must be free."""
+        try:
+            if not self.is_active:
+                self._begin()
+            if self._opening is not None and self._opening[1].has_ended():
+                (of, errand), self._opening = self._opening, None
+                self._take_opened(of, errand.result())
+            if self._reading is not None:
+                self._go_on(self._reading)
+        except TransportError as error:
+            log.warning("endpoint.not_displaced", fault=str(error))
+            self._leave()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has the lane's second writer just now."""
+        return self._reading is not None or self._opening is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for what it needs, or for a commit."""
+        is_writing = self._reading is not None and self._reading.pending.is_any
+        return self._opening is not None or is_writing
+
+    def close(self) -> None:
+        """Stop; whoever takes the lanes goes on."""
+        if self._opening is not None:
+            self._opening[1].call_off()
+            self._opening = None
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+            self.lanes.sources.questions.forget("displaced")
+
+    def _begin(self) -> None:
+        for at, of in list(self.lanes.overfull.items()):
+            del self.lanes.overfull[at]
+            if self.lanes.owns(of.lane):
+                steps = _opening(self.home, self.lanes.recall, of)
+                self._opening = of, self.lanes.errands.begin(steps)
+                return
+
+    def _take_opened(self, of: Overfull, opened: _Opened) -> None:
+        self._reading = _Reading(of, opened)
+        if of.until > of.first:
+            opened.reader.assign({of.at: of.first})
+
+    def _go_on(self, reading: _Reading) -> None:
+        of, reader = reading.of, reading.opened.reader
+        if not self.lanes.owns(of.lane):
+            self._leave()
+            return
+        if reading.pending.is_any:
+            self._end_commit(reading)
+            return
+        if reading.passed is None and of.until > of.first:
+            found = reader.read(0.0, CHUNK)
+            reading.records += [record for record in found if record.offset() < of.until]
+            if reader.lost():
+                self._leave()  # somebody else deleted: the next look finds where it begins now
+                return
+            is_read = reader.position(of.at) >= of.until
+            reading.idle = 0 if found else reading.idle + 1
+            if not is_read and len(reading.records) < CHUNK:
+                if reading.idle > IDLE_MAX:
+                    self._leave()  # others need the writer; the next look tries again
+                return
+        self._displace(reading)
+
+    def _displace(self, reading: _Reading) -> None:
+        """Write and commit what becomes of these records, then have them deleted."""
+        of, questions = reading.of, self.lanes.sources.questions
+        admin = self.home.admin()
+        if reading.passed is None:
+            told = questions.answer(("displaced", "where"), partial(_where, admin, of.at))
+            if told is None:
+                return
+            topic_id, start = told
+            if not topic_id or topic_id != reading.opened.topic_id or start is None:
+                self._leave()
+                return
+            self._write_left(reading, start)
+            if reading.pending.is_any:
+                self._end_commit(reading)
+                return
+            reading.passed = reading.opened.passed
+            if reading.passed <= start:
+                self._leave()
+                return
+        self._delete(reading, reading.passed)
+
+    def _delete(self, reading: _Reading, passed: int) -> None:
+        deleting = partial(_delete, self.home.admin(), reading.of.at, passed)
+        if self.lanes.sources.questions.answer(("displaced", "deleted"), deleting):
+            self._leave()
+
+    def _write_left(self, reading: _Reading, start: int) -> None:
+        """Begin to write what is still there, if anything is."""
+        of, opened = reading.of, reading.opened
+        records = reading.records[:CHUNK]
+        left = [record for record in records if record.offset() >= max(start, opened.passed)]
+        reading.letters = sum(not is_announcement(headers_of(record)) for record in left)
+        if reading.letters:
+            reading.until = left[-1].offset() + 1
+            rows = rows_of_displaced(of, left, opened.topic_id)
+            reading.pending.begin(self.lanes.commits, partial(transact, opened.writer, rows))
+
+    def _end_commit(self, reading: _Reading) -> None:
+        """See what has become of the dead letters, if that is known; then have them deleted."""
+        if not reading.pending.is_through:
+            return
+        reading.pending.end()
+        of, passed = reading.of, reading.until
+        count = self.lanes.pushed_out.get(of.endpoint, 0) + reading.letters
+        self.lanes.pushed_out[of.endpoint] = count
+        log.error(
+            "endpoint.displaced",
+            endpoint=of.endpoint,
+            partition=of.at.partition,
+            messages=reading.letters,
+            reason=of.reason,
+        )
+        reading.passed = passed
+        self._delete(reading, passed)
+
+
+def _opening(home: KafkaCluster, recall: Recall, of: Overfull) -> Steps[_Opened]:
+    """Open what is needed to displace.
+
+    The writer comes first: it ends what a predecessor left open, which nobody could read past,
+    and after it what progress says of former tries is final. Spec: R3.
+    """
+    lane, at, place = of.lane, of.at, second_progress(of.lane)
+    return _open(home, recall, at, place, partial(open_second_writer_of, lane, home))
+
+
+def _open(
+    home: KafkaCluster,
+    recall: Recall,
+    at: TopicPartition,
+    place: TopicPartition,
+    opens: Callable[[], Writer],
+) -> Steps[_Opened]:
+    yield
+    writer = opens()
+    try:
+        yield
+        info = home.admin().describe([at.topic]).get(at.topic)
+        topic_id = b"" if info is None else info.topic_id
+        passed = _passed(recall.records(place), at, topic_id)
+        reader = home.reader("displaced", topics=[at.topic])
+        return _Opened(reader, writer, topic_id, passed)
+    except BaseException:
+        writer.close()
+        raise
+
+
+def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> int:
+    """Return how far records of this very topic became dead letters already, by progress."""
+    found = 0
+    for fact in kept_in(records).facts.values():
+        if isinstance(fact, SourceAt) and (fact.at, fact.topic_id) == (at, topic_id):
+            found = fact.next
+    return found
+
+
+def _where(admin: Admin, at: TopicPartition) -> tuple[bytes, int | None]:
+    """Return the id of a topic, empty without one, and where its partition begins."""
+    info = admin.describe([at.topic]).get(at.topic)
+    return (b"" if info is None else info.topic_id), admin.starts([at]).get(at)
+
+
+def _delete(admin: Admin, at: TopicPartition, offset: int) -> bool:
+    admin.delete_before({at: offset})
+    return True

@@ -1,0 +1,336 @@
+"""One held target is written alone, from where it was left, until that meets the lane. Spec: K20.
+
+What it refuses for what it is, and not for its state, is found record by record and put aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.core.routing import LocalLink
+from mesh.errors import TransportRecordError
+from mesh.lane.batch import Batch
+from mesh.lane.held import endpoint_of, hold_key, is_met, link_of, release, sources_of
+from mesh.lane.lane import Lane
+from mesh.lane.messages.gaps import announce, own_provenance
+from mesh.lane.positions import Positions
+from mesh.lane.sources import Source
+from mesh.model.facts import Fact, Held
+from mesh.model.frames import position_in_chain
+from mesh.model.inputs import Input
+from mesh.transport.port import KafkaCluster, Writer
+from mesh.wire.keys import fact_key
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
+from mesh.worker.process.commits import Pending
+from mesh.worker.process.errands import Errand, Steps
+from mesh.worker.process.transactions import transact
+from mesh.worker.second_writer.catching_up import CHUNK, Begins, CatchUp
+from mesh.worker.second_writer.opening import Opened, Proof
+from mesh.worker.second_writer.quarantine import Suspect, Trial, keep_aside
+from mesh.worker.second_writer.routing_again import account, route_again, shadow_of
+
+TargetKey = tuple[int, str]
+"""A lane's number, and the topic of a target that it holds."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class TargetPlan:
+    """A target that is to be caught up.
+
+    Attributes:
+        kafka: Kafka clusters by name.
+        lanes: All lanes of the worker.
+        lane, target: Whose, and which.
+        hold: Number of the hold, once it is known from where on it is to be written.
+        again: Is to read the sources, likewise.
+    """
+
+    kafka: Mapping[str, KafkaCluster]
+    lanes: Lanes
+    lane: Lane
+    target: str
+    hold: int = 0
+    again: CatchUp = field(init=False)
+
+    @property
+    def key(self) -> TargetKey:
+        """Which target of which lane."""
+        return self.lane.number, self.target
+
+    def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
+        """Learn how far the target is written; read on from there, unless that is all."""
+        lane, target = self.lane, self.target
+        for fact in told:
+            lane.positions.apply_catch_up(fact)
+        if not lane.holds_target(target):
+            return None
+        self.hold = lane.positions.holds.number(target)
+        sources = sources_of(lane, target)
+        if sources is None:
+            log.info("target.waits", target=target, lane=lane.number)
+            return None  # a source cannot be read now: its Kafka cluster does not answer
+        self.again = CatchUp(self.lanes, lane, sources)
+        written = lane.positions.holds.next(target)
+        begins = {one.at: written.get(hold_key(lane, target, one), 0) for one in sources}
+        return self.again.opening(self.kafka, begins, "held")
+
+
+@dataclass(slots=True)
+class _Narrowing:
+    """What is known of records that a target refuses, while the next writer is being opened.
+
+    Attributes:
+        trial: Finds them, and leaves them out.
+        errand: Opens the next writer, or None if there is one.
+        proof: Once it is committed, the lane was not taken before that one was opened.
+    """
+
+    trial: Trial
+    errand: Errand[Writer] | None = None
+    proof: Proof | None = None
+
+
+@dataclass(slots=True)
+class TargetCatchUp:
+    """One held target being written.
+
+    Attributes:
+        home: The node's own Kafka cluster.
+        target: Its topic.
+        hold: Number of the hold; 0 if the lane reads no source yet.
+        again: Reads the lane's sources.
+        writer: Writes.
+        written: Chains of the target and of the sources as they were read for it.
+        link, endpoint: Whose the target is: one of the two.
+        began_ms: When it began to write.
+        suspects: Targets that have refused a record, and which of theirs it may be.
+        is_over: Whether nothing is left to be done with what was opened.
+        is_due_again: Whether the next one is to begin at once.
+        known: The same as `written` once what is being written is through.
+        facts: What that tells.
+    """
+
+    home: KafkaCluster
+    target: str
+    hold: int
+    again: CatchUp
+    writer: Writer
+    written: Positions
+    link: LocalLink | None
+    endpoint: str
+    began_ms: int
+    suspects: dict[TargetKey, Suspect]
+    is_over: bool = False
+    is_due_again: bool = False
+    known: Positions = field(init=False)
+    facts: Sequence[Fact] = ()
+    _pending: Pending = field(default_factory=Pending)
+    _narrowing: _Narrowing | None = None
+
+    @staticmethod
+    def begin(
+        plan: TargetPlan,
+        opened: Opened,
+        home: KafkaCluster,
+        suspects: dict[TargetKey, Suspect],
+        now_ms: int,
+    ) -> TargetCatchUp:
+        """Begin to read for a target, and to write it, with what was opened."""
+        lane, target, again = plan.lane, plan.target, plan.again
+        again.begin(opened.begins)
+        sent = lane.positions.sent
+        keys = [hold_key(lane, target, source) for source in again.sources]
+        known = lane.positions.of_target({key: sent[key] for key in keys if key in sent})
+        log.info("target.catching_up", target=target, lane=lane.number)
+        of = link_of(lane, target), endpoint_of(lane, target)
+        return TargetCatchUp(
+            *(home, target, plan.hold, again, opened.writer, known, *of, now_ms, suspects)
+        )
+
+    @property
+    def key(self) -> TargetKey:
+        """Which target of which lane."""
+        return self.again.lane.number, self.target
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for another writer, or for a commit."""
+        return self._narrowing is not None or self._pending.is_any
+
+    def close(self) -> None:
+        """Release what it reads and writes with."""
+        self.again.close()
+        self._pending.close(self.writer)
+        if self._narrowing is not None and self._narrowing.errand is not None:
+            self._narrowing.errand.call_off()
+
+    def read(self) -> Iterator[Input]:
+        """Read what is to be written next; yield what commits of the lane tell."""
+        yield from self.again.read(1 if self.key in self.suspects else CHUNK)
+
+    def go_on(self, now_ms: int) -> None:
+        """Write what was read, or see what has become of that.
+
+        Raises:
+            TransportError: It was not written.
+            PoisonError: A record breaks the routing.
+        """
+        if self._pending.is_any:
+            self._end_commit(now_ms)
+            return
+        again = self.again
+        if self._narrowing is not None and not self._has_next_writer(self._narrowing, now_ms):
+            again.is_met = False  # the lane goes on meanwhile
+            return
+        if again.is_met and self._has_new_source():
+            self.is_over = self.is_due_again = True  # the next one reads that source too
+        elif again.is_met or again.lost or any(again.records.values()):
+            self._begin_to_write(now_ms)
+            self._end_commit(now_ms)
+
+    def _has_next_writer(self, narrowing: _Narrowing, now_ms: int) -> bool:
+        """Say whether there is a writer, and no other owner of the lane that it would fence."""
+        if narrowing.errand is None and narrowing.proof is None:
+            return True
+        self.again.is_met = False  # the lane goes on meanwhile
+        if narrowing.errand is not None:
+            if not narrowing.errand.has_ended():
+                return False
+            self.writer, narrowing.errand = narrowing.errand.result(), None
+            narrowing.proof = Proof.begin(self.again.lane, now_ms)
+        if narrowing.proof is not None and not narrowing.proof.is_given:
+            return False
+        narrowing.proof = None
+        return True
+
+    def _begin_to_write(self, now_ms: int) -> None:
+        """Begin to write what was read, without what the target refuses for good."""
+        again, lane, suspect = self.again, self.again.lane, self.suspects.get(self.key)
+        limit = again.lanes.topology.quarantine_after
+        if self._narrowing is None and suspect is not None and suspect.tries + 1 >= limit:
+            neighbour = self.link.neighbour if self.link is not None else ""
+            trial = Trial(self.target, lane.node, lane.names, self.endpoint, neighbour)
+            self._narrowing = _Narrowing(trial)
+        self.known = self.written.of_target(self.written.sent)
+        batch, self.facts = self._decide(now_ms)
+        transaction = partial(transact, self.writer, batch.rows)
+        if self._narrowing is not None:
+            transaction = partial(self._narrowing.trial.transact, self.writer, batch.rows)
+        self._pending.begin(again.lanes.commits, transaction)
+
+    def _end_commit(self, now_ms: int) -> None:
+        """See what has become of a commit, if that is known; the lane waits for the last."""
+        again, lane = self.again, self.again.lane
+        if not self._pending.is_through:
+            again.lanes.stand_still(lane, for_now=again.is_met)
+            return
+        try:
+            self._pending.end()
+        except TransportRecordError as error:
+            again.lanes.stand_still(lane, for_now=False)
+            if error.topics != (self.target,):
+                raise
+            if self._narrowing is None or not self._narrowing.trial.narrow():
+                self._suspect()
+                raise
+            self._narrowing.trial.refusal = error
+            # The client library may lose count of what a refused request held, and fail with
+            # the next transaction too: a new writer begins anew.
+            self.writer.close()
+            self._narrowing.errand = again.lanes.errands.begin(_opening_writer(lane, self.home))
+            return
+        self._take_written(now_ms)
+
+    def _take_written(self, now_ms: int) -> None:
+        """Record what is written; the lane writes the target again if that is all."""
+        again, lane = self.again, self.again.lane
+        self.written = self.known
+        again.lost.clear()
+        for fact in self.facts:
+            lane.positions.apply_catch_up(fact)
+        if self._narrowing is not None:
+            for one in self._narrowing.trial.aside:
+                log.error("record.quarantined", target=self.target, identity=one.identity)
+            self._narrowing = None
+        suspect = self.suspects.get(self.key)
+        if suspect is not None and suspect.passed():
+            del self.suspects[self.key]
+        if again.is_met:
+            self.suspects.pop(self.key, None)
+            if is_met(lane, self.target):
+                release(lane, self.target, now_ms)
+                log.warning("target.released", target=self.target, lane=lane.number)
+            self.is_over = True
+
+    def _has_new_source(self) -> bool:
+        """Say whether the lane has left out a source that is not read: it came since the opening.
+
+        Its records would be taken for written when the target is released.
+        """
+        present = sources_of(self.again.lane, self.target)
+        if present is None:
+            return True  # one that was left out cannot be read just now: it may be that one
+        known = {source.identity for source in self.again.sources}
+        return any(source.identity not in known for source in present)
+
+    def _suspect(self) -> None:
+        """Record that a record was refused for what it is; which one shows one by one. R12."""
+        suspect = self.suspects.get(self.key)
+        if suspect is None:
+            self.suspects[self.key] = Suspect()
+            self.is_due_again = True
+            return
+        for source in self.again.sources:
+            for record in self.again.records.get(source.at, ()):
+                suspect.refused(source.at, record.offset())
+
+    def _decide(self, now_ms: int) -> tuple[Batch, Sequence[Fact]]:
+        """Return what is to be written of what was read, and how far the target is written then."""
+        again, lane, known = self.again, self.again.lane, self.known
+        shadow = shadow_of(lane, known, link=self.link, endpoint=self.endpoint)
+        batch = shadow.open(now_ms)
+        reached: dict[Source, int] = {}
+        for source in again.sources:
+            for lost in again.lost:
+                if (lost.topic, lost.partition) == (source.at.topic, source.at.partition):
+                    provenance = own_provenance(shadow, source)
+                    goes_on = position_in_chain(source.generation, lost.next)
+                    announce(shadow, batch, source, lost, provenance, goes_on)
+            records = again.records.get(source.at, [])
+            route_again(shadow, source, records, again.lanes.poison, now_ms)
+            if records:
+                reached[source] = records[-1].offset() + 1
+        if (narrowing := self._narrowing) is not None:
+            narrowing.trial.replace_in(batch.rows)
+            for source in reached:
+                keep_aside(narrowing.trial, shadow, batch, source, again.records[source.at][-1])
+        if again.is_met:
+            # Also what is read no further: the rest is what its stop tells.
+            reached = {one: max(0, lane.committed_position(one.at)) for one in again.sources}
+        facts = list(self._told(known, reached))
+        place = second_progress(lane)
+        for fact in facts:
+            batch.write(place, lane.encoded(fact), fact_key(fact.key))
+        account(shadow, batch, repair=False)
+        return batch, facts
+
+    def _told(self, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:
+        """Yield how far the target is written of each source."""
+        lane = self.again.lane
+        for source, offset in reached.items():
+            key = hold_key(lane, self.target, source)
+            yield Held(*key, self.hold, offset)
+            if self.link is not None and key in known.sent:
+                yield lane.sent(key, known.sent[key], 0)
+
+
+def _opening_writer(lane: Lane, kafka: KafkaCluster) -> Steps[Writer]:
+    yield
+    return open_second_writer_of(lane, kafka)

@@ -1,0 +1,161 @@
+"""What a catch-up needs, opened in the one order that is safe. Spec: R3, K16, K20.
+
+The second writer comes first: after that, what progress says of former tries is final. Then the
+lane proves that it is still owned: a former owner who has not heard of it would go by its own
+position, which the present one has passed. Only then is it known from where on the sources are to
+be read, and their readers are opened. All of it beside the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from mesh.lane.batch import Batch
+from mesh.lane.lane import Lane
+from mesh.model.facts import Fact
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
+from mesh.worker.process.errands import Errand, Steps
+from mesh.worker.process.recall import Recall, kept_in
+from mesh.worker.second_writer.catching_up import Begins
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """That nobody had taken a lane before a moment. Spec: K16.
+
+    None but its owner can commit: once what it decides from that moment on is committed, whoever
+    takes it later fences what was opened before.
+
+    Attributes:
+        lane: The lane.
+        batch: What it decides then.
+    """
+
+    lane: Lane
+    batch: Batch
+
+    @staticmethod
+    def begin(lane: Lane, now_ms: int) -> Proof:
+        """Have the lane commit soon."""
+        batch = lane.open(now_ms)
+        batch.is_awaited = True
+        return Proof(lane, batch)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether a lane that is owned still has committed it."""
+        closing = self.lane.closing
+        return self.lane.batch is not self.batch and (
+            closing is None or closing.batch is not self.batch
+        )
+
+
+@dataclass(slots=True)
+class _Second:
+    """The second writer of a lane, and what it and its predecessors have told before."""
+
+    writer: Writer
+    told: Sequence[Fact] = ()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+P = TypeVar("P", bound="Plan")
+
+
+class Plan(Protocol):
+    """What is to be caught up, and how that is found out."""
+
+    @property
+    def lane(self) -> Lane:
+        """Whose sources are to be read again."""
+
+    def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
+        """Return what opens the readers; None if nothing is to be read, or cannot be now.
+
+        Args:
+            told: What is kept of former catch-ups of the lane; it does not change any more.
+        """
+
+
+@dataclass(slots=True)
+class Opened:
+    """What a catch-up writes with, and what it begins to read with."""
+
+    writer: Writer
+    begins: Begins
+
+
+@dataclass(slots=True)
+class Opening(Generic[P]):
+    """Opens what catching up needs.
+
+    Attributes:
+        kafka: The node's own Kafka cluster.
+        lanes: All lanes of the worker.
+        plan: What for.
+        is_vain: Whether it has shown that nothing is to be written, or cannot be now.
+    """
+
+    kafka: KafkaCluster
+    lanes: Lanes
+    plan: P
+    is_vain: bool = False
+    _writer: Errand[_Second] = field(init=False)
+    _second: _Second | None = None
+    _proof: Proof | None = None
+    _begins: Errand[Begins] | None = None
+
+    def __post_init__(self) -> None:
+        """Begin with the writer."""
+        lanes, lane = self.lanes, self.plan.lane
+        steps = _opening_second(self.kafka, lanes.recall, lane, second_progress(lane))
+        self._writer = lanes.errands.begin(steps)
+
+    def close(self) -> None:
+        """Release what was opened, and what is being opened once it is."""
+        self._writer.call_off()
+        if self._begins is not None:
+            self._begins.call_off()
+
+    def step(self, now_ms: int) -> Opened | None:
+        """Go on; return what was opened once all is, or see `is_vain`.
+
+        Raises:
+            TransportError: It cannot be opened now.
+        """
+        lane = self.plan.lane
+        if self._second is None and self._writer.has_ended():
+            self._second = self._writer.result()
+            self._proof = Proof.begin(lane, now_ms)
+        if not self.lanes.owns(lane):
+            self.is_vain = True
+            return None
+        if self._second is None:
+            return None
+        if self._proof is not None and self._proof.is_given:
+            self._proof = None
+            steps = self.plan.begin(self._second.told)
+            self.is_vain = steps is None
+            self._begins = None if steps is None else self.lanes.errands.begin(steps)
+        if self._begins is None or not self._begins.has_ended():
+            return None
+        return Opened(self._second.writer, self._begins.result())
+
+
+def _opening_second(
+    kafka: KafkaCluster, recall: Recall, lane: Lane, place: TopicPartition
+) -> Steps[_Second]:
+    yield
+    writer = open_second_writer_of(lane, kafka)
+    try:
+        yield
+        return _Second(writer, list(kept_in(recall.records(place)).facts.values()))
+    except BaseException:
+        writer.close()
+        raise

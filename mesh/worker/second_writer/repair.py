@@ -1,0 +1,254 @@
+"""What one neighbour misses is sent again, until that meets the lane. Spec: K11, K20.
+
+What the source does not have any more is announced as lost before the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+
+import structlog
+
+from mesh.core.routing import LocalLink
+from mesh.core.truncations import begin_after, generation_at, parts
+from mesh.lane.batch import Batch
+from mesh.lane.faults import Asked
+from mesh.lane.lane import Lane
+from mesh.lane.messages.gaps import EMPTY, announce, own_provenance
+from mesh.lane.messages.outgoing import hop_over
+from mesh.lane.positions import Positions
+from mesh.lane.sources import Source
+from mesh.model.control import Stop, StopReason
+from mesh.model.facts import Fact, Sent, Truncation
+from mesh.model.frames import (
+    NONE_OFFSET,
+    Chain,
+    FrameFlags,
+    Origin,
+    generation_and_offset,
+    position_in_chain,
+)
+from mesh.transport.port import KafkaCluster, Record, Writer
+from mesh.wire.frames import key_tail, relay_key
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.process.commits import Pending
+from mesh.worker.process.errands import Steps
+from mesh.worker.process.transactions import transact
+from mesh.worker.second_writer.catching_up import Begins, CatchUp
+from mesh.worker.second_writer.opening import Opened
+from mesh.worker.second_writer.routing_again import account, route_again, shadow_of
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class RepairPlan:
+    """A repair that is to begin.
+
+    Attributes:
+        kafka: Kafka clusters by name.
+        lanes: All lanes of the worker.
+        lane: Whose.
+        source: What is to be read again.
+        asked: What for.
+        first: From this position on.
+        again: Is to read it.
+    """
+
+    kafka: Mapping[str, KafkaCluster]
+    lanes: Lanes
+    lane: Lane
+    source: Source
+    asked: Asked
+    first: int = 0
+    again: CatchUp = field(init=False)
+
+    def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
+        """Read on behind what the neighbour has."""
+        lane, source, asked = self.lane, self.source, self.asked
+        link = lane.learner.neighbours.get(asked.neighbour)
+        if link is None:
+            return None  # its link was removed meanwhile
+        key = (lane.outbox(link.link, source), source.identity)
+        if key not in lane.positions.sent:
+            # A mover sent it, at a former owner of the lane: that has kept how far.
+            sent = {(one.at, one.source): one.last for one in told if isinstance(one, Sent)}
+            lane.positions.sent_by_movers({key: sent[key]} if key in sent else {})
+        self.first = max(asked.request.last + 1, lane.positions.since.get(key, 0))
+        self.again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
+        begin = begin_after(lane.truncations(source), self.first)
+        return self.again.opening(self.kafka, {source.at: begin}, "repair")
+
+
+@dataclass(slots=True)
+class Repair:
+    """One repair under way.
+
+    Attributes:
+        asked: What for.
+        link: To whom.
+        source: What is read again; its topic is empty if that is gone for good.
+        again: Reads it.
+        writer: Writes the repair.
+        known: What is known of the target.
+        truncations: Losses at the end of the source that were accepted.
+        generation: Of the offsets that it has come to: what was lost before is announced.
+        first: Offset behind what the neighbour has, in the newest generation.
+        is_over: Whether all is sent.
+    """
+
+    asked: Asked
+    link: LocalLink
+    source: Source
+    again: CatchUp
+    writer: Writer
+    known: Positions
+    truncations: Sequence[Truncation]
+    generation: int
+    first: int
+    is_over: bool = False
+    _is_last: bool = False
+    _pending: Pending = field(default_factory=Pending)
+
+    @staticmethod
+    def begin(plan: RepairPlan, opened: Opened) -> Repair:
+        """Begin to read, and to write, with what was opened."""
+        asked, source, again, lane = plan.asked, plan.source, plan.again, plan.lane
+        link = lane.link(asked.neighbour)
+        key = (lane.outbox(link, source), source.identity)
+        again.begin(opened.begins)
+        generation, first = generation_and_offset(plan.first)
+        if not source.at.topic:
+            newest, _ = generation_and_offset(lane.positions.sent.get(key, NONE_OFFSET) + 1)
+            if newest > generation:
+                source, first, generation = replace(source, generation=newest), 0, newest
+        known = lane.positions.of_target({key: asked.request.last})
+        log.warning(
+            "repair.begun",
+            neighbour=asked.neighbour,
+            after=asked.request.last,
+            outbox=asked.request.outbox,
+            partition=asked.request.outbox_partition,
+        )
+        about = (asked, link, source, again, opened.writer, known)
+        return Repair(*about, lane.truncations(source), generation, first)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a commit."""
+        return self._pending.is_any
+
+    def close(self) -> None:
+        """Release what it reads and writes with."""
+        self.again.close()
+        self._pending.close(self.writer)
+
+    def go_on(self, now_ms: int) -> None:
+        """Send what was read, or see what has become of that.
+
+        Raises:
+            TransportError: It was not sent.
+            PoisonError: A record breaks the routing.
+        """
+        if self._pending.is_any:
+            self._end_commit()
+            return
+        again = self.again
+        records = again.records.get(self.source.at, [])
+        if records or again.is_met or again.lost:
+            flags = FrameFlags.REPAIR
+            shadow = shadow_of(again.lane, self.known, link=self.link, flags=flags)
+            batch = shadow.open(now_ms)
+            self._send(shadow, batch, records, now_ms)
+            account(shadow, batch, repair=True)
+            self._is_last = again.is_met
+            self._pending.begin(again.lanes.commits, partial(transact, self.writer, batch.rows))
+            self._end_commit()
+
+    def _end_commit(self) -> None:
+        """See what has become of a commit, if that is known; the lane waits for the last."""
+        if not self._pending.is_through:
+            self.again.lanes.stand_still(self.again.lane, for_now=self._is_last)
+            return
+        self._pending.end()
+        self.is_over = self._is_last
+
+    def _send(self, shadow: Lane, batch: Batch, records: Sequence[Record], now_ms: int) -> None:
+        """Write what was read and what was not there any more, in order of their positions."""
+        again, truncations = self.again, self.truncations
+        if again.is_met and (gone := self._gone()) is not None:
+            again.lost.append(gone)
+        for lost in again.lost:
+            for generation, first, end in parts(truncations, lost.first, lost.next):
+                source = self._come_to(shadow, batch, generation)
+                part = replace(lost, first=first, next=end, generation=source.generation)
+                _announce(shadow, batch, source, part, source.generation, end)
+        again.lost.clear()
+        generations = groupby(records, lambda one: generation_at(truncations, one.offset()))
+        for generation, some in generations:
+            source = self._come_to(shadow, batch, generation)
+            route_again(shadow, source, list(some), again.lanes.poison, now_ms)
+        if again.is_met:
+            newest = max((one.generation for one in truncations), default=0)
+            self._come_to(shadow, batch, newest)
+            self._write_end(shadow, batch)
+
+    def _write_end(self, shadow: Lane, batch: Batch) -> None:
+        """Write that the repair is complete up to the last frame of the lane. Spec: K20."""
+        source, outbox = self.source, shadow.outbox(self.link, self.source)
+        key = (outbox, source.identity)
+        last = self.again.lane.positions.sent.get(key, NONE_OFFSET)
+        previous = min(self.known.sent[key], last)
+        chain = Chain(source=source.identity, previous=previous, first=last, last=last)
+        origin = Origin(
+            node=shadow.node,
+            source=source.identity,
+            generation=0,
+            first=0,
+            last=0,
+            count=0,
+            subjects=(),
+            eras=(shadow.learner.era,),
+        )
+        hop = hop_over(shadow, self.link, own_provenance(shadow, source), chain)
+        tail = key_tail(origin, shadow.flags)
+        batch.write(outbox, EMPTY, relay_key(hop, tail))
+
+    def _gone(self) -> Stop | None:
+        """Return what is lost of a source that is gone for good: all that was sent of it by now.
+
+        Movers send beside the lane, and what they send before the end of a repair is not accepted.
+        """
+        source = self.source
+        if source.at.topic:
+            return None
+        lane = self.again.lane
+        key = (lane.outbox(self.link, source), source.identity)
+        _, end = generation_and_offset(lane.positions.sent.get(key, NONE_OFFSET) + 1)
+        if end <= self.first:
+            return None
+        reason, of = StopReason.RECREATED, source.topic_id
+        return Stop("", source.at.partition, of, reason, self.first, end)
+
+    def _come_to(self, shadow: Lane, batch: Batch, generation: int) -> Source:
+        """Announce what was lost before a generation; return the source as it is read then."""
+        for one in self.truncations:
+            if self.generation < one.generation <= generation:
+                source, at = replace(self.source, generation=one.generation - 1), self.source.at
+                reason, topic_id = StopReason.TRUNCATED, source.topic_id
+                before = one.generation - 1
+                lost = Stop(at.topic, at.partition, topic_id, reason, one.first, one.next, before)
+                _announce(shadow, batch, source, lost, one.generation, one.first)
+        self.generation = max(self.generation, generation)
+        return replace(self.source, generation=self.generation)
+
+
+def _announce(
+    shadow: Lane, batch: Batch, source: Source, lost: Stop, generation: int, offset: int
+) -> None:
+    goes_on = position_in_chain(generation, offset)
+    provenance = own_provenance(shadow, source)
+    announce(shadow, batch, source, lost, provenance, goes_on, is_local=False)

@@ -1,0 +1,84 @@
+"""What is read a second time is routed for one target alone, by what is wanted there. Spec: K20."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from mesh.core.routing import LocalLink, Router
+from mesh.lane.batch import Batch
+from mesh.lane.lane import Lane
+from mesh.lane.messages.poison import Poison
+from mesh.lane.positions import Positions
+from mesh.lane.sources import Source
+from mesh.model.frames import FrameFlags
+from mesh.model.state import LossReason
+from mesh.transport.port import Record, TopicPartition
+from mesh.wire.state import encode_ledger
+from mesh.worker.lanes.second_writer import second_partition_of
+
+
+def shadow_of(
+    lane: Lane,
+    positions: Positions,
+    *,
+    link: LocalLink | None,
+    endpoint: str = "",
+    flags: FrameFlags = FrameFlags.NONE,
+) -> Lane:
+    """Return a lane that decides for one target only, by what is wanted there now.
+
+    Args:
+        lane: The real one.
+        positions: What is known of the target: chains sent, and accepted when that was read.
+        link: The target, if it is a link.
+        endpoint: The target, if it is an endpoint.
+        flags: Of the frames that it writes.
+    """
+    router = lane.learner.router
+    links = [] if link is None else [lane.link(link.neighbour)]  # with what selects now
+    narrowed = Router(
+        links,
+        router.table,
+        router.modes,
+        router.draining,
+        only=endpoint,
+        near=router.near,
+    )
+    mesh = (lane.topology, lane.node, lane.number, lane.learner)
+    return Lane(
+        *mesh, positions, flags=flags, narrowed=narrowed, written=lane.written, log=lane.log
+    )
+
+
+def route_again(
+    shadow: Lane, source: Source, records: Sequence[Record], poison: Poison, now_ms: int
+) -> None:
+    """Route records of a source once more, by the eras in which they were taken first.
+
+    Raises:
+        PoisonError: One of them breaks the routing: nothing may be committed.
+    """
+    while records:
+        some = poison.portion(source, _of_one_era(shadow, source, records))
+        records = records[poison.take(shadow, source, some, now_ms, len(records)) :]
+
+
+def _of_one_era(shadow: Lane, source: Source, records: Sequence[Record]) -> Sequence[Record]:
+    """Return the first records, those that were taken by one topology. Spec: K10."""
+    era_of = shadow.positions.era_of
+    first, last = (era_of(source.at, records[at].offset()) for at in (0, -1))
+    if first == last:
+        return records
+    return list(takewhile(lambda one: era_of(source.at, one.offset()) == first, records))
+
+
+def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
+    """Have a catch-up tell the ledger what it writes; reading was told by the lane."""
+    ledger = batch.ledger()
+    sent = [replace(one, repair=repair) for one in ledger.sent]
+    dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]
+    told = replace(ledger, sources=(), not_forwarded=(), dropped=dropped, sent=sent)
+    place = TopicPartition(shadow.names.ledger(shadow.node), second_partition_of(shadow))
+    batch.write(place, encode_ledger(told))

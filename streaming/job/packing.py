@@ -1,0 +1,262 @@
+"""One block as a snapshot holds it: column by column, for endpoints are many and alike.
+
+What one endpoint got, and what was certified of it, says nearly the same as what others got. So of
+each part there is a column, with one value where all have the same, and a digest is written once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from streaming.audits.blocks import Block, Certificate, Receipt, Tally
+from streaming.audits.interest import EndpointKey
+from streaming.job.plain import from_plain, to_plain
+from streaming.tables.digest import BLOCK_OFFSETS, Digest
+from streaming.tables.rows import TopicPartition
+
+LINES = 2
+"""Of each block: all but its digests, and these, which can least be made smaller."""
+
+LEVEL = 6
+"""How hard is tried to make a line small: to make it plain costs more."""
+
+_WORD = 8
+"""Bytes of each part of a digest."""
+
+_TALLY = attrgetter("digest", "first", "last", "known")
+_RECEIPT = attrgetter("digest", "records", "generations", "unmoved", "is_cut")
+_CERTIFICATE = attrgetter(
+    *("digest", "first", "last", "expected", "delivered"),
+    *("equal", "partial", "sure", "first_ms", "last_ms"),
+)
+
+
+class BlockKey(NamedTuple):
+    """Which block."""
+
+    place: TopicPartition
+    number: int
+
+    @property
+    def begin(self) -> int:
+        """Return its first offset."""
+        return self.number * BLOCK_OFFSETS
+
+
+def packed_block(key: BlockKey, block: Block) -> bytes:
+    """Return a block as a snapshot holds it."""
+    writer = _Writer(key.begin)
+    receipts = writer.receipts(block)
+    columns = [receipts, writer.issued(block), writer.subjects(block)]
+    rest = to_plain(replace(block, subjects={}, receipts={}, issued={}))
+    return line([[*key.place, key.number], rest, *columns]) + line(_text_of([*writer.digests]))
+
+
+def block_of(lines: Sequence[Any]) -> tuple[BlockKey, Block]:
+    """Return the block that `packed_block` made lines of."""
+    ((topic, partition, number), rest, receipts, issued, subjects), digests = lines
+    key = BlockKey(TopicPartition(topic, partition), number)
+    block: Block = from_plain(Block, rest)
+    reader = _Reader(key, _digests_of(digests))
+    block.receipts.update(reader.receipts(*receipts))
+    block.issued.update(reader.issued([*block.receipts], *issued))
+    block.subjects.update(reader.subjects(*subjects))
+    return key, block
+
+
+def line(plain: object) -> bytes:
+    """Return one line of a snapshot."""
+    text = json.dumps(plain, separators=(",", ":"))
+    return gzip.compress(f"{text}\n".encode(), LEVEL, mtime=0)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Makes columns of the parts of a block.
+
+    Attributes:
+        begin: First offset of the block: others are told from there.
+        digests: All that were met, each with its number.
+    """
+
+    begin: int
+    digests: dict[Digest, int] = field(default_factory=dict)
+
+    def receipts(self, block: Block) -> list[Any]:
+        """Return who got something, and what."""
+        told = _columns(map(_RECEIPT, block.receipts.values()), 5)
+        digests, records, generations, unmoved, is_cut = told
+        ranges = [(at, *span) for one in records for at, span in one.items()]
+        partitions, first, last = _columns(ranges, 3)
+        moved = [one.count - own for one, own in zip(digests, unmoved, strict=True)]
+        return [
+            *map(_folded, _columns(block.receipts, 2)),
+            _counted(self._numbered(digests)),
+            _folded([*map(len, records)]),
+            *(_folded(partitions), first, _less(last, first)),
+            _folded([*map(len, generations)]),
+            _folded([number for one in generations for number in one]),
+            *(_folded(moved), _folded(is_cut)),
+        ]
+
+    def issued(self, block: Block) -> list[Any]:
+        """Return the certificates; who has one mostly has got something, too."""
+        told = _columns(map(_CERTIFICATE, block.issued.values()), 10)
+        digests, first, last, expected, delivered, *more = told
+        numbers = {endpoint: number for number, endpoint in enumerate(block.receipts)}
+        others = [one for one in block.issued if one not in numbers]
+        numbers |= {one: len(numbers) + number for number, one in enumerate(others)}
+        who = [numbers[one] for one in block.issued]
+        counts = [one.count for one in digests]
+        found = self._numbered(digests)
+        return [
+            *_columns(others, 2),
+            _counted(who),
+            [] if found == who else found,
+            *(_folded(_less(one, [self.begin] * len(one))) for one in (first, last)),
+            *(_folded(_less(one, counts)) for one in (expected, delivered)),
+            *map(_folded, more),
+        ]
+
+    def subjects(self, block: Block) -> list[Any]:
+        """Return what was published."""
+        digests, first, last, known = _columns(map(_TALLY, block.subjects.values()), 4)
+        begins = [self.begin] * len(first)
+        return [
+            [*block.subjects],
+            self._numbered(digests),
+            *(_folded(_less(first, begins)), _folded(_less(last, begins)), _folded(known)),
+        ]
+
+    def _numbered(self, digests: Sequence[Digest]) -> list[int]:
+        known = self.digests
+        return [known.setdefault(one, len(known)) for one in digests]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes parts of a block of their columns.
+
+    Attributes:
+        key: Which block.
+        digests: By number.
+    """
+
+    key: BlockKey
+    digests: Sequence[Digest]
+
+    def receipts(self, *columns: list[Any]) -> Iterator[tuple[EndpointKey, Receipt]]:
+        """Yield what `_Writer.receipts` made columns of."""
+        nodes, names, numbers, counts, partitions, first, spans, *told = columns
+        generations, which, moved, is_cut = told
+        numbers = _listed(numbers)
+        count, ranged = len(numbers), len(first)
+        ranges = zip(_unfolded(partitions, ranged), first, spans, strict=True)
+        numbered = iter(_unfolded(which, sum(_unfolded(generations, count))))
+        whose = zip(_unfolded(nodes, count), _unfolded(names, count), strict=True)
+        parts = (_unfolded(one, count) for one in (counts, generations, moved, is_cut))
+        for endpoint, number, records, some, others, cut in zip(
+            whose, numbers, *parts, strict=True
+        ):
+            digest = self.digests[number]
+            taken = [next(ranges) for _ in range(records)]
+            yield (
+                EndpointKey(*endpoint),
+                Receipt(
+                    digest,
+                    {at: (begin, begin + span) for at, begin, span in taken},
+                    {next(numbered): None for _ in range(some)},
+                    digest.count - others,
+                    cut,
+                ),
+            )
+
+    def issued(
+        self, known: Sequence[EndpointKey], *columns: list[Any]
+    ) -> Iterator[tuple[EndpointKey, Certificate]]:
+        """Yield what `_Writer.issued` made columns of; `known` are those who got something."""
+        nodes, names, who, numbers, first, last, expected, delivered, *more = columns
+        everybody = [*known, *map(EndpointKey, nodes, names)]
+        who = _listed(who)
+        count, begin, source = len(who), self.key.begin, str(self.key.place)
+        spans = (_unfolded(one, count) for one in (first, last, expected, delivered))
+        others = zip(*(_unfolded(one, count) for one in more), strict=True)
+        told = zip(who, numbers or who, *spans, others, strict=True)
+        for at, number, begins, ends, wanted, came, rest in told:
+            digest, endpoint = self.digests[number], everybody[at]
+            equal, partial, sure, first_ms, last_ms = rest
+            yield (
+                endpoint,
+                Certificate(
+                    *(source, self.key.number, begins + begin, ends + begin, str(endpoint)),
+                    *(wanted + digest.count, came + digest.count, equal, partial, sure),
+                    *(digest, first_ms, last_ms),
+                ),
+            )
+
+    def subjects(self, keys: Sequence[str], *columns: list[Any]) -> Iterator[tuple[str, Tally]]:
+        """Yield what `_Writer.subjects` made columns of."""
+        numbers, *more = columns
+        parts = (_unfolded(one, len(numbers)) for one in more)
+        begin = self.key.begin
+        for key, number, first, last, known in zip(keys, numbers, *parts, strict=True):
+            yield key, Tally(self.digests[number], first + begin, last + begin, known)
+
+
+def _columns(rows: Any, width: int) -> list[tuple[Any, ...]]:
+    """Return the columns of rows, also of none."""
+    return [*zip(*rows, strict=True)] or [()] * width
+
+
+def _less(column: Sequence[int], other: Sequence[int]) -> list[int]:
+    return [one - less for one, less in zip(column, other, strict=True)]
+
+
+def _folded(column: Sequence[Any]) -> list[Any]:
+    """Return a column, or its one value."""
+    is_one = bool(column) and column.count(column[0]) == len(column)
+    return [column[0]] if is_one else list(column)
+
+
+def _unfolded(column: list[Any], count: int) -> list[Any]:
+    return column * count if len(column) == 1 else column
+
+
+def _counted(numbers: list[int]) -> list[int] | int:
+    """Return numbers, or how many there are where they rise from 0 on by one."""
+    return len(numbers) if numbers == [*range(len(numbers))] else numbers
+
+
+def _listed(numbers: list[int] | int) -> list[int]:
+    return [*range(numbers)] if isinstance(numbers, int) else numbers
+
+
+def _text_of(digests: Sequence[Digest]) -> str:
+    """Return digests as text, part by part, and of each first the lowest bytes of all.
+
+    Hashes are as long as they are; of counts and sums the upper bytes are alike, and go together.
+    """
+    columns = zip(*digests, strict=True)
+    data = (struct.pack(f"<{len(digests)}q", *column) for column in columns)
+    return b64encode(b"".join(one[at::_WORD] for one in data for at in range(_WORD))).decode()
+
+
+def _digests_of(text: str) -> Sequence[Digest]:
+    """Return the digests that `_text_of` made a text of."""
+    planes, parts = b64decode(text, validate=True), len(Digest._fields)
+    count = len(planes) // (_WORD * parts)
+    columns = []
+    for part in range(parts):
+        data = bytearray(_WORD * count)
+        for at in range(_WORD):
+            begin = (_WORD * part + at) * count
+            data[at::_WORD] = planes[begin : begin + count]
+        columns.append(struct.unpack(f"<{count}q", data))
+    return [*map(Digest, *columns)]

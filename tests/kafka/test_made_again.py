@@ -1,0 +1,75 @@
+"""A topic that is made again after elections is read, on three real brokers. Spec: R6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from mesh.local.embedded import EmbeddedKafka
+from mesh.local.jars import KafkaSoftware
+from mesh.transport.kafka import RealKafka
+from mesh.transport.port import Record, TopicPartition
+from tests.kafka.waiting import wait_for
+
+pytestmark = pytest.mark.kafka
+
+LIMIT_S = 60.0
+AT = TopicPartition("t", 0)
+
+
+def test_a_topic_made_again_after_elections_is_read(
+    kafka_software: KafkaSoftware, tmp_path: Path
+) -> None:
+    """Its leader begins with a lower epoch than the former one's: the client library believes none.
+
+    So a reader that goes on without learning anew asks the former leader for ever.
+    """
+    brokers = EmbeddedKafka.start("k", tmp_path, brokers=3, software=kafka_software)
+    kafka = RealKafka("k", {"bootstrap.servers": brokers.bootstrap_servers})
+    client = AdminClient({"bootstrap.servers": brokers.bootstrap_servers})
+    found: list[Record] = []
+
+    def make(leaders: Sequence[int]) -> None:
+        topic = NewTopic(AT.topic, 1, replica_assignment=[list(leaders)])
+        client.create_topics([topic])[AT.topic].result(LIMIT_S)
+
+    def leader() -> int:
+        return int(client.list_topics(AT.topic, 10).topics[AT.topic].partitions[0].leader)
+
+    def write(value: bytes) -> None:
+        writer = kafka.writer("w")
+        writer.produce(AT.topic, value, partition=0)
+        assert writer.flush(LIMIT_S) == 0
+        writer.close()
+
+    def has(value: bytes) -> bool:
+        found.extend(reader.read(0.2, 100))
+        return value in [one.value() for one in found]
+
+    try:
+        make([1, 2, 3])
+        write(b"before")
+        reader = kafka.reader("r")
+        reader.assign({AT: 0})
+        wait_for("the first record", lambda: has(b"before"), LIMIT_S)
+        brokers.kill(1)
+        wait_for("an election", lambda: leader() not in (1, -1), LIMIT_S)
+        brokers.restart(1)
+        write(b"elected")
+        wait_for("a record of the second leader", lambda: has(b"elected"), LIMIT_S)
+        former = leader()
+        reader.unassign([AT])
+        reader.read(0.2, 100)
+        client.delete_topics([AT.topic])[AT.topic].result(LIMIT_S)
+        wait_for("the end", lambda: AT.topic not in client.list_topics(timeout=10).topics, LIMIT_S)
+        make([*(one for one in (1, 2, 3) if one != former), former])
+        write(b"again")
+        reader.renew()
+        reader.assign({AT: 0})
+        wait_for("a record of the topic made again", lambda: has(b"again"), LIMIT_S)
+    finally:
+        kafka.close()
+        brokers.stop()

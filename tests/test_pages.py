@@ -1,0 +1,179 @@
+"""What pages and messages name is there: rooms in the order of their layers, and commands."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from mesh.cli.commands import COMMANDS, CommandGroup
+from mesh.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+ARCHITECTURE = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+CONTRACTS: Sequence[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
+    "tool"
+]["importlinter"]["contracts"]
+
+
+def layers_of(package: str) -> list[set[str]]:
+    """Return the layers of a package as the checker of imports knows them, the uppermost first."""
+    [contract] = (one for one in CONTRACTS if one.get("containers") == [package])
+    return [set(re.split(r" *[|:] *", layer)) for layer in contract["layers"]]
+
+
+def rows_of(heading: str) -> list[list[str]]:
+    """Return the cells of the table of the page that has this first line."""
+    table = ARCHITECTURE.split(f"{heading}\n", 1)[1].split("\n\n", 1)[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()][
+        1:
+    ]
+
+
+def test_the_page_has_the_layers_that_the_checker_of_imports_has() -> None:
+    """Whoever is new looks for a room here: one that is missing, or none any more, misleads."""
+    page: dict[str, set[str]] = {}
+    for layer, rooms, _ in rows_of("| layer | rooms | what is there |"):
+        page.setdefault(layer, set()).update(re.findall(r"`mesh/([\w/]+)`", rooms))
+    assert list(page.values()) == layers_of("mesh")
+    assert list(page) == [str(n) for n in reversed(range(len(page)))]
+
+
+def test_the_page_has_the_rooms_of_the_worker_from_top_to_bottom() -> None:
+    """Their order is that in which imports point."""
+    told = [
+        re.findall(r"`(\w+)(?:/|\.py)`", rooms) for rooms, _ in rows_of("| room | what is there |")
+    ]
+    heights = {room: n for n, layer in enumerate(layers_of("mesh.worker")) for room in layer}
+    named = [room for rooms in told for room in rooms]
+    assert sorted(named) == sorted(heights)
+    assert named == sorted(named, key=heights.__getitem__)
+
+
+TELLING = (
+    *("*.md", "docs/*.md", "examples/**/*.md", "infra/**/*.md", "infra/**/*.yaml"),
+    *("mesh/**/*.py", "mesh/api/page/*.js", "streaming/**/*.py"),
+)
+"""What tells people what to type. Decisions are left out: they name as well what there is not."""
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield each file that tells people what to type, and what it says, strings joined."""
+    for pattern in TELLING:
+        for path in sorted(ROOT.glob(pattern)):
+            text = path.read_text(encoding="utf-8")
+            yield str(path.relative_to(ROOT)), re.sub(r'"\n\s*f?"', "", text)
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """Yield the command lines of a text: between backticks, or on a line of an example."""
+    yield from re.findall(r"`mesh ([^`\n]+)`", text)
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            for part in line.partition(" #")[0].split(";"):
+                if found := re.match(r"\s*(?:\$ )?mesh ([a-z-].*)", part):
+                    yield found[1]
+
+
+GROUPS = [
+    entry
+    for part in COMMANDS.values()
+    for entry in part.values()
+    if isinstance(entry, CommandGroup)
+]
+INNER = {name for group in GROUPS for name in group.commands}
+COMMAND_LINE: Any = typer.main.get_command(app)
+
+
+def words_of(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # an apostrophe of a sentence
+        return line.split()
+
+
+def what_is_wrong(line: str) -> str:
+    """Return the first word of a command line that the command does not know, or nothing."""
+    words = words_of(line)
+    found = COMMAND_LINE
+    while words and hasattr(found, "commands") and not words[0].startswith(("-", "...")):
+        names = words.pop(0).split("|")  # `add|list|use`
+        if unknown := [name for name in names if name not in found.commands]:
+            return unknown[0]
+        found = found.commands[names[0]]
+    known = {option for one in found.params for option in (*one.opts, *one.secondary_opts)}
+    for word in words:
+        option = word.strip("[]").partition("=")[0]
+        if re.fullmatch(r"--?[a-z][a-z-]*", option) and option not in {*known, "--help", "-h"}:
+            return option
+    first = words[0] if words else ""
+    return first if first in INNER and not hasattr(found, "commands") else ""
+
+
+def test_every_command_that_people_are_told_to_type_is_there() -> None:
+    """With the options that are told, on pages, in hints, alerts and findings."""
+    wrong = {
+        f"{name}: mesh {line}": word
+        for name, text in texts()
+        for line in command_lines(text)
+        if (word := what_is_wrong(line))
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("dlq list", "list"),
+        ("nodes", "nodes"),
+        ("zone make P", "make"),
+        ("context add|drop", "drop"),
+        ("plan FILE --into plan.json", "--into"),
+        ("status -o json", ""),
+        ("zone ...", ""),
+        ("audit report [--from T] [--to T]", ""),
+    ],
+)
+def test_a_command_that_is_not_there_would_be_seen(line: str, word: str) -> None:
+    assert what_is_wrong(line) == word
+
+
+EVENT = re.compile(r"[a-z]+\.[a-z_]+")
+LEVELS = ("info", "warning", "error", "exception")
+
+
+def events() -> tuple[set[str], set[str]]:
+    """Return every event that the code may write to a log, and their first words."""
+    written: set[str] = set()
+    first_words: set[str] = set()
+    for path in (ROOT / "mesh").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=func, args=[ast.Constant(value=str(event)), *_]) if (
+                    EVENT.fullmatch(event)
+                ):
+                    written.add(event)  # some are handed over before they are written
+                    if isinstance(func, ast.Attribute) and func.attr in LEVELS:
+                        first_words.add(event.partition(".")[0])
+    return written, first_words
+
+
+def test_every_event_that_a_page_tells_operators_to_look_for_is_written() -> None:
+    """One that was renamed is looked for in vain, at the worst of times."""
+    written, first_words = events()
+    assert {"lane.failed", "link.stays", "source.stopped"} <= written
+    missing = {
+        f"{page.name}: {word}"
+        for page in ROOT.glob("docs/*.md")
+        for word in re.findall(rf"`({EVENT.pattern})`", page.read_text(encoding="utf-8"))
+        if word.partition(".")[0] in first_words and word not in written
+        if not word.endswith(".py")
+    }
+    assert missing == set()

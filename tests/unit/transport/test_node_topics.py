@@ -1,0 +1,70 @@
+"""Which topics a node has, and their settings."""
+
+from __future__ import annotations
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.transport.node_topics import app_topic, node_topics
+
+TOPOLOGY = topology_from_mapping(
+    {
+        "kafka": {"k": {}},
+        "nodes": {"a": {"lanes": 2}, "b": {}},
+        "zones": {"Z": {"kind": "one-hop", "nodes": ["a", "b"]}},
+    }
+)
+
+
+def test_a_node_owns_these_topics() -> None:
+    """Spec: kafka.md 1, K2."""
+    found = {spec.name: spec.partitions for spec in node_topics(TOPOLOGY, "a")}
+    assert found == {
+        "mesh.a.in.g": 4,
+        "mesh.a.in.d": 4,
+        "mesh.a.clients": 1,
+        "mesh.a.control": 1,
+        "mesh.a.control.log": 1,
+        "mesh.a.to.b.c": 1,
+        "mesh.a.to.b.g": 4,
+        "mesh.a.to.b.d": 4,
+        "mesh.a.progress": 4,
+        "mesh.a.ledger": 4,
+        "mesh.a.to.b.t": 1,
+        "mesh.a.roles": 1,
+        "mesh.a.sends": 1,
+        "mesh.a.routes": 1,
+        "mesh.a.learned": 1,
+        "mesh.a.lanes": 2,
+        "mesh.a.dlq": 4,
+        "mesh.config": 1,
+    }
+
+
+def test_guaranteed_topics_keep_everything_and_clients_keep_their_time() -> None:
+    """Spec: K5."""
+    settings = {spec.name: spec.settings for spec in node_topics(TOPOLOGY, "a")}
+    for name in ("mesh.a.in.g", "mesh.a.to.b.g"):
+        assert (settings[name]["retention.ms"], settings[name]["retention.bytes"]) == ("-1", "-1")
+    assert settings["mesh.a.in.g"]["message.timestamp.type"] == "CreateTime"
+    assert settings["mesh.a.to.b.g"]["message.timestamp.type"] == "LogAppendTime"
+    assert settings["mesh.a.control"]["cleanup.policy"] == "compact"
+    assert settings["mesh.a.in.g"]["max.message.bytes"] == "1000000"
+
+
+def test_the_log_of_control_records_has_an_end_in_bytes() -> None:
+    """Kafka deletes whole closed segments alone, so they are small beside the limit."""
+    settings = {spec.name: spec.settings for spec in node_topics(TOPOLOGY, "a")}
+    limit = int(settings["mesh.a.control.log"]["retention.bytes"])
+    assert limit <= 256 << 20
+    assert int(settings["mesh.a.control.log"]["segment.bytes"]) <= limit // 8
+
+
+def test_what_passes_is_kept_for_a_moment_and_base64_of_the_largest_message_fits() -> None:
+    """Spec: kafka.md 1, K6."""
+    settings = {spec.name: spec.settings for spec in node_topics(TOPOLOGY, "a")}
+    for name in ("mesh.a.to.b.t", "mesh.a.sends"):
+        assert settings[name]["cleanup.policy"] == "delete"
+        assert settings[name]["retention.ms"] == "600000"
+    assert settings["mesh.a.roles"]["cleanup.policy"] == "compact"
+    told = app_topic(TOPOLOGY, "a", "desk")
+    assert (told.name, told.partitions) == ("mesh.a.app.desk", 1)
+    assert int(told.settings["max.message.bytes"]) > TOPOLOGY.max_message_bytes * 4 // 3
