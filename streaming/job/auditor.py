@@ -1,4 +1,4 @@
-"""The auditor: takes micro-batches, reads again what is doubtful, judges, and publishes.
+"""The auditor: takes micro-batches, has them judged, publishes what was found, and saves.
 
 Each Kafka cluster has batches of its own. One batch: small rows from the JVM, into the audits;
 suspicions read again; certificates judged; outputs written; state saved. A batch that Spark runs
@@ -18,49 +18,39 @@ from secrets import token_hex
 
 from pyspark.sql import DataFrame
 
-from mesh.errors import ConfigError, Problem, TransportUnavailableError
+from mesh.errors import ConfigError, Problem
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from streaming.audits.cases import Case, Outcome, case_findings
-from streaming.audits.certificates import ended_of
 from streaming.audits.eras import OF_THE_FILE
-from streaming.audits.findings import FindingKind
-from streaming.audits.judgements import World, claimed_of
-from streaming.audits.late import copy_cases, late_cases, unreadable
+from streaming.audits.judgements import claimed_of
 from streaming.audits.needless import asked_over
-from streaming.audits.passing import Stop
 from streaming.audits.queues import QueueRules
-from streaming.audits.silences import silent
-from streaming.audits.untaken import untaken
 from streaming.audits.unwanted import wanted
 from streaming.connectors.sink import Output
 from streaming.connectors.source import Ranges
 from streaming.job.batches import Known, rows_of
 from streaming.job.bundling import Bundling
+from streaming.job.deletions import Deletions
 from streaming.job.doubts import Doubts
-from streaming.job.holes import begun_late, gaps
+from streaming.job.holes import begun_late
 from streaming.job.intake import take_batch, take_configs
+from streaming.job.judgement import Judgement
 from streaming.job.publishing import Publishing, wall_ms
 from streaming.job.rereads import Rereader
 from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
-from streaming.job.unproven import compacted, deleted, made_again, spoiled, unpromised
+from streaming.job.unproven import spoiled, unpromised
 from streaming.tables.aggregates import DATA_KINDS
 from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import (
-    ENDPOINT,
     GUARANTEED,
     INGRESS,
     LEDGER,
-    OUTBOX,
     is_of_data,
     place_of,
 )
-
-BROKERS_EVERY_S = 60.0
-"""How often the auditor asks brokers anew what was deleted or made again, in seconds."""
 
 UNTAKEN_EVERY_S = 5.0
 """How often the auditor looks for subscriptions that nobody takes up, and for silent links, in
@@ -95,7 +85,9 @@ class Auditor:
         asked: Outbox topic without its class -> what is asked for behind its link, likewise.
         judgements: How often was judged, whatever came of it.
         bundling: How subjects are taken together where they are read.
+        looked_s: When it last looked for what nobody takes up.
         publishing: Writes and saves.
+        deletions: Asks brokers what is gone.
     """
 
     topology: Topology
@@ -114,7 +106,6 @@ class Auditor:
     batch_at_s: float = field(init=False)
     lagging: dict[str, None] = field(default_factory=dict)
     strange: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
-    asked_s: dict[str, float] = field(default_factory=dict)
     wanted: Mapping[str, str] = field(default_factory=dict)
     asked: Mapping[str, str] = field(default_factory=dict)
     wanted_version: int = -1
@@ -124,6 +115,7 @@ class Auditor:
     looked_s: float = -UNTAKEN_EVERY_S
     run: str = field(default_factory=lambda: token_hex(4))
     publishing: Publishing = field(init=False)
+    deletions: Deletions = field(init=False)
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
@@ -131,6 +123,7 @@ class Auditor:
         names = TopicNames(self.topology.prefix)
         told = (names, self.snapshots, self.sources, self.write, self.clock)
         self.publishing = Publishing(*told)
+        self.deletions = Deletions(self.sources, self.clock)
         self.restore()
         self.batch_at_s = self.clock()
 
@@ -222,7 +215,7 @@ class Auditor:
             if home_of(place.topic) == kafka
         }
         self._ask_brokers(kafka, before, begun_late(self.topology.prefix, rows, ranges))
-        self._look_for_compaction(kafka, rows, ranges)
+        self.deletions.look_for_compaction(self.state, kafka, rows, ranges)
         self._take_rows(rows, kafka)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=kafka not in self.lagging)
 
@@ -234,7 +227,7 @@ class Auditor:
         self._judge()  # else it is not this batch that spoils it
         read_s = self.sources.read.get(kafka, -inf)
         before = self._begin(kafka, batch)
-        self._ask_brokers(kafka, before)
+        self._ask_brokers(kafka, before, ())
         read = {
             place: (before.get(place, 0), end)
             for place, end in self.positions(kafka, batch).items()
@@ -248,7 +241,7 @@ class Auditor:
             try:
                 rows = self.rows(self.rereader.records(kafka, ranges))
                 self._take_configs(rows, read_s)
-                self._look_for_compaction(kafka, rows, ranges)
+                self.deletions.look_for_compaction(self.state, kafka, rows, ranges)
                 self._take_rows(rows, kafka)
                 self._judge()
             except BaseException:
@@ -372,259 +365,42 @@ class Auditor:
         self._judge(is_last=is_last)
         self.publishing.publish(self.state, self.lagging, self.more(), is_last=is_last)
 
-    def _judge(self, *, is_last: bool = False) -> None:
-        state, now_s = self.state, self._tell_time()
-        Doubts(self.rereader, state).settle()
-        self._find_ends()
-        self._bound_consumed()
-        state.eras.settle(now_s, is_lagging=self.is_behind)
-        self.sources.needed = state.eras.kafkas()
-        world = state.world(self.sources.ends(), self.sources.read_s)
-        round_ = state.certifier.judge(world, now_s, is_last=is_last)
-        for case, outcome in zip(round_.cases, self._outcomes(round_.cases), strict=True):
-            if outcome is None:
-                state.certifier.put_off(round_, case)
-            else:
-                state.certifier.settle(round_, case, outcome, world)
-        state.certifier.finish(round_, world, now_s)
-        if not self.is_past:
-            self._look_at_parts(now_s)
-        seen_s = now_s if self.is_past else min(now_s, self.sources.read_s)
-        if seen_s > -inf and not self.is_behind:
-            self._look_at_rest(world, seen_s)
-            if not self.is_past:
-                self._look_at_stalls(world, now_s, seen_s)
-
-    def _look_at_parts(self, now_s: float) -> None:
-        """Tell who hangs together just now, and whether the mesh has found the same."""
-        state = self.state
-        state.splits.until = self.sources.read_until()
-        for finding in state.splits.judge(now_s):
-            state.register.add(finding)
-        if not self.lagging:
-            for finding in state.colours.judge(state.splits, now_s):
-                state.register.add(finding)
-
-    def _look_at_rest(self, world: World, now_s: float) -> None:
-        """Tell of what only all that was written shows, where that has been read.
-
-        What excuses it may be in another Kafka cluster, which is read later: so what counts is not
-        the time, but up to which moment all has been read everywhere.
-
-        Args:
-            world: The other audits.
-            now_s: That moment.
-        """
-        state = self.state
-        for finding in state.certifier.blocks.forged(now_s):
-            state.register.add(finding)
-        told = (state.interest, state.passing.turns, state.names)
-        for finding in state.marks.judge(*told, now_s):
-            state.register.add(finding)
-        # Of a past range ledgers tell which topics are gone; frames may be of those.
-        for finding in () if self.is_past else state.strangers.judge(state.names, now_s):
-            state.register.add(finding)
-        self._look_at_late(world, now_s)
-        for finding in state.unwanted.judge(state.interest, state.names, now_s):
-            state.register.add(finding)
-        for finding in state.needless.judge(state.interest, state.eras, state.names, now_s):
-            state.register.add(finding)
-
-    def _look_at_stalls(self, world: World, now_s: float, seen_s: float) -> None:
-        """Tell of what has stood still for long, where all that was written has been read.
-
-        Args:
-            world: The other audits.
-            now_s: The auditor's clock, in seconds.
-            seen_s: All that was written before this moment has been read.
-        """
-        state = self.state
-        blocks = state.certifier.blocks
-        tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets]
-        stops = {
-            hop: stop for ticket in tickets for hop, stop in state.passing.stops(ticket, state.read)
-        }
-        for endpoint in state.certifier.undecided:
-            stops[str(endpoint)] = Stop(endpoint.node, ended_of(endpoint))
-        state.stalls.judge_hops(stops, seen_s, state.register)
-        if not 0 <= now_s - self.looked_s < UNTAKEN_EVERY_S:
-            self.looked_s = now_s
-            news = untaken(blocks, world, state.splits, now_s)
-            state.stalls.judge_interest(news, seen_s, state.register)
-            silences = silent(state.splits, state.passing, state.chains, state.accounts, now_s)
-            state.stalls.judge_links(silences, seen_s, state.register)
-
-    def _look_at_late(self, world: World, now_s: float) -> None:
-        """Read again what came of blocks that were certified for good: it may be nobody's."""
-        state, blocks = self.state, self.state.certifier.blocks
-        late = {
-            key: one
-            for key, one in blocks.ripe(now_s).items()
-            if self.sources.can_read([key.place])
-        }
-        if not late:
-            return
-        begins = self.sources.beginnings({key.place: None for key in late})
-        for key, finding in unreadable(late, begins):
-            state.register.add(finding)
-            del late[key], blocks.late[key]
-        cases = late_cases(late, world)
-        copies = copy_cases(late, cases, world)
-        doubled = dict(zip(copies, self._outcomes(list(copies.values())), strict=True))
-        for key, case, outcome in zip(late, cases, self._outcomes(cases), strict=True):
-            found = doubled.get(key)
-            if outcome is None or (key in copies and found is None):
-                continue  # it is asked again
-            for finding in case_findings(case, outcome):
-                state.register.add(finding)
-            for finding in () if found is None else case_findings(copies[key], found):
-                if finding.kind is FindingKind.DUPLICATE:
-                    state.register.add(finding)
-            del blocks.late[key]
-
-    def _outcomes(self, cases: Sequence[Case]) -> Sequence[Outcome | None]:
-        """Read cases message by message; None for those that cannot be read just now."""
-        can = [self.rereader.can_read(case) for case in cases]
-        readable = [case for case, is_readable in zip(cases, can, strict=True) if is_readable]
-        try:
-            found = iter(self.rereader.cases(readable) if readable else ())
-        except TransportUnavailableError:
-            if len(cases) == 1:
-                return [None]
-            return [outcome for case in cases for outcome in self._outcomes([case])]
-        return [next(found) if is_readable else None for is_readable in can]
-
-    def _look_for_compaction(self, kafka: str, rows: Batch, ranges: Ranges) -> None:
-        """Judge nothing of an ingress from which compaction may have taken what nobody has read.
-
-        A loss of it would not show: neither side has it. Where no topic is compacted, what is not
-        there belonged to transactions of clients.
-
-        Raises:
-            TransportUnavailableError: The Kafka cluster does not say; the batch comes again.
-        """
-        prefix, state = self.topology.prefix, self.state
-        lacking = gaps(prefix, rows, ranges)
-        if not lacking:
-            return
-        topics = [*dict.fromkeys(place.topic for place in lacking)]
-        suspects = self.sources.brokers[kafka].compacted(topics)
-        for place, count in lacking.items():
-            if place.topic in suspects:
-                first, end = ranges[place]
-                state.register.add(compacted(place, first, end - 1, count))
-                state.certifier.blocks.skip(place, end - 1)
-
     def _ask_brokers(
         self,
         kafka: str,
         before: Mapping[TopicPartition, int],
-        late: Collection[TopicPartition] = (),
+        late: Collection[TopicPartition],
     ) -> None:
-        """Learn the ids of topics, and what was deleted or made again before it was read.
+        is_lagging = kafka in self.lagging
+        self.deletions.ask(self.state, kafka, before, late, is_lagging=is_lagging)
 
-        Spark skips deleted records without a word, and in a topic that was made again it goes on
-        where it was in the former one. Who wrote them and who got them cannot be judged.
-        Spec: K4, K5.
-
-        Args:
-            kafka: The Kafka cluster.
-            before: Where the batch began.
-            late: Of which it does not hold the first record.
-        """
-        state, prefix = self.state, self.topology.prefix
-        asked_s = self.asked_s.get(kafka)
-        is_due = asked_s is None or not 0 <= self.clock() - asked_s < BROKERS_EVERY_S
-        if is_due:
-            self.asked_s[kafka] = self.clock()
-        described = {place: place_of(prefix, place.topic) for place in sorted(state.read)}
-        here = [place for place in described if self.sources.home_of(place.topic) == kafka]
-        topics = {
-            place.topic: None
-            for place in here
-            if is_due
-            or place.topic not in state.ids
-            or state.read[place] < before.get(place, 0)  # Spark goes back with the end of a log
-        }
-        anew: dict[str, str] = {}
-        for topic, id_ in self.sources.ids_of(kafka, topics).items():
-            if place_of(prefix, topic).kind in (INGRESS, OUTBOX):
-                state.names.tell(topic, id_)
-            if state.ids.setdefault(topic, id_) != id_:
-                anew[topic] = state.ids[topic] = id_
-        for place in [place for place in here if place.topic in anew]:
-            unread = min(before.get(place, 0), state.read[place])
-            state.begin_anew(place, anew[place.topic], unread)
-            state.register.add(made_again(prefix, place, anew[place.topic], unread))
-        places = [
-            place
-            for place in here
-            if (is_due or kafka in self.lagging or place not in before or place in late)
-            and (
-                described[place].letter == GUARANTEED
-                or described[place].kind in (OUTBOX, LEDGER, ENDPOINT)
-            )
-        ]
-        for place, beginning in self.sources.beginnings(places).items() if places else ():
-            first = before.get(place, 0)
-            if beginning <= first:
-                continue
-            if described[place].kind == OUTBOX:
-                state.minutes.lose(kafka)
-            if described[place].kind == LEDGER:
-                state.accounts.forget(described[place].node)
-            elif described[place].kind == ENDPOINT:
-                state.consumed.lose(place, first, beginning - 1)
-                state.interest.version += 1
-            elif described[place].letter == GUARANTEED:
-                state.register.add(deleted(prefix, place, first, beginning - 1))
-                if described[place].kind == INGRESS:
-                    state.certifier.blocks.skip(place, beginning - 1)
-
-    def _find_ends(self) -> None:
-        """Read where unsubscribes took effect, if some did."""
-        interest = self.state.interest
-        if interest.is_full:
+    def _judge(self, *, is_last: bool = False) -> None:
+        """Judge all that has been read; what was found is not published yet."""
+        state, now_s = self.state, self._tell_time()
+        doubts = Doubts(self.rereader, state)
+        doubts.settle()
+        if state.interest.is_full:
             self._prune()
-        unknown = interest.unknown_ends(self.state.names.uuids, self._reader_of)
-        read = self.state.read
-        # A cut tells a position; one that nobody has read up to yet may be beyond any log.
-        reached = [key for key in unknown if key.position <= read.get(key.outbox, 0)]
-        keys = [key for key in reached if self.sources.can_read([key.outbox])]
-        if not keys:
-            return
-        try:
-            answers = self.rereader.ends(keys)
-        except TransportUnavailableError:
-            return  # they are asked for again
-        for key, last in zip(keys, answers, strict=True):
-            interest.ended(key, dict(last))
+        doubts.find_ends()
+        self.deletions.bound_consumed(state)
+        state.eras.settle(now_s, is_lagging=self.is_behind)
+        self.sources.needed = state.eras.kafkas()
+        world = state.world(self.sources.ends(), self.sources.read_s)
+        judgement = Judgement(self.rereader, state, world, now_s)
+        judgement.certify(is_last=is_last)
+        if not self.is_past:
+            judgement.look_at_parts(is_lagging=bool(self.lagging))
+        seen_s = now_s if self.is_past else min(now_s, self.sources.read_s)
+        if seen_s > -inf and not self.is_behind:
+            judgement.look_at_rest(seen_s, is_past=self.is_past)
+            if not self.is_past:
+                self._look_at_what_stands(judgement, seen_s)
 
-    def _bound_consumed(self) -> None:
-        """Learn what had been published when records of endpoints turned out to be deleted."""
-        state, sources, prefix = self.state, self.sources, self.topology.prefix
-        if not state.consumed.unbounded:
-            return
-
-        def is_ingress(topic: str) -> bool:
-            place = place_of(prefix, topic)
-            return place.kind == INGRESS and place.letter == GUARANTEED
-
-        ends: dict[TopicPartition, int] = {}
-        for kafka in filter(sources.is_needed, list(sources.brokers)):
-            if not sources.answers(kafka):
-                return  # it is asked later: until then nothing of these endpoints is proven
-            try:
-                ends.update(sources.brokers[kafka].ends(sources.places(kafka, is_ingress)))
-            except TransportUnavailableError:
-                sources.silent[kafka] = sources.clock()
-                return
-        promised = {*state.interest.certified()}
-        promised |= {one for members in state.interest.shared().values() for one in members}
-        for finding in state.consumed.bound(ends):
-            if finding.endpoint in map(str, promised):
-                state.register.add(finding)
-        state.interest.version += 1
+    def _look_at_what_stands(self, judgement: Judgement, seen_s: float) -> None:
+        judgement.look_at_stalls(seen_s)
+        if not 0 <= judgement.now_s - self.looked_s < UNTAKEN_EVERY_S:
+            self.looked_s = judgement.now_s
+            judgement.look_at_silences(seen_s)
 
     def _prune(self) -> None:
         """Forget subscriptions that have ended, and filters that nobody names any more."""
@@ -632,7 +408,3 @@ class Auditor:
         claimed = partial(claimed_of, state.certifier.blocks, state.world(lambda _: None))
         interest.prune(state.names.uuids, state.eras.numbers_of, claimed)
         self.bundling.forget(interest, state.eras.known())
-
-    def _reader_of(self, topic: str) -> str:
-        place = place_of(self.topology.prefix, topic)
-        return place.other if place.kind == OUTBOX else ""

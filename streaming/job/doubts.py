@@ -1,4 +1,4 @@
-"""What intervals made look wrong, and what reading it again message by message made of it."""
+"""What intervals left open, and what reading it again message by message made of it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from streaming.job.rereads import Repeats, Rereader
 from streaming.job.state import State
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
-from streaming.tables.topics import place_of
+from streaming.tables.topics import OUTBOX, place_of
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Doubts:
-    """Reads suspicions again; those in a Kafka cluster that does not answer wait for it.
+    """Reads again, for suspicions and for where unsubscribes took effect.
+
+    Those in a Kafka cluster that does not answer wait for it.
 
     Attributes:
         rereader: Reads.
@@ -64,6 +66,26 @@ class Doubts:
         for finding in found:
             self.state.register.add(finding)
         return ()
+
+    def find_ends(self) -> None:
+        """Read where unsubscribes took effect, if some did."""
+        interest, read = self.state.interest, self.state.read
+        unknown = interest.unknown_ends(self.state.names.uuids, self._reader_of)
+        # A cut tells a position; one that nobody has read up to yet may be beyond any log.
+        reached = [key for key in unknown if key.position <= read.get(key.outbox, 0)]
+        keys = [key for key in reached if self.rereader.sources.can_read([key.outbox])]
+        if not keys:
+            return
+        try:
+            answers = self.rereader.ends(keys)
+        except TransportUnavailableError:
+            return  # they are asked for again
+        for key, last in zip(keys, answers, strict=True):
+            interest.ended(key, dict(last))
+
+    def _reader_of(self, topic: str) -> str:
+        place = place_of(self.prefix, topic)
+        return place.other if place.kind == OUTBOX else ""
 
     def _deliveries(self, doubts: Sequence[DeliverySuspicion]) -> Iterator[Finding]:
         if not doubts:

@@ -13,6 +13,7 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.job.auditor import Auditor
 from streaming.job.doubts import Doubts
+from streaming.job.judgement import Judgement
 from streaming.job.reading import Reading, Readings, _has_taken
 from streaming.job.rereads import Repeats
 from streaming.job.snapshots import Snapshots
@@ -91,8 +92,13 @@ def test_cases_that_can_be_read_are_settled_beside_one_that_cannot(tmp_path: Pat
         )
         for node in ("a", "c", "b")
     ]
-    outcomes = auditor(tmp_path, Sources("mesh."))._outcomes(cases)
-    assert outcomes == [Outcome(1, 1), None, Outcome(1, 1)]
+    made = auditor(tmp_path, Sources("mesh."))
+    world = made.state.world(lambda _: None)
+    assert Judgement(made.rereader, made.state, world, 0.0).outcomes(cases) == [
+        Outcome(1, 1),
+        None,
+        Outcome(1, 1),
+    ]
 
 
 def test_a_spare_kafka_cluster_that_is_down_makes_nobody_blind(tmp_path: Path) -> None:

@@ -1,0 +1,156 @@
+"""What brokers no longer have of what the auditor has not read: deleted, compacted, made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from mesh.errors import TransportUnavailableError
+from streaming.connectors.source import Ranges
+from streaming.job.holes import gaps
+from streaming.job.sources import Sources
+from streaming.job.state import State
+from streaming.job.unproven import compacted, deleted, made_again
+from streaming.tables.rows import Batch, TopicPartition
+from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, LEDGER, OUTBOX, place_of
+
+BROKERS_EVERY_S = 60.0
+"""How often the auditor asks brokers anew what was deleted or made again, in seconds."""
+
+
+@dataclass(slots=True)
+class Deletions:
+    """Asks brokers what is gone, and has nothing judged that rests on it.
+
+    Attributes:
+        sources: The brokers.
+        clock: The auditor's seconds, that only rise.
+        asked_s: Kafka cluster -> when it was last asked about all its topics.
+    """
+
+    sources: Sources
+    clock: Callable[[], float]
+    asked_s: dict[str, float] = field(default_factory=dict)
+
+    def ask(
+        self,
+        state: State,
+        kafka: str,
+        before: Mapping[TopicPartition, int],
+        late: Collection[TopicPartition],
+        *,
+        is_lagging: bool,
+    ) -> None:
+        """Learn the ids of topics, and what was deleted or made again before it was read.
+
+        Spark skips deleted records without a word, and in a topic that was made again it goes on
+        where it was in the former one. Who wrote them and who got them cannot be judged.
+        Spec: K4, K5.
+
+        Args:
+            state: The audits.
+            kafka: The Kafka cluster.
+            before: Where the batch began.
+            late: Of which it does not hold the first record.
+            is_lagging: Whether it was a full batch: its logs may end behind it.
+        """
+        prefix = self.sources.prefix
+        asked_s = self.asked_s.get(kafka)
+        is_due = asked_s is None or not 0 <= self.clock() - asked_s < BROKERS_EVERY_S
+        if is_due:
+            self.asked_s[kafka] = self.clock()
+        described = {place: place_of(prefix, place.topic) for place in sorted(state.read)}
+        here = [place for place in described if self.sources.home_of(place.topic) == kafka]
+        topics = {
+            place.topic: None
+            for place in here
+            if is_due
+            or place.topic not in state.ids
+            or state.read[place] < before.get(place, 0)  # Spark goes back with the end of a log
+        }
+        anew: dict[str, str] = {}
+        for topic, id_ in self.sources.ids_of(kafka, topics).items():
+            if place_of(prefix, topic).kind in (INGRESS, OUTBOX):
+                state.names.tell(topic, id_)
+            if state.ids.setdefault(topic, id_) != id_:
+                anew[topic] = state.ids[topic] = id_
+        for place in [place for place in here if place.topic in anew]:
+            unread = min(before.get(place, 0), state.read[place])
+            state.begin_anew(place, anew[place.topic], unread)
+            state.register.add(made_again(prefix, place, anew[place.topic], unread))
+        places = [
+            place
+            for place in here
+            if (is_due or is_lagging or place not in before or place in late)
+            and (
+                described[place].letter == GUARANTEED
+                or described[place].kind in (OUTBOX, LEDGER, ENDPOINT)
+            )
+        ]
+        for place, beginning in self.sources.beginnings(places).items() if places else ():
+            first = before.get(place, 0)
+            if beginning <= first:
+                continue
+            if described[place].kind == OUTBOX:
+                state.minutes.lose(kafka)
+            if described[place].kind == LEDGER:
+                state.accounts.forget(described[place].node)
+            elif described[place].kind == ENDPOINT:
+                state.consumed.lose(place, first, beginning - 1)
+                state.interest.version += 1
+            elif described[place].letter == GUARANTEED:
+                state.register.add(deleted(prefix, place, first, beginning - 1))
+                if described[place].kind == INGRESS:
+                    state.certifier.blocks.skip(place, beginning - 1)
+
+    def look_for_compaction(self, state: State, kafka: str, rows: Batch, ranges: Ranges) -> None:
+        """Judge nothing of an ingress from which compaction may have taken what nobody has read.
+
+        A loss of it would not show: neither side has it. Where no topic is compacted, what is not
+        there belonged to transactions of clients.
+
+        Args:
+            state: The audits.
+            kafka: The Kafka cluster.
+            rows: A batch of it.
+            ranges: What the batch went over.
+
+        Raises:
+            TransportUnavailableError: The Kafka cluster does not say; the batch comes again.
+        """
+        lacking = gaps(self.sources.prefix, rows, ranges)
+        if not lacking:
+            return
+        topics = [*dict.fromkeys(place.topic for place in lacking)]
+        suspects = self.sources.brokers[kafka].compacted(topics)
+        for place, count in lacking.items():
+            if place.topic in suspects:
+                first, end = ranges[place]
+                state.register.add(compacted(place, first, end - 1, count))
+                state.certifier.blocks.skip(place, end - 1)
+
+    def bound_consumed(self, state: State) -> None:
+        """Learn what had been published when records of endpoints turned out to be deleted."""
+        sources, prefix = self.sources, self.sources.prefix
+        if not state.consumed.unbounded:
+            return
+
+        def is_ingress(topic: str) -> bool:
+            place = place_of(prefix, topic)
+            return place.kind == INGRESS and place.letter == GUARANTEED
+
+        ends: dict[TopicPartition, int] = {}
+        for kafka in filter(sources.is_needed, list(sources.brokers)):
+            if not sources.answers(kafka):
+                return  # it is asked later: until then nothing of these endpoints is proven
+            try:
+                ends.update(sources.brokers[kafka].ends(sources.places(kafka, is_ingress)))
+            except TransportUnavailableError:
+                sources.silent[kafka] = sources.clock()
+                return
+        promised = {*state.interest.certified()}
+        promised |= {one for members in state.interest.shared().values() for one in members}
+        for finding in state.consumed.bound(ends):
+            if finding.endpoint in map(str, promised):
+                state.register.add(finding)
+        state.interest.version += 1
