@@ -22,13 +22,13 @@ from mesh.model.queues import Attraction, is_of_queue, member_of
 from mesh.model.reasons import Reason, sentence
 from mesh.model.subject import overlap
 from mesh.model.topology import Topology
-from mesh.operate.audit_trail import Summed
-from mesh.operate.audit_wall import wall_of
+from mesh.operate.audit.proof import proof_of
+from mesh.operate.audit.trail import Summed
+from mesh.operate.audit.wall import wall_of
 from mesh.operate.documents.audit import audit_document, proof_document
 from mesh.operate.documents.status import parts_of
-from mesh.operate.endpoints import endpoints_of
+from mesh.operate.endpoints.listing import endpoints_of
 from mesh.operate.minutes import MINUTE_MS
-from mesh.operate.proof import proof_of
 
 CARRIED_MAX = 1_000
 """Filters of a link that are shown with those behind it who want them."""

@@ -13,24 +13,24 @@ from mesh.api.live import Still, rounded
 from mesh.model.queues import Attraction
 from mesh.model.subject import overlap
 from mesh.model.topology import Link
-from mesh.operate.audit_trail import Said, Summed
-from mesh.operate.auditing import is_unsure
-from mesh.operate.dead_letters import check_queue, read_letters
+from mesh.operate.audit.latest import is_unsure
+from mesh.operate.audit.past_subscriptions import ended_since
+from mesh.operate.audit.trail import Said, Summed
 from mesh.operate.documents.interest import interest_document
 from mesh.operate.documents.links import links_document
 from mesh.operate.documents.messages import letter_document
 from mesh.operate.documents.queues import queues_document, queues_document_then
 from mesh.operate.documents.status import status_document
 from mesh.operate.documents.zones import ends_document, zone_document
-from mesh.operate.history import (
+from mesh.operate.interest.history import (
     HeldSubscription,
     interest_around,
     interest_then,
     subscriptions_now,
 )
+from mesh.operate.links.traffic import Flow
+from mesh.operate.messages.dead_letters import check_queue, read_letters
 from mesh.operate.minutes import MINUTE_MS
-from mesh.operate.past_subscriptions import ended_since
-from mesh.operate.traffic import Flow
 from mesh.transport.port import KafkaCluster
 
 Items = Sequence[tuple[str, Mapping[str, Any]]]

@@ -11,11 +11,11 @@ from typing import Any
 import structlog
 
 from mesh.errors import MeshError
+from mesh.operate.audit.proof import proof_of
 from mesh.operate.documents.audit import proof_document
 from mesh.operate.documents.status import parts_of
-from mesh.operate.history import moment
+from mesh.operate.interest.history import moment
 from mesh.operate.places import Places, places_of
-from mesh.operate.proof import proof_of
 from mesh.operate.watch import Seen, Watch
 
 LOOK_S = 1.0

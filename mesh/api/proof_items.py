@@ -10,10 +10,10 @@ from mesh.api.items import Items, endpoint_items
 from mesh.api.live import Still
 from mesh.config.nearest import check_node, nearest
 from mesh.errors import wrong_input
-from mesh.operate.advice import advice_for, commands_for
-from mesh.operate.audit_trail import Said
-from mesh.operate.auditing import KINDS, NEWS
-from mesh.operate.trace import parts_of_id
+from mesh.operate.audit.advice import advice_for, commands_for
+from mesh.operate.audit.latest import KINDS, NEWS
+from mesh.operate.audit.trail import Said
+from mesh.operate.messages.trace import parts_of_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

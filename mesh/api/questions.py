@@ -19,15 +19,15 @@ from mesh.errors import wrong_input
 from mesh.model.frames import MessageClass
 from mesh.model.subject import overlap, subject_fault
 from mesh.node.explanation import KnownNode, explain
+from mesh.operate.changes.plan import refuse_loss
+from mesh.operate.changes.plan_file import plan_document
+from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.documents.explanations import explanation_document, route_document
 from mesh.operate.documents.messages import trace_document
-from mesh.operate.history import interest_around
-from mesh.operate.knowledge import known_nodes, known_then
-from mesh.operate.plan import refuse_loss
-from mesh.operate.plan_file import plan_document
-from mesh.operate.proposal import plan_on_mesh
-from mesh.operate.trace import Tracer
-from mesh.operate.trace_then import trace_then
+from mesh.operate.interest.history import interest_around
+from mesh.operate.interest.knowledge import known_nodes, known_then
+from mesh.operate.messages.trace import Tracer
+from mesh.operate.messages.trace_then import trace_then
 
 PROPOSED = "proposed.yaml"
 """What problems call the file that was sent."""

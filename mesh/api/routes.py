@@ -31,8 +31,8 @@ from mesh.config.nearest import check_node, nearest
 from mesh.errors import wrong_input
 from mesh.model.frames import MessageClass
 from mesh.model.subject import filter_fault
-from mesh.operate.audit_wall import MINUTES_MAX
-from mesh.operate.message_way import SCANNED_MAX
+from mesh.operate.audit.wall import MINUTES_MAX
+from mesh.operate.messages.way import SCANNED_MAX
 
 LETTERS_MAX = 10_000
 

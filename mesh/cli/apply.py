@@ -22,11 +22,11 @@ from mesh.errors import NotInTimeError, TransportError, TransportUnavailableErro
 if TYPE_CHECKING:
     from mesh.config.located import Document, Locate
     from mesh.model.topology import Topology
-    from mesh.operate.change_begin import PendingChange
-    from mesh.operate.change_driver import ChangeContext, Outcome
-    from mesh.operate.draining import FollowedLaneReports
-    from mesh.operate.in_force import TopologyInForce
-    from mesh.operate.plan import Place, Plan
+    from mesh.operate.changes.begin import PendingChange
+    from mesh.operate.changes.draining import FollowedLaneReports
+    from mesh.operate.changes.driver import ChangeContext, Outcome
+    from mesh.operate.changes.in_force import TopologyInForce
+    from mesh.operate.changes.plan import Place, Plan
     from mesh.transport.port import KafkaCluster
 
 WAIT_S = 60.0
@@ -161,8 +161,8 @@ def put_in_force(
         NotBegunError: Nodes that must take part do not; nothing was changed.
         NotInTimeError: The change was begun and is not done.
     """
-    from mesh.operate.draining import FollowedLaneReports
-    from mesh.operate.plan import refuse_loss
+    from mesh.operate.changes.draining import FollowedLaneReports
+    from mesh.operate.changes.plan import refuse_loss
 
     with FollowedLaneReports.begun(found.topology, seen.kafka, clock.now_ms) as reports:
         goes_on = begun is not None and begun.is_open
@@ -192,15 +192,15 @@ def _found(topology: Topology, seen: Session) -> TopologyInForce:
         ConfigError: Somebody has put another one in force meanwhile.
         TransportError: A Kafka cluster did not answer or did not take it.
     """
-    from mesh.operate.founding import publish
-    from mesh.operate.in_force import TopologyInForce
+    from mesh.operate.changes.founding import publish
+    from mesh.operate.changes.in_force import TopologyInForce
 
     return TopologyInForce(number=publish(topology, seen.kafka), topology=topology)
 
 
 def _still_so(found: TopologyInForce, seen: Session) -> PendingChange | None:
     """Refuse what was planned against another topology than the one in force by now."""
-    from mesh.operate.in_force import read_in_force
+    from mesh.operate.changes.in_force import read_in_force
 
     now, _ = read_in_force(seen.kafka, found.topology.prefix)
     if now is not None and (now.number, now.hash) != (found.number, found.hash):
@@ -220,7 +220,7 @@ def _carry_out(
     context: ChangeContext,
     how: ApplyOptions,
 ) -> Outcome:
-    from mesh.operate.change_begin import begin_change
+    from mesh.operate.changes.begin import begin_change
 
     down = [node for node in found.topology.nodes if not seen.beats[node]]
     given_up = [node for node in down if node not in after.nodes] if how.allow_delete else []
@@ -263,8 +263,8 @@ def _abort(found: TopologyInForce, seen: Session, wait: float | None, output: Ou
 
 
 def _take_back(found: TopologyInForce, seen: Session, wait: float | None) -> Outcome:
-    from mesh.operate.change_begin import abort_change
-    from mesh.operate.draining import FollowedLaneReports
+    from mesh.operate.changes.begin import abort_change
+    from mesh.operate.changes.draining import FollowedLaneReports
 
     begun = read_begun_last(found, seen)
     with (
@@ -279,7 +279,7 @@ def _change_context(
     seen: Session, after: Topology, reports: FollowedLaneReports
 ) -> Iterator[ChangeContext]:
     """Open the Kafka clusters that the mesh has afterwards, too."""
-    from mesh.operate.change_driver import ChangeContext
+    from mesh.operate.changes.driver import ChangeContext
     from mesh.view.connection import open_kafka
 
     fresh = [name for name in after.kafka if name not in seen.kafka]
@@ -306,7 +306,7 @@ def read_begun_last(found: TopologyInForce, seen: Session) -> PendingChange | No
     Raises:
         TransportUnavailableError: A Kafka cluster does not answer: to try again is right.
     """
-    from mesh.operate.change_begin import read_begun
+    from mesh.operate.changes.begin import read_begun
 
     for fault in seen.view.unreachable.values():
         raise TransportUnavailableError(f"nothing was changed: {fault}")

@@ -17,7 +17,7 @@ from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
-    from mesh.operate.auditing import Audited
+    from mesh.operate.audit.latest import Audited
 
 
 FromOption = Annotated[
@@ -47,7 +47,7 @@ def report(
     has not been heard for 15 s.
     """
     from mesh.operate.documents.audit import audit_document
-    from mesh.operate.history import moment
+    from mesh.operate.interest.history import moment
 
     found, now_ms = audited(target), clock.wall_ms()
     if from_time is not None or to_time is not None:
@@ -67,7 +67,7 @@ def audited(target: Target) -> Audited:
         ConfigError: There is no mesh, or it names no Kafka cluster for the audit.
         TransportError: That Kafka cluster does not answer.
     """
-    from mesh.operate.auditing import read_audit
+    from mesh.operate.audit.latest import read_audit
 
     topology = running_mesh(target).topology
     if not topology.audit_kafka:

@@ -27,9 +27,9 @@ def explain(
 
     Of the first message that it names all records are shown, hop by hop.
     """
-    from mesh.operate.advice import first_id
+    from mesh.operate.audit.advice import first_id
     from mesh.operate.documents.messages import trace_document
-    from mesh.operate.trace import Tracer
+    from mesh.operate.messages.trace import Tracer
 
     found = audited(target)
     one = found.finding(finding)

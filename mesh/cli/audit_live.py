@@ -18,8 +18,8 @@ from mesh.cli.render import printable, standard_output
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.errors import StartError, wrong_input
-from mesh.operate.audit_entries import entry_of
-from mesh.operate.auditing import is_unsure
+from mesh.operate.audit.entries import entry_of
+from mesh.operate.audit.latest import is_unsure
 
 if TYPE_CHECKING:
     from mesh.transport.following import Follower
@@ -80,7 +80,7 @@ def run(
     With --from or --to a past range is judged once, by the same code, and printed; exit code 10: a
     fault was found, or not all of it is proven.
     """
-    from mesh.operate.history import moment
+    from mesh.operate.interest.history import moment
 
     if importlib.util.find_spec("pyspark") is None:
         raise StartError("the auditor needs PySpark: install trellis-mesh[audit]")

@@ -138,7 +138,7 @@ def _waiting(seen: Session, node: str) -> Sequence[dict[str, Any]]:
     """Return the outboxes of a node's links in which guaranteed messages wait, or may wait."""
     from mesh.model.frames import MessageClass
     from mesh.model.topics import TopicNames
-    from mesh.operate.link_flows import outbox_backlogs
+    from mesh.operate.links.flows import outbox_backlogs
 
     names = TopicNames(seen.topology.prefix)
     backlogs = outbox_backlogs(seen.topology, seen.view, seen.kafka)

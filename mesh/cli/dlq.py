@@ -30,8 +30,8 @@ def dlq(
     The records themselves are in the topic that `place` names, cut to 64 kB of value. Nothing is
     deleted here.
     """
-    from mesh.operate.dead_letters import check_queue, read_letters
     from mesh.operate.documents.messages import letter_document
+    from mesh.operate.messages.dead_letters import check_queue, read_letters
 
     topology = running_mesh(target, near=node).topology
     check_node(topology, node, "NODE")

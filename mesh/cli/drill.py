@@ -18,8 +18,8 @@ from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-    from mesh.operate.audit_entries import Entry
-    from mesh.operate.drills import Planted
+    from mesh.operate.audit.drills import Planted
+    from mesh.operate.audit.entries import Entry
     from mesh.transport.port import KafkaCluster
 
 _LOOK_S = 0.1
@@ -42,8 +42,13 @@ def drill(
     Only where the topology in force says `drills: allowed`. Exit code 10: not found in time.
     """
     from mesh.config.nearest import nearest
-    from mesh.operate.drills import DrillKind, ends_of, refuse_if_wanted, refuse_unless_allowed
-    from mesh.operate.planting import Planter
+    from mesh.operate.audit.drills import (
+        DrillKind,
+        ends_of,
+        refuse_if_wanted,
+        refuse_unless_allowed,
+    )
+    from mesh.operate.audit.planting import Planter
 
     if name is None:
         known = {one.value: {"finding": one.finding, "text": one.text} for one in DrillKind}
@@ -97,7 +102,7 @@ def _fresh_findings(
 ) -> Iterator[Callable[[], Iterator[Entry]]]:
     """Follow what the auditor finds from now on."""
     from mesh.model.topics import TopicNames
-    from mesh.operate.audit_entries import entry_of
+    from mesh.operate.audit.entries import entry_of
     from mesh.transport.following import Follower
     from mesh.transport.port import TopicPartition
 
@@ -135,7 +140,7 @@ def _await(
 
 
 def _list() -> RenderableType:
-    from mesh.operate.drills import DrillKind
+    from mesh.operate.audit.drills import DrillKind
 
     return grid(("DRILL", "PLANTS", "FOUND AS"), [(d.value, d.text, d.finding) for d in DrillKind])
 

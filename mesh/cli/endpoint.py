@@ -54,7 +54,7 @@ def delete_endpoint(
     consumer group can be seen: who else reads it would be a guess.
     """
     from mesh.operate.documents.endpoints import unsubscribed_document
-    from mesh.operate.unsubscribed import refusals
+    from mesh.operate.endpoints.unsubscribed import refusals
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")

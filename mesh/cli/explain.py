@@ -57,7 +57,7 @@ def explain(
     from mesh.node.converged_interest import converged_interest
     from mesh.node.explanation import explain as explain_message
     from mesh.operate.documents.explanations import explanation_document
-    from mesh.operate.knowledge import known_nodes
+    from mesh.operate.interest.knowledge import known_nodes
 
     if (fault := subject_fault(subject)) is not None:
         raise wrong_input("SUBJECT", fault)

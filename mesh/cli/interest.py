@@ -41,7 +41,7 @@ def interest(
     clients that have ended since then are not shown; what it offered for them is.
     """
     from mesh.operate.documents.interest import interest_document
-    from mesh.operate.history import interest_around, moment
+    from mesh.operate.interest.history import interest_around, moment
 
     at_ms = None if at is None else moment(at, clock.wall_ms())
     with open_session(target, heard=Heard.NOBODY) as seen:

@@ -58,7 +58,7 @@ def pause_link(
     """
     from mesh.model.control import Pause
     from mesh.operate.documents.status import pause_document
-    from mesh.operate.pauses import keys_of, write_pauses
+    from mesh.operate.links.pauses import keys_of, write_pauses
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)
@@ -84,8 +84,8 @@ def resume_link(
     Exit code 10: something is stopped, or did not go on in time.
     """
     from mesh.operate.documents.status import pause_document
-    from mesh.operate.pauses import keys_of, pauses_on_link, write_pauses
-    from mesh.operate.stops import stops_on_link
+    from mesh.operate.links.pauses import keys_of, pauses_on_link, write_pauses
+    from mesh.operate.links.stops import stops_on_link
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)

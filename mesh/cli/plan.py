@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from mesh.config.located import Locate
     from mesh.model.topology import Topology
-    from mesh.operate.in_force import TopologyInForce
-    from mesh.operate.plan import Plan
+    from mesh.operate.changes.in_force import TopologyInForce
+    from mesh.operate.changes.plan import Plan
 
 EXIT_CHANGES = 3
 ASK_AGAIN_S = 2.0
@@ -60,8 +60,8 @@ def plan(
     Exit codes: 0 no change, 3 changes, 2 the file is illegal or a running mesh cannot follow it.
     """
     from mesh.config.legal import load_legal_topology
-    from mesh.operate.plan import refuse_loss
-    from mesh.operate.plan_file import plan_document
+    from mesh.operate.changes.plan import refuse_loss
+    from mesh.operate.changes.plan_file import plan_document
 
     def before() -> Topology | None:
         """Return what the file is to follow, as far as that can be known."""
@@ -105,9 +105,9 @@ def shown(made: Plan, proposed: str) -> RenderableType:
 
 def _against_file(from_file: Path, topology: Topology, locate: Locate, output: Output) -> Plan:
     from mesh.core.live_change_limits import refuse_unchangeable
-    from mesh.operate.in_force import TopologyInForce
-    from mesh.operate.plan import compare_topics, make_plan
-    from mesh.operate.proposal import topics_of_all
+    from mesh.operate.changes.in_force import TopologyInForce
+    from mesh.operate.changes.plan import compare_topics, make_plan
+    from mesh.operate.changes.proposal import topics_of_all
 
     base = TopologyInForce(number=0, topology=legal_or_refused(from_file, output)[0])
     refuse_unchangeable(base.topology, topology, locate)
@@ -122,7 +122,7 @@ def against_mesh(found: TopologyInForce, seen: Session, topology: Topology, loca
         ConfigError: A running mesh cannot follow it.
     """
     from mesh.core.live_change_limits import refuse_unchangeable
-    from mesh.operate.proposal import plan_on_mesh
+    from mesh.operate.changes.proposal import plan_on_mesh
 
     refuse_unchangeable(found.topology, topology, locate)
     return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka)

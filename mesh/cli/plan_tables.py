@@ -14,7 +14,7 @@ from mesh.core.walks import Walk
 
 if TYPE_CHECKING:
     from mesh.core.reach import SourceReach
-    from mesh.operate.plan import Place, Plan
+    from mesh.operate.changes.plan import Place, Plan
 
 ROWS_MAX = 40
 """Rows of one table; more would not be read, and `-o json` has them all."""

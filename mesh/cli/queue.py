@@ -66,7 +66,7 @@ def show_queue(
     from mesh.config.nearest import nearest
     from mesh.model.names import fold
     from mesh.operate.documents.queues import queue_document
-    from mesh.operate.queues import queue_statuses
+    from mesh.operate.endpoints.queues import queue_statuses
 
     with open_session(target, heard=Heard.NOBODY) as seen:
         known = {

@@ -104,7 +104,7 @@ def _table(wanted: Sequence[Row]) -> Any:
 
 def _disjoint(nodes: Sequence[Row], of: Row) -> int | None:
     """Return how many ways that share no link a node has to others that have a role."""
-    from mesh.operate.valency import disjoint_ways
+    from mesh.operate.interest.valency import disjoint_ways
 
     hosts = {one["node"] for one in nodes for way in one["routes"] if not way["link"]}
     if of["certain"] is None or of["node"] in hosts:

@@ -21,7 +21,7 @@ from mesh.errors import ConfigError, MeshError, ProtocolError, TransportUnavaila
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-    from mesh.operate.in_force import Records, TopologyInForce
+    from mesh.operate.changes.in_force import Records, TopologyInForce
     from mesh.transport.port import KafkaCluster
     from mesh.view.mesh_view import MeshView
 
@@ -59,7 +59,7 @@ class Running:
 
     def in_force(self) -> TopologyInForce:
         """Return what is in force; else the file stands for it, and the user is told."""
-        from mesh.operate.in_force import TopologyInForce
+        from mesh.operate.changes.in_force import TopologyInForce
 
         if self.found is not None:
             return self.found
@@ -125,7 +125,7 @@ def open_session(
         ConfigError: There is no mesh, or an option is wrong.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
-    from mesh.operate.in_force import highest_of, records_seen
+    from mesh.operate.changes.in_force import highest_of, records_seen
     from mesh.operate.status import observe
     from mesh.view.mesh_view import MeshView
 
@@ -182,7 +182,7 @@ def running_mesh(target: Target, *, near: str | None = None, is_look: bool = Tru
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
-    from mesh.operate.in_force import highest_of
+    from mesh.operate.changes.in_force import highest_of
 
     stated = target.stated()
     topology = stated.topology
@@ -296,7 +296,7 @@ def _records_of(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
         TransportUnavailableError: Not one answers.
         ProtocolError: A record was written by a newer version.
     """
-    from mesh.operate.in_force import read_records
+    from mesh.operate.changes.in_force import read_records
 
     with ThreadPoolExecutor(max_workers=THREADS_MAX) as pool:
         records = read_records(kafka, prefix, pool)

@@ -16,7 +16,7 @@ from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.target import HERE, Target
 
 if TYPE_CHECKING:
-    from mesh.operate.proof import Proof
+    from mesh.operate.audit.proof import Proof
 
 
 def status(
@@ -41,8 +41,8 @@ def status(
 
 def _proof(seen: Session, wall_ms: int) -> Proof:
     """Return how far all is proven, by what the auditor has written until now."""
-    from mesh.operate.audit_trail import AuditTrail
-    from mesh.operate.proof import proof_of
+    from mesh.operate.audit.proof import proof_of
+    from mesh.operate.audit.trail import AuditTrail
 
     where = seen.topology.audit_kafka
     kafka = None if where in seen.view.unreachable else seen.kafka.get(where)

@@ -17,7 +17,7 @@ from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
-    from mesh.operate.stops import StoppedSource
+    from mesh.operate.links.stops import StoppedSource
 
 
 AcceptOption = Annotated[
@@ -37,7 +37,7 @@ def resume_node(
 
     Exit code 10: something is stopped, or did not go on in time.
     """
-    from mesh.operate.stops import stops_at_ingress
+    from mesh.operate.links.stops import stops_at_ingress
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
@@ -71,7 +71,7 @@ def resume_stopped(
         The exit code.
     """
     from mesh.operate.documents.status import stopped_document
-    from mesh.operate.stops import accept, wait_resumed
+    from mesh.operate.links.stops import accept, wait_resumed
 
     if accept_gap and not found:
         raise wrong_input("--accept-gap", f"nothing is stopped on the {what}: nothing to accept")

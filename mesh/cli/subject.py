@@ -35,7 +35,7 @@ def pause_subject(
     from mesh.model.control import Pause
     from mesh.model.subject import filter_fault
     from mesh.operate.documents.status import subject_pause_document
-    from mesh.operate.pauses import write_subject_pause
+    from mesh.operate.links.pauses import write_subject_pause
     from mesh.wire.keys import SubjectPauseKey
 
     if (fault := filter_fault(filter_)) is not None:
@@ -55,7 +55,7 @@ def resume_subject(
 ) -> None:
     """End the pause of exactly this filter; what waited is taken in order."""
     from mesh.operate.documents.status import subject_pause_document
-    from mesh.operate.pauses import write_subject_pause
+    from mesh.operate.links.pauses import write_subject_pause
     from mesh.wire.keys import SubjectPauseKey
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:

@@ -100,8 +100,8 @@ def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, A
 
     Links that are not up come first, for they carry nothing; the others by rate.
     """
-    from mesh.operate.auditing import NEWS
-    from mesh.operate.proof import proof_of
+    from mesh.operate.audit.latest import NEWS
+    from mesh.operate.audit.proof import proof_of
 
     seen, traffic = watch.seen, watch.traffic
     links: list[dict[str, Any]] = []

@@ -14,7 +14,7 @@ from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, say
 
 if TYPE_CHECKING:
-    from mesh.operate.trace import Trace
+    from mesh.operate.messages.trace import Trace
 
 
 def trace(
@@ -41,7 +41,7 @@ def trace(
     Exit code 10: it is nowhere.
     """
     from mesh.operate.documents.messages import trace_document
-    from mesh.operate.trace import Tracer
+    from mesh.operate.messages.trace import Tracer
 
     with open_session(target, heard=Heard.NOBODY) as seen:
         tracer = Tracer(seen.topology, seen.kafka, last)

@@ -45,7 +45,7 @@ def up(
     from mesh.config.published import as_yaml_file
     from mesh.local.stopping import Stopping, run_stoppable, work_folder
     from mesh.local.up import run_up, software_for
-    from mesh.operate.founding import OtherInForceError
+    from mesh.operate.changes.founding import OtherInForceError
 
     topology = load_legal_topology(file)
     check_addresses(bootstrap or [], topology)

@@ -79,7 +79,7 @@ def _later(seen: Session, wanted: Mapping[str, int]) -> Sequence[str]:
 
 def _wait(seen: Session, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
     """Return what is not settled when time is over; nothing once all is."""
-    from mesh.operate.propagation import laggards
+    from mesh.operate.interest.propagation import laggards
     from mesh.view.laggards import is_excused
 
     def excused(source: str, reader: str) -> bool:

@@ -29,8 +29,8 @@ from mesh.errors import ConfigError, Problem, wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-    from mesh.operate.change_begin import PendingChange
-    from mesh.operate.in_force import TopologyInForce
+    from mesh.operate.changes.begin import PendingChange
+    from mesh.operate.changes.in_force import TopologyInForce
 
 Edit = Callable[["Topology"], Mapping[str, object]]
 """The topology in force -> the spec that is wanted instead."""
@@ -277,8 +277,8 @@ def _put_in_force(edit: Edit, how: ApplyOptions, target: Target, *, dry_run: boo
         NotInTimeError: As for `put_in_force`.
     """
     from mesh.config.zone_edits import place_in_spec
-    from mesh.operate.plan import refuse_loss
-    from mesh.operate.plan_file import plan_document
+    from mesh.operate.changes.plan import refuse_loss
+    from mesh.operate.changes.plan_file import plan_document
 
     with open_session(target, is_look=False) as seen:
         found = seen.in_force()

@@ -19,12 +19,12 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
 from mesh.model.topology import Topology
-from mesh.operate.change_begin import begin_change, read_begun
-from mesh.operate.change_driver import ChangeContext, Outcome
-from mesh.operate.draining import FollowedLaneReports
-from mesh.operate.in_force import TopologyInForce, read_in_force
-from mesh.operate.plan import refuse_loss
-from mesh.operate.proposal import plan_on_mesh
+from mesh.operate.changes.begin import begin_change, read_begun
+from mesh.operate.changes.draining import FollowedLaneReports
+from mesh.operate.changes.driver import ChangeContext, Outcome
+from mesh.operate.changes.in_force import TopologyInForce, read_in_force
+from mesh.operate.changes.plan import refuse_loss
+from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.status import observe
 from mesh.transport.node_topics import config_topic
 

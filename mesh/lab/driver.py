@@ -22,10 +22,10 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.drills import DrillKind, Planted, ends_of
-from mesh.operate.founding import publish as publish_topology
-from mesh.operate.planting import Planter
-from mesh.operate.propagation import laggards
+from mesh.operate.audit.drills import DrillKind, Planted, ends_of
+from mesh.operate.audit.planting import Planter
+from mesh.operate.changes.founding import publish as publish_topology
+from mesh.operate.interest.propagation import laggards
 from mesh.transport.node_topics import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer
 from mesh.view.mesh_view import MeshView

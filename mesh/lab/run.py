@@ -21,7 +21,7 @@ from mesh.lab.verdicts import WAITS
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
-from mesh.operate.link_flows import wanted_over
+from mesh.operate.links.flows import wanted_over
 from mesh.view.mesh_view import MeshView
 
 Result = Mapping[str, object]

@@ -17,8 +17,8 @@ from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault, subject_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.auditing import KINDS
-from mesh.operate.drills import ends_of, refuse_unless_allowed
+from mesh.operate.audit.drills import ends_of, refuse_unless_allowed
+from mesh.operate.audit.latest import KINDS
 
 Workers = Mapping[str, int]
 """Worker processes per node, where they are not one."""

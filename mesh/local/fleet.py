@@ -18,7 +18,7 @@ from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware, Progress, silent
 from mesh.local.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology, with_addresses
-from mesh.operate.founding import publish
+from mesh.operate.changes.founding import publish
 from mesh.transport.identity import refuse_aliases
 from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import config_topic, node_topics

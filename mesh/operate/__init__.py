@@ -1,1 +1,1 @@
-"""What commands share: status, interest, trace, plan and apply, operators' records, doctor."""
+"""What commands, API and page share: a mesh looked at, explained, repaired and changed."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from mesh.errors import ConfigError, ProtocolError
 from mesh.model.control import Heartbeat
 from mesh.model.topology import Topology
-from mesh.operate.audit_trail import AuditTrail
-from mesh.operate.in_force import TopologyInForce, highest_of, records_seen
-from mesh.operate.link_flows import LinkFlow, link_flows
+from mesh.operate.audit.trail import AuditTrail
+from mesh.operate.changes.in_force import TopologyInForce, highest_of, records_seen
+from mesh.operate.links.flows import LinkFlow, link_flows
+from mesh.operate.links.traffic import Traffic
 from mesh.operate.state_history import StateHistory
 from mesh.operate.status import OBSERVE_S, NodeStatus, node_statuses, observe
-from mesh.operate.traffic import Traffic
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 

@@ -31,7 +31,7 @@ from mesh.local.fleet import Fleet
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.founding import publish
+from mesh.operate.changes.founding import publish
 from mesh.transport.node_topics import config_topic, node_topics
 from mesh.transport.port import TopicPartition
 from mesh.wire.control import decode_acknowledgement

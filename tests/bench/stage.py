@@ -24,7 +24,7 @@ from mesh.local.processes import Process
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.operate.propagation import laggards
+from mesh.operate.interest.propagation import laggards
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition, TopicSpec
 from mesh.view.mesh_view import MeshView

@@ -31,7 +31,7 @@ from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeliveredCount, Ledger, SourceRange
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.trace import Tracer
+from mesh.operate.messages.trace import Tracer
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicSpec
 from mesh.wire.deliveries import delivery_headers, delivery_prefix

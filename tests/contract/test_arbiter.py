@@ -7,8 +7,8 @@ import pytest
 from mesh.errors import TransportError
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
-from mesh.operate.arbiter import Arbiter, may_follow
-from mesh.operate.in_force import newest_change
+from mesh.operate.changes.arbiter import Arbiter, may_follow
+from mesh.operate.changes.in_force import newest_change
 from mesh.transport.port import TopicSpec
 from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key
@@ -80,7 +80,7 @@ def test_without_a_look_nothing_is_written(
         raise TransportError("nobody answers")
 
     with monkeypatch.context() as patched:
-        patched.setattr("mesh.operate.arbiter.newest_change", fails)
+        patched.setattr("mesh.operate.changes.arbiter.newest_change", fails)
         with pytest.raises(TransportError, match="nobody answers"):
             arbiter.put(mine)
     assert arbiter.put(mine) == theirs

@@ -17,7 +17,7 @@ from mesh.local.fleet import Fleet
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.propagation import laggards
+from mesh.operate.interest.propagation import laggards
 from mesh.transport.following import Follower
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView

@@ -16,8 +16,8 @@ from mesh.config.topology_writer import write_topology
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.operate.dead_letters import Letter, read_letters
-from mesh.operate.stops import StoppedSource, accept, stops_on_link, wait_resumed
+from mesh.operate.links.stops import StoppedSource, accept, stops_on_link, wait_resumed
+from mesh.operate.messages.dead_letters import Letter, read_letters
 from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition

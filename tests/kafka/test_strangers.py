@@ -30,7 +30,7 @@ from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.operate.dead_letters import read_letters
+from mesh.operate.messages.dead_letters import read_letters
 from mesh.view.mesh_view import MeshView
 from tests.kafka.clients import Publishing, Received
 from tests.kafka.poison import OF_INGRESS, poison

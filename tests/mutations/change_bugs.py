@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mesh.lane.lane import Lane
 from mesh.model.control import Stage
-from mesh.operate.draining import Drain
+from mesh.operate.changes.draining import Drain
 from mesh.worker.control.changing import Changing
 from tests.mutations.patching import Mutation, Patches
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from mesh.lane.lane import Lane
 from mesh.node.probing import Probing
 from mesh.node.unproven_neighbours import UnprovenNeighbours
-from mesh.operate import change_begin
-from mesh.operate.change_steps import ChangeSteps
+from mesh.operate.changes import begin as change_begin
+from mesh.operate.changes.steps import ChangeSteps
 from mesh.worker.control.leadership import Leadership
 from mesh.worker.control.listening import Listener
 from mesh.worker.control.lost_writes import LostWrites

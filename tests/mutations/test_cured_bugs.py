@@ -15,7 +15,7 @@ from mesh.model.topics import TopicNames
 from mesh.node.demands import Demands
 from mesh.node.leader import Leader
 from mesh.node.neighbour import Neighbour
-from mesh.operate import founding
+from mesh.operate.changes import founding
 from mesh.transport.groups import Takings
 from mesh.transport.memory_faults import Outcome
 from mesh.worker.control import feeds, leadership

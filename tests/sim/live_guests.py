@@ -11,7 +11,7 @@ from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.steps import NamedStep, Subscribe, Unsubscribe
-from mesh.operate.propagation import laggards
+from mesh.operate.interest.propagation import laggards
 from tests.sim.controls import random_filter
 from tests.sim.interplay import Phase, owed
 from tests.sim.live_verdict import Sent

@@ -12,10 +12,10 @@ from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
 from mesh.lab.steps import Apply, NamedStep
-from mesh.operate.change_begin import abort_change, read_begun
-from mesh.operate.change_driver import ChangeContext
-from mesh.operate.draining import FollowedLaneReports
-from mesh.operate.in_force import read_in_force
+from mesh.operate.changes.begin import abort_change, read_begun
+from mesh.operate.changes.draining import FollowedLaneReports
+from mesh.operate.changes.driver import ChangeContext
+from mesh.operate.changes.in_force import read_in_force
 from mesh.operate.status import observe
 
 TRIES = 30

@@ -8,7 +8,7 @@ import pytest
 
 from mesh.lab.faults import StepFailedError
 from mesh.node import machine
-from mesh.operate import change_begin
+from mesh.operate.changes import begin as change_begin
 from tests.mutations.patching import Mutation, Patches
 from tests.sim.live_trials import Trial
 

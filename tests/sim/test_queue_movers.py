@@ -19,7 +19,7 @@ from mesh.core.moving import WINDOW
 from mesh.errors import TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.operate.dead_letters import read_letters
+from mesh.operate.messages.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription

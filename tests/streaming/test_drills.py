@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.operate.drills import DrillKind, Planted
-from mesh.operate.planting import Planter
+from mesh.operate.audit.drills import DrillKind, Planted
+from mesh.operate.audit.planting import Planter
 from tests.component.in_memory_mesh import Mesh
 from tests.streaming.drawn import copy_of
 from tests.streaming.planted import chain_topology

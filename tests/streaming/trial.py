@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from mesh.model.control import Heartbeat
 from mesh.model.topology import Topology
-from mesh.operate.drills import DrillKind
-from mesh.operate.planting import Planter
+from mesh.operate.audit.drills import DrillKind
+from mesh.operate.audit.planting import Planter
 from streaming.audits.findings import Finding
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of

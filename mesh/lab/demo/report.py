@@ -10,7 +10,7 @@ from mesh.lab.demo.harvest import EndpointHarvest
 from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.stage import Stage
 from mesh.model.frames import MessageClass
-from mesh.operate.drills import is_of_drill
+from mesh.operate.audit.drills import is_of_drill
 
 EXIT_OK = 0
 EXIT_UNHEALTHY = 10

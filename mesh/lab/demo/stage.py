@@ -25,7 +25,7 @@ from mesh.local.stopping import Stopping
 from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
-from mesh.operate.propagation import laggards
+from mesh.operate.interest.propagation import laggards
 from mesh.transport.kafka import RealKafka
 from mesh.view.mesh_view import MeshView
 from mesh.wire.keys import subscription_key

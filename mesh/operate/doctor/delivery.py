@@ -10,9 +10,9 @@ from mesh.errors import TransportError
 from mesh.model.control import FULL, HELD, LOSSY, REFUSED, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.operate.dead_letters import header_of
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
+from mesh.operate.messages.dead_letters import header_of
 from mesh.transport.port import TopicInfo, TopicPartition
 from mesh.transport.reading import read_logs, read_range
 

@@ -10,7 +10,7 @@ from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.link_flows import LinkFlow, link_flows
+from mesh.operate.links.flows import LinkFlow, link_flows
 from mesh.transport.node_topics import endpoint_topic, node_topics
 from mesh.transport.port import Copies, KafkaCluster, Rights, TopicInfo, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports

@@ -10,8 +10,8 @@ from mesh.model.names import fold
 from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
-from mesh.operate.gates import is_shut
-from mesh.operate.propagation import unapplied
+from mesh.operate.interest.propagation import unapplied
+from mesh.operate.links.gates import is_shut
 from mesh.transport.port import Record, TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.wire.keys import parse_subscription_key

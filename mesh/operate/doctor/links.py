@@ -9,8 +9,8 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, Result, first_of, judged
-from mesh.operate.gates import REMEDY, is_shut
-from mesh.operate.link_flows import LinkFlow, wanted_over
+from mesh.operate.links.flows import LinkFlow, wanted_over
+from mesh.operate.links.gates import REMEDY, is_shut
 from mesh.operate.status import UNKNOWN, UP, link_state
 
 

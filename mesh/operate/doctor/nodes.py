@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mesh.model.control import DISABLED, Change, Stage
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, first_of, judged
-from mesh.operate.propagation import unapplied
+from mesh.operate.interest.propagation import unapplied
 from mesh.operate.status import link_state
 
 CHANGE_STILL_S = 60.0

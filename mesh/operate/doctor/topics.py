@@ -10,7 +10,7 @@ from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.kafka import COPIES_MIN, IN_SYNC_MIN
-from mesh.operate.endpoint_topics import is_subscribed
+from mesh.operate.endpoints.topics import is_subscribed
 from mesh.transport.port import Copies, TopicInfo, TopicPartition, TopicSpec
 
 AT_LEAST = frozenset({"max.message.bytes", "delete.retention.ms"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from mesh.operate.auditing import Audited, is_unsure
-from mesh.operate.proof import Proof
+from mesh.operate.audit.latest import Audited, is_unsure
+from mesh.operate.audit.proof import Proof
 
 
 def audit_document(found: Audited, wall_ms: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mesh.model.control import Interest, is_address
 from mesh.model.topology import Topology
-from mesh.operate.history import InterestAt
+from mesh.operate.interest.history import InterestAt
 
 
 def interest_document(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesh.model.topology import Topology
-from mesh.operate.link_flows import LinkFlow, link_flows
+from mesh.operate.links.flows import LinkFlow, link_flows
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mesh.operate.dead_letters import Letter
-from mesh.operate.trace import Trace
+from mesh.operate.messages.dead_letters import Letter
+from mesh.operate.messages.trace import Trace
 
 
 def trace_document(found: Trace) -> dict[str, Any]:

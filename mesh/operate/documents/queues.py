@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesh.model.topology import Topology
-from mesh.operate.history import HeldSubscription, InterestAt
-from mesh.operate.queues import (
+from mesh.operate.endpoints.queues import (
     QueueMember,
     QueueStatus,
     queue_statuses,
     queue_statuses_then,
 )
+from mesh.operate.interest.history import HeldSubscription, InterestAt
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 

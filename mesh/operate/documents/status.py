@@ -7,10 +7,10 @@ from typing import Any
 
 from mesh.model.control import LinkStatus, Stop
 from mesh.model.topology import Topology
-from mesh.operate.endpoint_topics import missing_endpoints, with_missing
-from mesh.operate.gates import shut_links
+from mesh.operate.endpoints.topics import missing_endpoints, with_missing
+from mesh.operate.links.gates import shut_links
+from mesh.operate.links.stops import StoppedSource
 from mesh.operate.status import NodeStatus, node_statuses
-from mesh.operate.stops import StoppedSource
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 from mesh.wire.keys import PauseKey

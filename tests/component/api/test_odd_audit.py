@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.operate.audit_entries import TYPES, entry_of
+from mesh.operate.audit.entries import TYPES, entry_of
 from mesh.transport.port import TopicSpec
 from tests.component.api.conftest import MakeApi
 from tests.component.in_memory_mesh import CHAIN

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.operate.link_record import HOUR_MS
+from mesh.operate.audit.link_record import HOUR_MS
 from mesh.operate.minutes import MINUTE_MS
 from mesh.transport.port import TopicSpec
 from tests.component.api.conftest import Api, MakeApi

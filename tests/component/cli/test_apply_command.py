@@ -15,7 +15,7 @@ from mesh.cli.problems import EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED
 from mesh.config.topology_writer import write_topology
 from mesh.model.control import Stage
 from mesh.model.topology import Topology, with_addresses
-from mesh.operate.in_force import read_in_force
+from mesh.operate.changes.in_force import read_in_force
 from tests.component.cli.conftest import Run
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.following import Following, mesh_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh.operate.drills import DrillKind
+from mesh.operate.audit.drills import DrillKind
 from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run, chain_of
 from tests.component.in_memory_mesh import CHAIN, put_in_force

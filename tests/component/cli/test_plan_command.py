@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from mesh.cli.plan import ASK_AGAIN_S
 from mesh.config.published import document_hash
 from mesh.config.topology_file import load_topology
-from mesh.operate.founding import publish
+from mesh.operate.changes.founding import publish
 from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run
 

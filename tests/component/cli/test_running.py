@@ -11,7 +11,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.errors import TransportDeniedError
 from mesh.model.topology import with_addresses
-from mesh.operate.founding import publish
+from mesh.operate.changes.founding import publish
 from mesh.transport.port import KafkaCluster
 from tests.component.cli.conftest import Mesh, Run
 from tests.component.in_memory_mesh import CHAIN, put_in_force
@@ -72,7 +72,7 @@ def test_who_may_not_read_the_record_goes_by_the_file(
     def deny(*_args: object) -> Never:
         raise TransportDeniedError("topic mesh.config: not authorised")
 
-    monkeypatch.setattr("mesh.operate.in_force.config_values", deny)
+    monkeypatch.setattr("mesh.operate.changes.in_force.config_values", deny)
     assert run("publish", "x", "y", "-n", "a", "-f", old).code == 0
     assert "no node is called 'c'" in run("publish", "x", "y", "-n", "c", "-f", old).err
 

@@ -14,7 +14,7 @@ from mesh.cli.drawing_formats import as_dot, as_mermaid
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.model.reasons import SENTENCES
 from mesh.model.topology import Topology
-from mesh.operate.founding import publish
+from mesh.operate.changes.founding import publish
 from tests.component.cli.conftest import Mesh, Run
 
 Chain = tuple[Mesh, str]

@@ -14,7 +14,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.model.control import Stage
 from mesh.model.topology import Topology, Zone, with_addresses
-from mesh.operate.in_force import read_in_force
+from mesh.operate.changes.in_force import read_in_force
 from tests.component.cli.conftest import Run
 from tests.component.in_memory_mesh import put_in_force
 from tests.component.operate.following import Following

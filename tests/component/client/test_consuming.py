@@ -7,7 +7,7 @@ import pytest
 from mesh.client import MeshClient, QueueConsumer, QueueMessage
 from mesh.core.redelivery import WINDOW
 from mesh.errors import SubjectError, TransportError
-from mesh.operate.dead_letters import read_letters
+from mesh.operate.messages.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh
 

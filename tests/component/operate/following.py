@@ -8,11 +8,11 @@ from mesh.model.facts import Fact, SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.change_begin import read_begun
-from mesh.operate.change_driver import ChangeContext
-from mesh.operate.draining import FollowedLaneReports
-from mesh.operate.founding import publish
-from mesh.operate.in_force import read_in_force
+from mesh.operate.changes.begin import read_begun
+from mesh.operate.changes.draining import FollowedLaneReports
+from mesh.operate.changes.driver import ChangeContext
+from mesh.operate.changes.founding import publish
+from mesh.operate.changes.in_force import read_in_force
 from mesh.operate.status import observe
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.node_topics import node_topics

@@ -12,9 +12,9 @@ from mesh.model.control import Stage
 from mesh.model.facts import ENDED, Fact, Gap, Held
 from mesh.model.frames import SourcePartition, TopicPartition
 from mesh.model.topology import Topology
-from mesh.operate.change_begin import PendingChange, abort_change, begin_change, read_begun
-from mesh.operate.change_driver import ChangeDriver
-from mesh.operate.in_force import TopologyInForce, read_in_force
+from mesh.operate.changes.begin import PendingChange, abort_change, begin_change, read_begun
+from mesh.operate.changes.driver import ChangeDriver
+from mesh.operate.changes.in_force import TopologyInForce, read_in_force
 from mesh.view.change_records import write_change
 from tests.component.operate.following import Following, mesh_of
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mesh.core.cutover import CutOver
 from mesh.model.control import Change, ChangeStatus, Stage
-from mesh.operate.change_steps import (
+from mesh.operate.changes.steps import (
     ChangeSteps,
     Ended,
     Next,

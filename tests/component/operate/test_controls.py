@@ -14,7 +14,7 @@ from mesh.model.topology import Topology
 from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import explain
 from mesh.operate.doctor import Category
-from mesh.operate.endpoint_topics import missing_endpoints, with_missing
+from mesh.operate.endpoints.topics import missing_endpoints, with_missing
 from mesh.operate.status import NodeStatus, node_statuses
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import CHAIN, Mesh

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.operate.draining import Drain
+from mesh.operate.changes.draining import Drain
 from mesh.transport.node_topics import node_topics
 from mesh.view.lane_reports import LaneReports
 from tests.component.in_memory_mesh import Mesh

@@ -11,13 +11,13 @@ from mesh.config.published import published_text, published_topology
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError, TransportUnavailableError
 from mesh.model.topology import Topology
-from mesh.operate.drills import (
+from mesh.operate.audit.drills import (
     DrillKind,
     ends_of,
     is_of_drill,
     refuse_unless_allowed,
 )
-from mesh.operate.planting import Planter
+from mesh.operate.audit.planting import Planter
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.view.messages import received

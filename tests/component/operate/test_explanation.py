@@ -13,7 +13,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import Explanation, Reached, explain
-from mesh.operate.knowledge import known_nodes
+from mesh.operate.interest.knowledge import known_nodes
 from mesh.operate.status import observe
 from tests.component.in_memory_mesh import Mesh
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.operate.history import InterestAt, interest_at, interest_now, interest_then
+from mesh.operate.interest.history import InterestAt, interest_at, interest_now, interest_then
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh
 

@@ -15,8 +15,8 @@ from mesh.core.links import first_lineage
 from mesh.errors import ProtocolError, TransportUnavailableError
 from mesh.model.control import Lineage, LinkNumbers
 from mesh.model.topology import Topology, with_addresses
-from mesh.operate.founding import OtherInForceError, publish
-from mesh.operate.in_force import TopologyInForce, read_in_force, read_records
+from mesh.operate.changes.founding import OtherInForceError, publish
+from mesh.operate.changes.in_force import TopologyInForce, read_in_force, read_records
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from mesh.transport.node_topics import config_topic

@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topology import Topology
-from mesh.operate.link_flows import link_flows
+from mesh.operate.links.flows import link_flows
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import examination, failed
 from tests.component.operate.test_explanation import told

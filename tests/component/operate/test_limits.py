@@ -11,7 +11,7 @@ from mesh.errors import BackpressureError
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.operate.doctor import Category
-from mesh.operate.link_flows import link_flows
+from mesh.operate.links.flows import link_flows
 from mesh.operate.status import node_statuses
 from mesh.transport.port import TopicPartition
 from mesh.worker.limits.backlog import SAMPLES_MAX, Backlog

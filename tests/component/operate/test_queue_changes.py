@@ -9,7 +9,7 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.topology import Topology
-from mesh.operate.queue_changes import queues_shared_otherwise
+from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.transport.memory import MemoryKafka
 from mesh.view.mesh_view import MeshView
 

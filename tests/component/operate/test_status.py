@@ -7,10 +7,10 @@ import json
 import pytest
 
 from mesh.errors import ConfigError
-from mesh.operate.auditing import Audited, read_audit
-from mesh.operate.link_flows import link_flows
+from mesh.operate.audit.latest import Audited, read_audit
+from mesh.operate.links.flows import link_flows
+from mesh.operate.messages.trace import Tracer
 from mesh.operate.status import node_statuses
-from mesh.operate.trace import Tracer
 from mesh.transport.port import TopicSpec
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import examination, failed

@@ -11,8 +11,8 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError, TransportUnavailableError
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.operate.documents.messages import trace_document
-from mesh.operate.search import BEHIND_MAX
-from mesh.operate.trace import Tracer
+from mesh.operate.messages.search import BEHIND_MAX
+from mesh.operate.messages.trace import Tracer
 from mesh.transport import reading
 from mesh.transport.memory import MemoryKafka
 from tests.component.in_memory_mesh import CHAIN, Mesh
@@ -47,7 +47,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             counts[record.topic()] += 1
             yield record
 
-    monkeypatch.setattr("mesh.operate.message_way.read_range", counted)
+    monkeypatch.setattr("mesh.operate.messages.way.read_range", counted)
     return counts
 
 
@@ -121,7 +121,7 @@ def test_a_publisher_whose_clock_is_a_little_ahead_costs_no_long_search(
     busy.pause(3)
     tracer = Tracer(busy.topology, busy.world.kafka)
     ingress = tracer.find("mesh.a.in.g/2/0")
-    monkeypatch.setattr("mesh.operate.trace.SCANNED_MAX", None)  # nothing but by time
+    monkeypatch.setattr("mesh.operate.messages.trace.SCANNED_MAX", None)  # nothing but by time
     found = tracer.trace(ingress)
     assert [(one.source, one.target) for one in found.frames] == [("a", "b"), ("b", "c")]
     assert len(found.deliveries) == 1

@@ -7,8 +7,8 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError, TransportUnavailableError
 from mesh.model.topology import Topology, ZoneKind
-from mesh.operate.in_force import read_in_force
-from mesh.operate.zone_manager import ZoneManager
+from mesh.operate.changes.in_force import read_in_force
+from mesh.operate.changes.zone_manager import ZoneManager
 from tests.component.operate.following import Following
 
 NODES = "a b c d"

@@ -15,11 +15,11 @@ from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
-from mesh.operate.change_begin import abort_change, begin_change, read_begun
-from mesh.operate.change_driver import ChangeContext, ChangeDriver, Outcome
-from mesh.operate.draining import FollowedLaneReports
-from mesh.operate.founding import publish
-from mesh.operate.in_force import TopologyInForce, read_in_force
+from mesh.operate.changes.begin import abort_change, begin_change, read_begun
+from mesh.operate.changes.draining import FollowedLaneReports
+from mesh.operate.changes.driver import ChangeContext, ChangeDriver, Outcome
+from mesh.operate.changes.founding import publish
+from mesh.operate.changes.in_force import TopologyInForce, read_in_force
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, CrashNow
 from mesh.transport.node_topics import config_topic

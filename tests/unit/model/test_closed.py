@@ -18,7 +18,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
 from mesh.model.reasons import SENTENCES, FilterCause, NotRead, NoWay, Reason
 from mesh.model.topology import WhenFull, ZoneKind
-from mesh.operate.auditing import KINDS
+from mesh.operate.audit.latest import KINDS
 from streaming.audits import queues, ways
 from streaming.audits.findings import FindingKind
 from streaming.audits.rules import RULES as FINDING_RULES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.operate.auditing import Audited
+from mesh.operate.audit.latest import Audited
 from mesh.operate.documents.audit import audit_document
 
 NOW_MS = 1_000_000

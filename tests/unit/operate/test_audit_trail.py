@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.operate.audit_trail import AuditTrail
-from mesh.operate.audit_wall import Cell, wall_of
+from mesh.operate.audit.proof import ProofState, proof_of
+from mesh.operate.audit.trail import AuditTrail
+from mesh.operate.audit.wall import Cell, wall_of
 from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT, Minutes
-from mesh.operate.proof import ProofState, proof_of
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicSpec
 
@@ -173,7 +173,7 @@ def test_thousands_of_certificates_are_summed_up(
     auditor: Auditor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wall stays as it was; what differs, and what speaks for an open block, is kept."""
-    monkeypatch.setattr("mesh.operate.audit_trail.SPARE_MAX", 20)
+    monkeypatch.setattr("mesh.operate.audit.trail.SPARE_MAX", 20)
     auditor.trail._room = dict.fromkeys(auditor.trail._room, 20)
     auditor.says("certificates", "open", {**EQUAL, "partial": True})
     auditor.says("certificates", "bad", {**EQUAL, "block": 1, "equal": False})

@@ -8,9 +8,9 @@ import pytest
 
 from mesh.model.frames import MessageClass
 from mesh.model.state import DeadLetter
-from mesh.operate.message_steps import DeliverySeen, FrameSeen, Ingress
-from mesh.operate.trace import Trace
-from mesh.operate.trace_then import trace_then
+from mesh.operate.messages.steps import DeliverySeen, FrameSeen, Ingress
+from mesh.operate.messages.trace import Trace
+from mesh.operate.messages.trace_then import trace_then
 from mesh.transport.port import TopicPartition
 from mesh.view.messages import MessageIdentity
 

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 import schemas
 from mesh.model.topics import TopicNames
-from mesh.operate.auditing import KINDS
+from mesh.operate.audit.latest import KINDS
 from streaming.audits.canaries import Tally, Way
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.rules import RULES

@@ -14,10 +14,10 @@ from mesh.core.cutover import cut_over
 from mesh.errors import ConfigError, Problem
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
-from mesh.operate.change_driver import ChangeContext, ChangeDriver
-from mesh.operate.change_steps import ChangeSteps
-from mesh.operate.in_force import TopologyInForce, newest_change
-from mesh.operate.queue_changes import queues_shared_otherwise
+from mesh.operate.changes.driver import ChangeContext, ChangeDriver
+from mesh.operate.changes.in_force import TopologyInForce, newest_change
+from mesh.operate.changes.queue_changes import queues_shared_otherwise
+from mesh.operate.changes.steps import ChangeSteps
 from mesh.transport.port import KafkaCluster
 from mesh.view.change_records import newest, write_change
 

@@ -13,9 +13,9 @@ from typing import Any
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.audit_entries import Entry, entry_of
-from mesh.operate.auditing import FRESH_S, POSITION, Audited, is_unsure
-from mesh.operate.link_record import HOUR_MS, HOURS_KEPT, LinkRecord
+from mesh.operate.audit.entries import Entry, entry_of
+from mesh.operate.audit.latest import FRESH_S, POSITION, Audited, is_unsure
+from mesh.operate.audit.link_record import HOUR_MS, HOURS_KEPT, LinkRecord
 from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT, Minutes
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition

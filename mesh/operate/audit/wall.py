@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mesh.operate.audit_entries import Entry
-from mesh.operate.audit_trail import AuditTrail, Said
-from mesh.operate.auditing import NEWS, is_unsure
+from mesh.operate.audit.entries import Entry
+from mesh.operate.audit.latest import NEWS, is_unsure
+from mesh.operate.audit.trail import AuditTrail, Said
 from mesh.operate.minutes import MINUTE_MS
 
 MINUTES_MAX = 24 * 60

@@ -12,10 +12,10 @@ from mesh.model.names import fold
 from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy, is_of_queue, member_of
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.history import HeldSubscription, InterestAt
+from mesh.operate.endpoints.waiting import waiting_behind
+from mesh.operate.interest.history import HeldSubscription, InterestAt
 from mesh.operate.side_by_side import side_by_side
 from mesh.operate.status import UNKNOWN
-from mesh.operate.waiting import waiting_behind
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.mesh_view import MeshView
 from mesh.view.messages import received

@@ -11,8 +11,8 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.audit_entries import Entry, entry_of
-from mesh.operate.history import HeldSubscription
+from mesh.operate.audit.entries import Entry, entry_of
+from mesh.operate.interest.history import HeldSubscription
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_range
 

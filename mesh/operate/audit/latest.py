@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.audit_entries import Entry, entry_of
+from mesh.operate.audit.entries import Entry, entry_of
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
 

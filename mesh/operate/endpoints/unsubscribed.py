@@ -14,8 +14,8 @@ from mesh.model.counted import counted
 from mesh.model.names import fold, name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.endpoint_topics import is_subscribed
-from mesh.operate.waiting import Waiting, waiting_behind
+from mesh.operate.endpoints.topics import is_subscribed
+from mesh.operate.endpoints.waiting import Waiting, waiting_behind
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition
 from mesh.view.mesh_view import MeshView
 

@@ -13,7 +13,7 @@ from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import Cut, Ledger
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.drills import DrillKind, Planted, Spare, forgeries
+from mesh.operate.audit.drills import DrillKind, Planted, Spare, forgeries
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 from mesh.transport.reading import read_logs, read_range, read_tail
 from mesh.view.lane_reports import read_positions

@@ -18,8 +18,8 @@ from mesh.core.links import first_lineage
 from mesh.errors import ConfigError, Problem, TransportError, TransportFencedError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.arbiter import TRIES
-from mesh.operate.in_force import Records, TopologyInForce, record_of
+from mesh.operate.changes.arbiter import TRIES
+from mesh.operate.changes.in_force import Records, TopologyInForce, record_of
 from mesh.transport.port import KafkaCluster, Writer
 from mesh.wire.control import Config, encode_config
 from mesh.wire.keys import config_key

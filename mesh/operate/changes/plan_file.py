@@ -9,7 +9,7 @@ from mesh.core.changes import Change
 from mesh.core.reach import ReachChange, SourceReach
 from mesh.core.rights import Right
 from mesh.core.walks import Walk
-from mesh.operate.plan import Place, Plan, TopicsChange
+from mesh.operate.changes.plan import Place, Plan, TopicsChange
 
 
 def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:

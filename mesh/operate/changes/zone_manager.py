@@ -16,13 +16,13 @@ from mesh.errors import NotBegunError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, Zone
-from mesh.operate.change_begin import begin_change, read_begun
-from mesh.operate.change_driver import ChangeContext
-from mesh.operate.draining import FollowedLaneReports
-from mesh.operate.in_force import TopologyInForce, read_in_force
-from mesh.operate.plan import refuse_loss
+from mesh.operate.changes.begin import begin_change, read_begun
+from mesh.operate.changes.draining import FollowedLaneReports
+from mesh.operate.changes.driver import ChangeContext
+from mesh.operate.changes.in_force import TopologyInForce, read_in_force
+from mesh.operate.changes.plan import refuse_loss
+from mesh.operate.changes.unread import unread_in
 from mesh.operate.status import observe
-from mesh.operate.unread import unread_in
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 

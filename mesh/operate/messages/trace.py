@@ -12,9 +12,9 @@ from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.dead_letters import header_of
-from mesh.operate.message_steps import Arrival, DeliverySeen, FrameSeen, Ingress, Step
-from mesh.operate.message_way import SCANNED_MAX, Way
+from mesh.operate.messages.dead_letters import header_of
+from mesh.operate.messages.steps import Arrival, DeliverySeen, FrameSeen, Ingress, Step
+from mesh.operate.messages.way import SCANNED_MAX, Way
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs, read_range

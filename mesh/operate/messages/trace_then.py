@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mesh.operate.message_steps import DeliverySeen, FrameSeen
-from mesh.operate.trace import Trace
+from mesh.operate.messages.steps import DeliverySeen, FrameSeen
+from mesh.operate.messages.trace import Trace
 
 
 def trace_then(found: Trace, at_ms: int) -> Trace:

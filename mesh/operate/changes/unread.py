@@ -9,8 +9,8 @@ from mesh.errors import TransportError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.endpoints.waiting import waiting_behind
 from mesh.operate.status import UP, link_state
-from mesh.operate.waiting import waiting_behind
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.lane_reports import read_report
 from mesh.view.mesh_view import MeshView

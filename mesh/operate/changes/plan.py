@@ -18,8 +18,8 @@ from mesh.core.rights import RightsChange, compare_rights
 from mesh.errors import ConfigError, Problem
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.in_force import TopologyInForce
-from mesh.operate.unread import Unread
+from mesh.operate.changes.in_force import TopologyInForce
+from mesh.operate.changes.unread import Unread
 from mesh.transport.port import TopicSpec
 
 UNREAD = "UNREAD"

@@ -19,8 +19,8 @@ from mesh.errors import TransportUnavailableError
 from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.message_steps import Arrival, Ingress, Step
-from mesh.operate.search import BEHIND_MAX, FRAMES_BEHIND_MAX, Search
+from mesh.operate.messages.search import BEHIND_MAX, FRAMES_BEHIND_MAX, Search
+from mesh.operate.messages.steps import Arrival, Ingress, Step
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 

@@ -16,11 +16,11 @@ from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate import change_steps
-from mesh.operate.arbiter import Arbiter
-from mesh.operate.draining import PATIENCE_MS, Drain, FollowedLaneReports
+from mesh.operate.changes import steps as change_steps
+from mesh.operate.changes.arbiter import Arbiter
+from mesh.operate.changes.draining import PATIENCE_MS, Drain, FollowedLaneReports
+from mesh.operate.changes.unread import unread_in
 from mesh.operate.on_demand import OnDemand
-from mesh.operate.unread import unread_in
 from mesh.transport.port import KafkaCluster, Reader
 from mesh.view.change_records import ConfigWriters
 from mesh.view.laggards import is_unheard

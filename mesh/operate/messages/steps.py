@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from mesh.errors import ProtocolError
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
-from mesh.operate.search import Search
+from mesh.operate.messages.search import Search
 from mesh.transport.port import Record, TopicPartition
 from mesh.view.messages import MessageIdentity
 from mesh.wire.state import decode_ledger

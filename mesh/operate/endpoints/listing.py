@@ -10,7 +10,7 @@ from mesh.model.control import EndpointKind
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.waiting import Waiting, waiting_behind
+from mesh.operate.endpoints.waiting import Waiting, waiting_behind
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.mesh_view import MeshView
 

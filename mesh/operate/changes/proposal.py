@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from mesh.core.audience import EndpointFilter
 from mesh.model.topology import Topology
-from mesh.operate.in_force import TopologyInForce
-from mesh.operate.plan import Plan, Topics, compare_topics, make_plan
-from mesh.operate.queue_changes import queues_shared_otherwise
-from mesh.operate.unread import unread_in
+from mesh.operate.changes.in_force import TopologyInForce
+from mesh.operate.changes.plan import Plan, Topics, compare_topics, make_plan
+from mesh.operate.changes.queue_changes import queues_shared_otherwise
+from mesh.operate.changes.unread import unread_in
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView

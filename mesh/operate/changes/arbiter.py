@@ -12,7 +12,7 @@ from __future__ import annotations
 from mesh.errors import TransportError, TransportFencedError
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
-from mesh.operate.in_force import newest_change
+from mesh.operate.changes.in_force import newest_change
 from mesh.transport.port import KafkaCluster, Writer
 from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key

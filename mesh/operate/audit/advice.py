@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from mesh.operate.audit_entries import Entry
+from mesh.operate.audit.entries import Entry
 
 _MESSAGE = re.compile(r"[^\s/]+/\d+(/\d+)?/\d+(-\d+)?", re.ASCII)
 

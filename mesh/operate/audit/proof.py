@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mesh.operate.audit_trail import AuditTrail, Said
-from mesh.operate.auditing import FRESH_S, NEWS
+from mesh.operate.audit.latest import FRESH_S, NEWS
+from mesh.operate.audit.trail import AuditTrail, Said
 
 
 class ProofState(StrEnum):

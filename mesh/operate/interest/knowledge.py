@@ -8,7 +8,7 @@ from mesh.core.digest import MODULUS, entry_digest
 from mesh.model.control import DISABLED, Interest, Mark, Scope
 from mesh.model.topology import Topology
 from mesh.node.explanation import KnownNode
-from mesh.operate.history import HeldSubscription, InterestAt
+from mesh.operate.interest.history import HeldSubscription, InterestAt
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
 

@@ -1,0 +1,1 @@
+"""Who wants what, since when, and whether everybody knows of it."""

@@ -1,0 +1,1 @@
+"""Links: what flows over them, and what holds it up."""

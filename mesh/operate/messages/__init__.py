@@ -1,0 +1,1 @@
+"""Single messages: where one went, and which nobody will deliver."""
