@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from sse_starlette import EventSourceResponse
 
-from mesh.api import details, items, proof_items, role_items
+from mesh.api import audit_details, details, items, proof_items, role_items
 from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
 from mesh.api.lists import (
@@ -354,7 +354,7 @@ def _add_details(router: APIRouter, live: Live) -> None:
     def audit(request: Request, at: At = "") -> Response:
         """How the audit stands, as `mesh audit report` says it."""
         still = live.still
-        return answer(request, details.audit_now(still, still.moment(at)))
+        return answer(request, audit_details.audit_now(still, still.moment(at)))
 
     @router.get("/audit/wall", response_model=dict[str, Any])
     def wall(
@@ -364,7 +364,7 @@ def _add_details(router: APIRouter, live: Live) -> None:
     ) -> Response:
         """The audit by endpoint and minute."""
         still = live.still
-        return answer(request, details.wall_document(still, minutes, still.moment(at)))
+        return answer(request, audit_details.wall_document(still, minutes, still.moment(at)))
 
 
 def _add_questions(router: APIRouter, live: Live) -> None:

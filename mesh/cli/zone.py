@@ -6,34 +6,21 @@ file. Spec: DESIGN 3, UM-8, UM-9, EMS-13, K28.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import typer
 
-from mesh.cli.apply import (
-    ApplyOptions,
-    DeleteOption,
-    WaitOption,
-    YesOption,
-    put_in_force,
-    read_begun_last,
-)
-from mesh.cli.plan import against_mesh, shown
-from mesh.cli.render import Output, OutputOption, render
-from mesh.cli.session import open_session
+from mesh.cli.apply import ApplyOptions, DeleteOption, WaitOption, YesOption
+from mesh.cli.render import Output, OutputOption
 from mesh.cli.target import HERE, Options, Target
+from mesh.cli.zone_edit import put_edited_in_force
 from mesh.cli.zone_view import ZoneArgument
-from mesh.errors import ConfigError, Problem, wrong_input
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-    from mesh.operate.changes.begin import PendingChange
-    from mesh.operate.changes.in_force import TopologyInForce
-
-Edit = Callable[["Topology"], Mapping[str, object]]
-"""The topology in force -> the spec that is wanted instead."""
 
 LinkOption = Annotated[
     list[str] | None, typer.Option("--link", metavar="A-B", help="A link; repeatable.")
@@ -130,7 +117,7 @@ def create(
         return with_zone(before, name, {**zone, "links": [list(pair) for pair in pairs]})
 
     how = asked.how(f"mesh zone create {name}", output, allow_delete=allow_delete)
-    _put_in_force(edit, how, target, dry_run=asked.dry_run)
+    put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def delete(
@@ -152,7 +139,7 @@ def delete(
         return without_zone(before, zone)
 
     how = asked.how(f"mesh zone delete {zone}", output, allow_delete=allow_delete)
-    _put_in_force(edit, how, target, dry_run=asked.dry_run)
+    put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def add(
@@ -181,7 +168,7 @@ def add(
 
     _one_of(nodes, link)
     how = asked.how(f"mesh zone add {zone}", output, allow_delete=allow_delete)
-    _put_in_force(edit, how, target, dry_run=asked.dry_run)
+    put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def remove(
@@ -203,7 +190,7 @@ def remove(
 
     _one_of(nodes, link)
     how = asked.how(f"mesh zone remove {zone}", output, allow_delete=allow_delete)
-    _put_in_force(edit, how, target, dry_run=asked.dry_run)
+    put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def rename(
@@ -217,7 +204,9 @@ def rename(
     from mesh.config.zone_edits import retitled
 
     how = asked.how(f"mesh zone rename {zone}", output)
-    _put_in_force(lambda before: retitled(before, zone, title), how, target, dry_run=asked.dry_run)
+    put_edited_in_force(
+        lambda before: retitled(before, zone, title), how, target, dry_run=asked.dry_run
+    )
 
 
 def _one_of(nodes: list[str] | None, links: list[str] | None) -> None:
@@ -260,70 +249,3 @@ def _pair(topology: Topology, option: str, text: str) -> tuple[str, str]:
         raise wrong_input(where, f"could mean several links; write it with a colon, as in {a}:{b}")
     nodes = ", ".join(list(topology.nodes)[:8]) + (", ..." if len(topology.nodes) > 8 else "")
     raise wrong_input(where, f"is no link of two nodes; write A-B, of {nodes}", code="UNKNOWN_NODE")
-
-
-def _put_in_force(edit: Edit, how: ApplyOptions, target: Target, *, dry_run: bool) -> None:
-    """Put an edited topology in force, or show the plan of it.
-
-    Args:
-        edit: Makes the spec that is wanted of the topology in force.
-        how: What was asked for.
-        target: Which mesh.
-        dry_run: Whether nothing is changed.
-
-    Raises:
-        ConfigError: It is refused, as for `put_in_force`; nothing was changed.
-        NotBegunError: As for `put_in_force`.
-        NotInTimeError: As for `put_in_force`.
-    """
-    from mesh.config.zone_edits import place_in_spec
-    from mesh.operate.changes.plan import refuse_loss
-    from mesh.operate.changes.plan_file import plan_document
-
-    with open_session(target, is_look=False) as seen:
-        found = seen.in_force()
-        begun = read_begun_last(found, seen)
-        after = _wanted(found, begun, edit, how.output)
-        if not dry_run:
-            put_in_force(found, seen, after, begun, place_in_spec, how)
-            return
-        made = against_mesh(found, seen, after, place_in_spec)
-        if not how.allow_delete:
-            refuse_loss(made.unread, place_in_spec)
-        data = plan_document(made, allow_delete=how.allow_delete)
-        render(data, lambda: shown(made, how.name), how.output)
-
-
-def _wanted(
-    found: TopologyInForce, begun: PendingChange | None, edit: Edit, output: Output
-) -> Topology:
-    """Return the legal topology that an edit leads to.
-
-    A change that was left when some Kafka clusters had it in force already is gone on with by the
-    same command, although what it wants is there by now.
-
-    Raises:
-        ConfigError: The edit cannot be made, or leads to none that is legal.
-    """
-    from mesh.config.legal import legal_topology_from
-    from mesh.config.published import published_text
-    from mesh.config.zone_edits import place_in_spec
-
-    before = found.topology
-    try:
-        return legal_topology_from(edit(before), place_in_spec, name=before.name, since=before)
-    except ConfigError as error:
-        if begun is None or not begun.is_open or begun.change.topology != published_text(before):
-            raise ConfigError(_in_one_line(error.problems, output)) from error
-        return before
-
-
-def _in_one_line(problems: Sequence[Problem], output: Output) -> Sequence[Problem]:
-    """Return the first of several loops for people: one edit of one zone ends them all."""
-    from mesh.core.legality import ILLEGAL
-
-    loops = sum(problem.code == ILLEGAL for problem in problems)
-    if output is not Output.TABLE or loops < max(2, len(problems)):
-        return problems
-    message = f"{problems[0].message}, which ends {loops - 1} more such loops"
-    return [replace(problems[0], message=message)]

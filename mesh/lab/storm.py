@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.errors import TransportError
 from mesh.lab.checker.history import History, Publish, Wanted, write_history
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
@@ -17,6 +16,7 @@ from mesh.lab.contents import HeldRecords, read_all
 from mesh.lab.driver import Driver, ScenarioSubscription
 from mesh.lab.faults import StepFailedError
 from mesh.lab.load import Publisher, Watch
+from mesh.lab.open_transactions import open_transactions
 from mesh.lab.queue_accounts import policy_of
 from mesh.lab.schedule import moments, storm_schedule
 from mesh.lab.steps import Storm
@@ -215,13 +215,7 @@ class _Storm:
             driver.drain(number, timeout_s)
 
     def _hidden(self) -> Sequence[str]:
-        """Return what stands behind open transactions, and is seen by nobody yet.
-
-        Brokers answer a commit before they have written its markers: until then a reader of
-        committed records does not see what it wrote, though it may see that it was written. A
-        publisher that was given up leaves its transaction open, until brokers end it: what others
-        have written behind that, and were told is accepted, waits as long.
-        """
+        """Return what stands behind open transactions, and is seen by nobody yet."""
         places = {kafka: list(parts) for kafka, parts in self._ingresses().items()}
         topology = self.driver.topology
         for node, declared in topology.nodes.items():
@@ -232,22 +226,7 @@ class _Storm:
                     found += [TopicPartition(outbox, n) for n in range(declared.partitions)]
         for topic, (kafka, _, partitions) in self._endpoints().items():
             places[kafka] += [TopicPartition(topic, number) for number in range(partitions)]
-        try:
-            return [
-                f"{at.topic}[{at.partition}] has an open transaction"
-                for kafka, asked in places.items()
-                for at in self._with_open_transactions(kafka, asked)
-            ]
-        except TransportError as error:
-            return [str(error)]  # a broker that does not answer just now
-
-    def _with_open_transactions(
-        self, kafka: str, places: Sequence[TopicPartition]
-    ) -> Sequence[TopicPartition]:
-        admin = self.driver.backend.kafka[kafka].admin()
-        ends = admin.ends(places)  # asked first: what is written since may be open as well
-        stable = admin.stable_ends(places)
-        return [at for at, end in ends.items() if stable.get(at, 0) < end]
+        return open_transactions(self.driver.backend.kafka, places)
 
     # -- the verdict ----------------------------------------------------------------------
 

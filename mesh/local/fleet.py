@@ -22,7 +22,7 @@ from mesh.operate.changes.founding import publish
 from mesh.transport.identity import refuse_aliases
 from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import config_topic, node_topics
-from mesh.worker.main import seen_file
+from mesh.worker.process.drill_file import seen_file
 from mesh.worker.process.drills import Drill, read_drill
 
 FOUNDING_DEADLINE_S = 60.0

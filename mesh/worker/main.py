@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import signal
 import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -34,7 +33,7 @@ from mesh.worker.http.server import Port
 from mesh.worker.process.clock import BusyTime, Clock, MonotonicClock
 from mesh.worker.process.commits import ThreadedCommits
 from mesh.worker.process.credentials import Clients, Renewal, turn_ms
-from mesh.worker.process.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.worker.process.drill_file import DrillFile
 from mesh.worker.process.errands import ThreadedErrands
 from mesh.worker.process.intake import Intake, ThreadedIntake
 from mesh.worker.worker import Worker
@@ -54,11 +53,6 @@ WORKER_PATIENCE_MS = 200
 """How long brokers may keep an empty fetch: partitions of a lane just taken wait for it."""
 
 log = structlog.get_logger()
-
-
-def seen_file(cuts_file: Path, pid: int) -> Path:
-    """Return where the worker of this process tells which drill is in force."""
-    return cuts_file.with_suffix(f".seen-{pid}")
 
 
 @dataclass(slots=True)
@@ -87,9 +81,7 @@ class WorkerProcess:
     traces: Traces | None = None
     _stopping: bool = False
     _was_ready: bool = False
-    _drill: Drill | None = None
-    _slow: SlowIntake | None = None
-    _wall_clock: WallClock = field(default_factory=WallClock)
+    _drill: DrillFile | None = None
 
     def run(self) -> None:
         """Serve until a signal comes.
@@ -103,6 +95,8 @@ class WorkerProcess:
         structlog.contextvars.bind_contextvars(node=self.node)
         if self.ready_file is not None:
             self.ready_file.unlink(missing_ok=True)  # of a process that was killed
+        if self.cuts_file is not None:
+            self._drill = DrillFile(self.cuts_file, self.node, TopicNames(self.topology.prefix))
         clusters: Clients = self._clusters()
         refuse_aliases(clusters)
         clock = MonotonicClock()
@@ -158,10 +152,10 @@ class WorkerProcess:
         gc.collect()
         gc.freeze()
         gc.set_threshold(500_000, 20, 50)
-        self._drill = None
         busy = BusyTime()
         while not self._stopping:
-            self._follow_drill(worker)
+            if self._drill is not None:
+                self._drill.follow(worker.isolate)
             begun_ms, busy_ms = worker.clock.now_ms(), busy.ms()
             worker.turn(TURN_S)
             waited_ms = worker.clock.now_ms() - begun_ms - (busy.ms() - busy_ms)
@@ -243,7 +237,9 @@ class WorkerProcess:
             for name, kafka in clusters.items():
                 readers[name] = kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
                 opened.callback(readers[name].close)
-            intake = self._intake(readers, clock)
+            intake: Intake = ThreadedIntake(readers)
+            if self._drill is not None:
+                intake = self._drill.begin(intake, clock.now_ms)
             opened.callback(intake.close)
             worker = Worker(
                 self.topology,
@@ -272,33 +268,6 @@ class WorkerProcess:
         kafka = self._kafka(topology, name)
         refuse_aliases({**self._clusters(), name: kafka})
         return kafka, kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
-
-    def _intake(self, readers: dict[str, Reader], clock: Clock) -> Intake:
-        """Return what reads; only where drills may come can it be slow."""
-        intake = ThreadedIntake(readers)
-        if self.cuts_file is None:
-            return intake
-        chance = random.Random()  # noqa: S311 - decides which fetches of a drill are lost
-        self._slow = SlowIntake(intake, clock.now_ms, chance.random)
-        return self._slow
-
-    def _follow_drill(self, worker: Worker) -> None:
-        if self.cuts_file is None:
-            return
-        try:
-            drill = read_drill(self.cuts_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return  # being written, or not there: no change
-        if drill == self._drill:
-            return
-        self._drill = drill
-        worker.isolate(drill.cuts)
-        if self._slow is not None:
-            self._slow.slow(drill.slow, self.node, TopicNames(self.topology.prefix))
-        self._wall_clock.shift(drill.clock_s)
-        if drill != Drill():
-            log.warning("drill.follows", drill=drill.written())
-        seen_file(self.cuts_file, os.getpid()).write_text(drill.written(), encoding="utf-8")
 
     def _tell_ready(self, *, is_ready: bool) -> None:
         if is_ready == self._was_ready or self.ready_file is None:

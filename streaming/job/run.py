@@ -1,4 +1,4 @@
-"""Start, run and end the auditor: one lock, and one thread that looks after the queries."""
+"""Start, run and end the auditor."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 
 from pyspark.sql import SparkSession
 
-from mesh.errors import MeshError, StartError, TransportUnavailableError
+from mesh.errors import StartError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from streaming.audits.canaries import Canaries
 from streaming.config import AuditSettings
@@ -31,22 +30,16 @@ from streaming.job.port import Port
 from streaming.job.publishing import STATUS_S
 from streaming.job.reading import Readings
 from streaming.job.rereads import Rereader
-from streaming.job.sifting import reason_of
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
+from streaming.job.supervisor import PULSE_S, Supervisor
 from streaming.tables.rows import TopicPartition
-
-PULSE_S = 0.2
-"""How often the main thread looks around."""
 
 QUIET_S = STATUS_S + 1.5
 """An auditor that lives is not silent for so long, in seconds."""
 
 ASKED_MAX = 10
 """How often a broker is asked where the status ends before the auditor gives up."""
-
-JUDGE_S = 1.0
-"""How often open ranges are judged while no batch comes, in seconds."""
 
 GARBAGE_EVERY = 100_000, 20, 20
 """Python looks for garbage after so many new objects: a state is many that live long, and to look
@@ -59,101 +52,6 @@ LEFT_MAX = 20
 def say(text: str) -> None:
     """Tell a person on stderr."""
     print(f"audit: {text}", file=sys.stderr, flush=True)  # noqa: T201
-
-
-@dataclass(slots=True)
-class Supervisor:
-    """Looks after the queries and judges when no batch comes.
-
-    Attributes:
-        auditor: What the batches are for.
-        readings: The queries.
-        port: Told that it looks around.
-        flock: Canaries.
-        blamed: Why the last judgement failed, if nobody has thought of that.
-        seen: Judgements after which was looked whether all is judged.
-    """
-
-    auditor: Auditor
-    readings: Readings
-    port: Port
-    flock: Flock
-    blamed: str = ""
-    seen: int = 0
-
-    def watch(self, drain: Drain | None = None) -> None:
-        """Wait until the auditor shall end.
-
-        Args:
-            drain: What to wait for; None: for a signal.
-
-        Raises:
-            MeshError: It cannot go on.
-        """
-        judged_s = time.monotonic()
-        while not self.readings.stopping.wait(PULSE_S):
-            self.readings.look()
-            self.port.looked()
-            if drain is not None and self._is_drained(drain):
-                return
-            now_s = time.monotonic()
-            quiet_s = now_s - self.auditor.batch_at_s
-            if quiet_s < JUDGE_S or now_s - judged_s < JUDGE_S:
-                continue
-            if self.readings.lock.acquire(blocking=False):
-                try:
-                    self._judge()
-                    self.flock.follow(self.auditor.state.eras.linked()[-1])
-                finally:
-                    self.readings.lock.release()
-                judged_s = time.monotonic()
-
-    def _judge(self) -> None:
-        try:
-            self.auditor.judge()
-        except TransportUnavailableError as error:
-            say(f"{error}; it is tried again")
-            self.auditor.restore()
-        except MeshError:
-            raise
-        except Exception as error:  # noqa: BLE001  # what nobody has thought of ends nothing
-            # Until a judgement succeeds no status is written: reports say so.
-            if (reason := reason_of(error)) != self.blamed:
-                say(f"what was read cannot be judged: {reason}; it is tried again")
-                self.blamed = reason
-            self.auditor.restore()
-        else:
-            self.blamed = ""
-
-    def _is_drained(self, drain: Drain) -> bool:
-        """Say whether all is judged that is waited for; each judgement is looked at once."""
-        if not self.readings.lock.acquire(blocking=False):
-            return False
-        try:
-            auditor, now_s = self.auditor, self.auditor.clock()
-            drain.ask(auditor.sources, now_s)
-            if auditor.judgements == self.seen:
-                return False
-            self.seen = auditor.judgements
-            return drain.look(auditor.state, auditor.sources, now_s)
-        finally:
-            self.readings.lock.release()
-
-    def end(self) -> None:
-        """Certify open ranges, publish them and stop the queries."""
-        self.readings.stopping.set()
-        with self.readings.lock:
-            if self.auditor.state.batch >= 0:
-                self._judge_last()
-        self.readings.stop()
-
-    def _judge_last(self) -> None:
-        try:
-            self.auditor.judge(is_last=True)
-        except MeshError:
-            raise
-        except Exception as error:  # noqa: BLE001  # what nobody has thought of: the state is whole
-            say(f"what is open cannot be judged: {reason_of(error)}")
 
 
 def options_of(settings: AuditSettings, names: Iterable[str]) -> dict[str, Mapping[str, str]]:
@@ -248,7 +146,7 @@ def _audit(
     readings = Readings(
         session, auditor, kafka, checkpoint, settings.trigger_s, say, stopping=stopping
     )
-    supervisor = Supervisor(auditor, readings, port, flock)
+    supervisor = Supervisor(auditor, readings, port, flock, say)
     say(f"reading {len(kafka)} Kafka clusters, after {auditor.state.batch + 1} batches")
     drain = Drain() if settings.until_drained else None
     left: Sequence[str] = ()

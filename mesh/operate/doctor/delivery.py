@@ -10,17 +10,11 @@ from mesh.errors import TransportError
 from mesh.model.control import FULL, HELD, LOSSY, REFUSED, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
+from mesh.operate.doctor.dead_letters import check_letters, count_letters
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
-from mesh.operate.messages.dead_letters import header_of
 from mesh.transport.port import TopicInfo, TopicPartition
-from mesh.transport.reading import read_logs, read_range
-
-LETTERS_MAX = 1_000
-"""Newest dead letters of each partition that are counted."""
-
-UNREADABLE = "UNREADABLE"
-"""Stands for the reason of a dead letter that does not tell its own."""
+from mesh.transport.reading import read_range
 
 
 def check_delivery(at: Examination) -> Iterator[Check]:
@@ -29,7 +23,7 @@ def check_delivery(at: Examination) -> Iterator[Check]:
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
         try:
-            letters |= _letters(at, kafka)
+            letters |= count_letters(at, kafka)
             stalled = {node: _stalled(at, node) for node in nodes}
         except TransportError as fault:
             for node in nodes:
@@ -45,7 +39,7 @@ def check_delivery(at: Examination) -> Iterator[Check]:
             yield _subjects(at, node)
             yield _full(at, node)
             yield _queues(at, node)
-            yield _refused(at, node, letters[node])
+            yield check_letters(at, node, letters[node])
 
 
 def _stalled(at: Examination, node: str) -> Check:
@@ -277,33 +271,3 @@ def _misplaced(
         start = moment.starts[place]
         gone = start - offset
         yield f"{where} begins at {start}, the position is {offset}: retention took {gone}"
-
-
-def _letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
-    """Return the dead letters of every node on a Kafka cluster, by reason."""
-    names = TopicNames(at.topology.prefix)
-    nodes = {names.dead_letters(node): node for node in at.nodes_on(kafka)}
-    places = [
-        TopicPartition(topic, number)
-        for topic, node in nodes.items()
-        for number in range(2 * at.topology.nodes[node].lanes)
-    ]
-    found: dict[str, Counter[str]] = {node: Counter() for node in nodes.values()}
-    for record in read_logs(at.answering(kafka), places, most=LETTERS_MAX, name="letters"):
-        letter = header_of(record)
-        found[nodes[record.topic()]][UNREADABLE if letter is None else letter.reason] += 1
-    return found
-
-
-def _refused(at: Examination, node: str, letters: Counter[str]) -> Check:
-    topic = TopicNames(at.topology.prefix).dead_letters(node)
-    reasons = ", ".join(f"{count} {reason}" for reason, count in letters.most_common())
-    return judged(
-        Category.DELIVERY,
-        f"{node} has refused nothing and put nothing aside",
-        f"{letters.total()} dead letters in {topic}: {reasons}" if letters else "",
-        f"`mesh dlq {node}` lists them with their reasons: correct the publisher, or what the "
-        "target allows",
-        result=Result.WARNING,
-        figures=dict(letters),
-    )

@@ -14,9 +14,9 @@ from streaming.audits.blocks import Certificate, Stranger, StrangerKey
 from streaming.audits.certificates import Waiting
 from streaming.audits.interest import EndpointKey
 from streaming.job.drain import ASK_EVERY_S, STILL_LOOKS, STILL_S, Drain
-from streaming.job.run import Supervisor
 from streaming.job.sources import Sources
 from streaming.job.state import State
+from streaming.job.supervisor import Supervisor
 from streaming.tables.digest import Digest
 from streaming.tables.rows import IngressRow, SourceKey, TopicPartition
 from tests.streaming.planted import chain_topology
@@ -207,10 +207,10 @@ class Living:
 
 def test_the_supervisor_ends_on_a_mesh_that_lives(mesh: Mesh, monkeypatch) -> None:
     """It waited for three seconds without a batch, and nodes beat each second."""
-    monkeypatch.setattr("streaming.job.run.PULSE_S", 0.0)
+    monkeypatch.setattr("streaming.job.supervisor.PULSE_S", 0.0)
     living = Living(mesh)
     flock = SimpleNamespace(follow=lambda _: None)
-    supervisor = Supervisor(living, living, living, flock)  # type: ignore[arg-type]
+    supervisor = Supervisor(living, living, living, flock, print)  # type: ignore[arg-type]
     mesh.publish(4)
     mesh.waits("b to read on")
     living.steps = [mesh.read]

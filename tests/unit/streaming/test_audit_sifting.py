@@ -8,9 +8,9 @@ import pytest
 
 from mesh.errors import TransportFencedError, TransportUnavailableError
 from streaming.job.reading import Reading, Readings
-from streaming.job.run import Supervisor
 from streaming.job.sifting import TRIES_MAX, Failure, reason_of, sift
 from streaming.job.sources import Sources
+from streaming.job.supervisor import Supervisor
 from streaming.tables.rows import Batch, TopicPartition
 
 A, B, C = (TopicPartition(f"mesh.{name}.in.g", 0) for name in "abc")
@@ -136,13 +136,15 @@ class Judge:
         self.restored += 1
 
 
-def test_a_judgement_that_fails_is_told_once_and_tried_again(capsys) -> None:
+def test_a_judgement_that_fails_is_told_once_and_tried_again() -> None:
+    told: list[str] = []
     judge = Judge(KeyError("x"), KeyError("x"), None, KeyError("x"), TransportFencedError("two"))
-    supervisor = Supervisor(judge, None, None, None)  # type: ignore[arg-type]
+    supervisor = Supervisor(judge, None, None, None, told.append)  # type: ignore[arg-type]
     for _ in range(4):
         supervisor._judge()
     assert judge.restored == 3
-    assert capsys.readouterr().err.count("cannot be judged: KeyError: 'x'") == 2
+    reason = "what was read cannot be judged: KeyError: 'x'; it is tried again"
+    assert told == [reason, reason]
     with pytest.raises(TransportFencedError):
         supervisor._judge()
 

@@ -1,0 +1,65 @@
+"""A drill as a worker process follows it: a file says what to pretend, and may change meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+
+from mesh.model.topics import TopicNames
+from mesh.worker.process.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.worker.process.intake import Intake
+
+log = structlog.get_logger()
+
+
+def seen_file(drill_file: Path, pid: int) -> Path:
+    """Return where the worker of this process tells which drill is in force."""
+    return drill_file.with_suffix(f".seen-{pid}")
+
+
+class DrillFile:
+    """Has one worker pretend what a file says.
+
+    Args:
+        path: The file; one that is being written, or is not there, changes nothing.
+        node: Whom the worker serves.
+        names: Of its topics.
+    """
+
+    def __init__(self, path: Path, node: str, names: TopicNames) -> None:
+        self._path, self._node, self._names = path, node, names
+        self._drill: Drill | None = None
+        self._slow: SlowIntake | None = None
+        self._wall_clock = WallClock()
+
+    def begin(self, intake: Intake, now_ms: Callable[[], int]) -> Intake:
+        """Return what reads for a new worker, and may be told to be slow; at first nothing is."""
+        self._drill = None
+        chance = random.Random()  # noqa: S311 - decides which fetches of a drill are lost
+        self._slow = SlowIntake(intake, now_ms, chance.random)
+        return self._slow
+
+    def follow(self, isolate: Callable[[Sequence[str]], None]) -> None:
+        """Look at the file, and do what it says if that is news.
+
+        Args:
+            isolate: Has the worker read nothing of these neighbours.
+        """
+        try:
+            drill = read_drill(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        if drill == self._drill:
+            return
+        self._drill = drill
+        isolate(drill.cuts)
+        if self._slow is not None:
+            self._slow.slow(drill.slow, self._node, self._names)
+        self._wall_clock.shift(drill.clock_s)
+        if drill != Drill():
+            log.warning("drill.follows", drill=drill.written())
+        seen_file(self._path, os.getpid()).write_text(drill.written(), encoding="utf-8")

@@ -1,0 +1,118 @@
+"""Looks after the queries of a running auditor: one lock, and one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mesh.errors import MeshError, TransportUnavailableError
+from streaming.job.auditor import Auditor
+from streaming.job.canaries import Flock
+from streaming.job.drain import Drain
+from streaming.job.port import Port
+from streaming.job.reading import Readings
+from streaming.job.sifting import reason_of
+
+PULSE_S = 0.2
+"""How often the main thread looks around."""
+
+JUDGE_S = 1.0
+"""How often open ranges are judged while no batch comes, in seconds."""
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Looks after the queries and judges when no batch comes.
+
+    Attributes:
+        auditor: What the batches are for.
+        readings: The queries.
+        port: Told that it looks around.
+        flock: Canaries.
+        say: Tells a person.
+        blamed: Why the last judgement failed, if nobody has thought of that.
+        seen: Judgements after which was looked whether all is judged.
+    """
+
+    auditor: Auditor
+    readings: Readings
+    port: Port
+    flock: Flock
+    say: Callable[[str], None]
+    blamed: str = ""
+    seen: int = 0
+
+    def watch(self, drain: Drain | None = None) -> None:
+        """Wait until the auditor shall end.
+
+        Args:
+            drain: What to wait for; None: for a signal.
+
+        Raises:
+            MeshError: It cannot go on.
+        """
+        judged_s = time.monotonic()
+        while not self.readings.stopping.wait(PULSE_S):
+            self.readings.look()
+            self.port.looked()
+            if drain is not None and self._is_drained(drain):
+                return
+            now_s = time.monotonic()
+            quiet_s = now_s - self.auditor.batch_at_s
+            if quiet_s < JUDGE_S or now_s - judged_s < JUDGE_S:
+                continue
+            if self.readings.lock.acquire(blocking=False):
+                try:
+                    self._judge()
+                    self.flock.follow(self.auditor.state.eras.linked()[-1])
+                finally:
+                    self.readings.lock.release()
+                judged_s = time.monotonic()
+
+    def _judge(self) -> None:
+        try:
+            self.auditor.judge()
+        except TransportUnavailableError as error:
+            self.say(f"{error}; it is tried again")
+            self.auditor.restore()
+        except MeshError:
+            raise
+        except Exception as error:  # noqa: BLE001  # what nobody has thought of ends nothing
+            # Until a judgement succeeds no status is written: reports say so.
+            if (reason := reason_of(error)) != self.blamed:
+                self.say(f"what was read cannot be judged: {reason}; it is tried again")
+                self.blamed = reason
+            self.auditor.restore()
+        else:
+            self.blamed = ""
+
+    def _is_drained(self, drain: Drain) -> bool:
+        """Say whether all is judged that is waited for; each judgement is looked at once."""
+        if not self.readings.lock.acquire(blocking=False):
+            return False
+        try:
+            auditor, now_s = self.auditor, self.auditor.clock()
+            drain.ask(auditor.sources, now_s)
+            if auditor.judgements == self.seen:
+                return False
+            self.seen = auditor.judgements
+            return drain.look(auditor.state, auditor.sources, now_s)
+        finally:
+            self.readings.lock.release()
+
+    def end(self) -> None:
+        """Certify open ranges, publish them and stop the queries."""
+        self.readings.stopping.set()
+        with self.readings.lock:
+            if self.auditor.state.batch >= 0:
+                self._judge_last()
+        self.readings.stop()
+
+    def _judge_last(self) -> None:
+        try:
+            self.auditor.judge(is_last=True)
+        except MeshError:
+            raise
+        except Exception as error:  # noqa: BLE001  # what nobody has thought of: the state is whole
+            self.say(f"what is open cannot be judged: {reason_of(error)}")
