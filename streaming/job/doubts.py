@@ -12,7 +12,8 @@ from streaming.audits.findings import Finding, FindingKind, message_id, message_
 from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
-from streaming.job.rereads import Repeats, Rereader
+from streaming.job.reread_answers import Repeats
+from streaming.job.rereads import Rereader
 from streaming.job.state import State
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition

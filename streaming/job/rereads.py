@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -25,21 +23,11 @@ from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.connectors import source
 from streaming.connectors.few import Few, few_enough
+from streaming.job.reread_answers import Repeats, answers_of, lines_of, outcome_of, repeats_of
 from streaming.job.sources import Sources
 from streaming.tables import exact
 from streaming.tables.columns import parsed
 from streaming.tables.rows import SourceKey, TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class Repeats:
-    """What one block of a doubted source holds twice or late; offsets in order."""
-
-    block: int
-    duplicate: int
-    duplicate_offsets: tuple[int, ...]
-    disorder: int
-    disorder_offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +147,7 @@ class Rereader:
             self._requests(wants, exact.WANTS),
             self._requests(turns, exact.TURNS),
         )
-        outcomes = {fields["case"]: _outcome(fields) for fields in _answers(answers)}
+        outcomes = {fields["case"]: outcome_of(fields) for fields in answers_of(answers)}
         return [
             replace(
                 outcomes[number],
@@ -177,7 +165,7 @@ class Rereader:
             TransportUnavailableError: A Kafka cluster does not answer.
         """
         keys = self.records(kafka, ranges).select(F.col("key").cast("string")).distinct()
-        for key in _lines(keys.where(F.col("key").isNotNull())):
+        for key in lines_of(keys.where(F.col("key").isNotNull())):
             with suppress(RemoteProtocolError):
                 _, filter_ = parse_subscription_key(key.encode())
                 if is_filter(filter_):
@@ -189,7 +177,7 @@ class Rereader:
         Raises:
             TransportUnavailableError: A Kafka cluster does not answer.
         """
-        (told,) = _lines(self._records(ranges).select(F.min(F.unix_millis("timestamp"))))
+        (told,) = lines_of(self._records(ranges).select(F.min(F.unix_millis("timestamp"))))
         return max(0, told or 0)
 
     def deliveries(
@@ -209,7 +197,7 @@ class Rereader:
             _widen(ranges, key.endpoint, min(begin, doubt.since), doubt.until + 1)
         requests = self._requests(rows, exact.DELIVERY_REQUESTS)
         answers = exact.delivery_faults(self._parsed(ranges), requests)
-        return _repeats(answers, len(doubts))
+        return repeats_of(answers, len(doubts))
 
     def frames(
         self, doubts: Sequence[FrameSuspicion], read: Mapping[TopicPartition, int]
@@ -230,7 +218,7 @@ class Rereader:
                 end = read[outbox] if is_arrival else doubt.until + 1
                 _widen(ranges, outbox, 0, end)
         requests = self._requests(rows, exact.FRAME_REQUESTS)
-        return _repeats(exact.frame_faults(self._records(ranges), requests), len(doubts))
+        return repeats_of(exact.frame_faults(self._records(ranges), requests), len(doubts))
 
     def ends(self, keys: Sequence[EndKey]) -> Sequence[Mapping[SourceKey, int]]:
         """Return the last origin offset per source in the frames below each position."""
@@ -244,7 +232,7 @@ class Rereader:
         if not ranges:
             return found
         requests = self._requests(rows, exact.END_REQUESTS)
-        for fields in _answers(exact.last_offsets(self._records(ranges), requests)):
+        for fields in answers_of(exact.last_offsets(self._records(ranges), requests)):
             place = SourceKey(fields["source_id"], fields["source_partition"])
             found[fields["request"]][place] = fields["last"]
         return found
@@ -262,44 +250,3 @@ def _widen(
 ) -> None:
     known = ranges.get(place, (first, end))
     ranges[place] = (min(known[0], first), max(known[1], end))
-
-
-def _answers(frame: DataFrame) -> Sequence[Mapping[str, Any]]:
-    return [json.loads(line) for line in _lines(frame)]
-
-
-def _lines(frame: DataFrame) -> Sequence[Any]:
-    try:
-        return [row[0] for row in frame.collect()]
-    except (PySparkException, Py4JError) as error:
-        reason = str(error).strip().split("\n")[0][:300]
-        raise TransportUnavailableError(f"could not read again: {reason}") from error
-
-
-def _outcome(fields: Mapping[str, Any]) -> Outcome:
-    return Outcome(
-        expected=fields["expected"],
-        delivered=fields["delivered"],
-        missing=fields["missing"],
-        missing_offsets=tuple(fields["missing_offsets"]),
-        duplicate=fields["duplicate"],
-        duplicate_offsets=tuple(fields["duplicate_offsets"]),
-        unexpected=fields["unexpected"],
-        unexpected_offsets=tuple(fields["unexpected_offsets"]),
-        corrupt=fields["corrupt"],
-        corrupt_offsets=tuple(fields["corrupt_offsets"]),
-    )
-
-
-def _repeats(frame: DataFrame, count: int) -> Sequence[Sequence[Repeats]]:
-    found: list[list[Repeats]] = [[] for _ in range(count)]
-    for fields in _answers(frame):
-        repeats = Repeats(
-            fields["block"],
-            fields["duplicate"],
-            tuple(fields["duplicate_offsets"]),
-            fields["disorder"],
-            tuple(fields["disorder_offsets"]),
-        )
-        found[fields["request"]].append(repeats)
-    return [sorted(one, key=lambda repeats: repeats.block) for one in found]

@@ -15,7 +15,7 @@ from streaming.job.auditor import Auditor
 from streaming.job.doubts import Doubts
 from streaming.job.judgement import Judgement
 from streaming.job.reading import Reading, Readings, _has_taken
-from streaming.job.rereads import Repeats
+from streaming.job.reread_answers import Repeats
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
