@@ -60,7 +60,7 @@ class Feed:
         """
         position = self._position(last_id)
         if position is None:
-            # A viewer that was away for too long, or comes from another run, reads all anew.
+            # A viewer that was away for too long, or comes from another run, reads all again.
             position = self._last  # before it is handed out: changes come while somebody takes it
             yield self._standing("reset" if last_id else "here")
         while not self._is_over:

@@ -39,7 +39,7 @@ class RoleRequests:
         key = RoleKey(self.app, tree, request.address.role)
         self._refused.pop(request.address, None)
         if self._requests.get(key, request) != request:
-            self.held.pop(request.address, None)  # the node ends what is here, and takes it anew
+            self.held.pop(request.address, None)  # the node ends what is here, and takes it again
         self._request(key, request)
 
     def granted(self, address: Address) -> InstanceId | None:

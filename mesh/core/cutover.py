@@ -48,7 +48,7 @@ class CutOver:
             nobody who wants what it was sent for.
         remade: Directions, on walks that there were before, over links that are made of something
             else. Their ends forget what they have heard of each other: so does the sender what the
-            reader wants, until it hears that anew.
+            reader wants, until it hears that again.
     """
 
     holding: Sequence[str] = ()

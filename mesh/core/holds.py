@@ -2,7 +2,7 @@
 
 Both speak of a hold in partitions of their own, and between partitions there is no order: so each
 hold has a number, a word of a catch-up counts for the hold of its number only, and what follows
-from the words of both is worked out anew from all of them. A catch-up tells how far it has written
+from the words of both is worked out again from all of them. A catch-up tells how far it has written
 and nothing else: only the lane knows how far it has read since, so it alone ends a hold. Spec: K12,
 K20.
 """

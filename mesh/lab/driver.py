@@ -195,7 +195,7 @@ class Driver:
             raise StepFailedError(f"Kafka did not take the record for {topic}")
 
     def forget_writers(self) -> None:
-        """Open clients anew: what they count of a log that is made anew is refused for good."""
+        """Reopen clients: what they count of a log that is recreated is refused for good."""
         for kafka in list(self._writers):
             self._writers.pop(kafka).close()
 

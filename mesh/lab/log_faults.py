@@ -1,4 +1,4 @@
-"""Faults of logs: what a broker lost, deleted or made anew. Spec: reliability.md 5, rows 23-30."""
+"""Faults of logs: what a broker lost, deleted or recreated. Spec: reliability.md 5, rows 23-30."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class RealBackend:
         return found
 
     def adopt(self, topology: Topology) -> None:
-        """Write the topology file anew."""
+        """Write the topology file again."""
         self._fleet.adopt(topology)
 
     def start(self, node: str, workers: int = 1) -> None:

@@ -93,7 +93,7 @@ def ask_again(lane: Lane, batch: Batch, key: ChainKey) -> None:
 
 
 def repair_failed(lane: Lane, batch: Batch, key: ChainKey) -> None:
-    """Ask anew for what a repair has not brought: at once a few times, then after a while.
+    """Ask again for what a repair has not brought: at once a few times, then after a while.
 
     Each costs the neighbour all that is missing once more, and may be as vain as the one before for
     as long as a target is left out.

@@ -24,7 +24,7 @@ class PartFrames:
     """Marks of one outbox partition.
 
     Attributes:
-        topic_id: Of the outbox: offsets of one made anew are others.
+        topic_id: Of the outbox: offsets of a recreated one are others.
     """
 
     topic_id: bytes = b""

@@ -37,7 +37,7 @@ class Positions:
         reserved: Direct sources: below this offset copies may have been handed on without another
             commit. Spec: K18.
         unwritten: Of so many offsets before `next` direct copies may not have been written. K18.
-        topic_ids: Topic id that a position belongs to: a topic made anew is another one.
+        topic_ids: Topic id that a position belongs to: a recreated topic is another one.
         generations: Of the offsets of a source, where that is not 0. Spec: K9.
         leader_epochs: Of the record before a position, where that is known: a log that lost its
             end and has grown beyond the position again shows by it. Spec: R6.

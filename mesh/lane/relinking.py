@@ -94,7 +94,7 @@ def _resting_sources(lane: Lane) -> list[Source]:
 
 
 def _mark_unlinked(lane: Lane, batch: Batch) -> None:
-    """Have the next commit keep which outboxes have no link: one that comes back begins anew."""
+    """Have the next commit keep which outboxes have no link: one that comes back starts over."""
     positions, letter = lane.positions, MessageClass.GUARANTEED.letter
     for (outbox, of), sent in positions.sent.items():
         if not outbox.topic.endswith(f".{letter}") or link_of(lane, outbox.topic) is not None:
@@ -147,6 +147,6 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
                 let_go(lane, batch, target, source)
     for at in [one for one in positions.topic_ids if one.topic in gone]:
         if at.topic.endswith(f".{MessageClass.DIRECT.letter}"):
-            continue  # one that is made anew is read on as ever
+            continue  # one that is recreated is read on as ever
         kept = positions.source_at(at, max(0, lane.position(at)))
         lane.note(batch, replace(kept, leader_epoch=-1, is_unlinked=True))

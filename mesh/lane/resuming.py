@@ -1,6 +1,6 @@
 """Where a lane goes on in a log: at its position, behind what is lost, or not at all.
 
-A log may have been made anew, have lost its end, or have begun later since it was read last. Of a
+A log may have been recreated, have lost its end, or have begun later since it was read last. Of a
 guaranteed source that is a loss: it stops, and goes on when an operator has accepted the loss. Of a
 direct one it is counted. Spec: K18, K-2, R6.
 """

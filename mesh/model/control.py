@@ -332,7 +332,7 @@ class OutboxPosition:
 
     Attributes:
         topic, partition: The outbox.
-        topic_id: Its id; of one made anew this says nothing.
+        topic_id: Its id; of a recreated one this says nothing.
         read: Next offset to be read.
         needed: Lowest offset that is needed still: what lies below may be deleted.
     """

@@ -88,7 +88,7 @@ class SourceAt(_OfPartition):
 
     Attributes:
         at: The source.
-        topic_id: Of its topic: positions in one made anew are others.
+        topic_id: Of its topic: positions in a recreated one are others.
         next: Next offset to read.
         ahead: Direct: so many offsets from `next` on may be handed on before another commit. K18.
         generation: Of these offsets. Spec: K9.

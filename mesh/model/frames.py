@@ -140,7 +140,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """The part of a frame header that every hop writes anew. Spec: K10.
+    """The part of a frame header that every hop writes for itself. Spec: K10.
 
     Attributes:
         zone: Zone of the link crossed.

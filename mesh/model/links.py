@@ -76,7 +76,7 @@ class Word:
     """What one end of an open link that gives way asks of all nodes. Spec: K27, K28.
 
     Attributes:
-        attempt: Rises whenever that node begins anew.
+        attempt: Rises whenever that node starts over.
         facts: Digest of the facts by which the link gives way.
         step: `ASK`, `HOLD`, a look, `SWITCH`, `OPEN`, `JOIN`, `RUN` or `ABORT`.
     """

@@ -180,7 +180,7 @@ def queue_address(queue: str, node: str) -> str:
     """Return the subject that stands for one member of a queue.
 
     It has the node's name: that is what paths say, and copies that wait for a node are still its
-    own when it begins anew. Spec: DESIGN 6, K26.
+    own when it starts over. Spec: DESIGN 6, K26.
     """
     return f"{QUEUE_PREFIX}{queue}/{node}"
 

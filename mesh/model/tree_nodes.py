@@ -1,7 +1,7 @@
 """Trees that every node is on, and what nodes say of themselves there.
 
 They are for reaching everybody, a realm, or one node. Nobody publishes on them: they
-cost nothing until somebody sends, and whoever does asks anew.
+cost nothing until somebody sends, and whoever does asks again.
 Spec: tree_layer 7.5, 8 (getTreeNodes).
 """
 

@@ -147,7 +147,7 @@ class Applications:
     def resume(self, links: Iterable[str], now_ms: int, until_ms: int) -> None:
         """Go on after a while in which this node could neither hear nor say anything.
 
-        Leases begin anew; of the neighbours on these links nothing is expected until then. An
+        Leases start over; of the neighbours on these links nothing is expected until then. An
         application cannot renew a lease, nor a neighbour speak, where no broker answers.
         """
         self._now_ms = max(self._now_ms, now_ms)
@@ -440,7 +440,7 @@ class Applications:
         yield from self._end_lives(ended)
 
     def _end_lives(self, names: Iterable[str]) -> Iterator[Effect]:
-        """Let applications go; one that lives hears it, and says anew what it wants."""
+        """Let applications go; one that lives hears it, and says again what it wants."""
         for name in names if self._is_caught_up else ():
             yield from self._part(name)
             yield DropLease(name)

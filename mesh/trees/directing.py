@@ -5,7 +5,7 @@ the way that the news of the heal came, crosses the healed link, and is a flood 
 answers come back the same way. Nodes on that way learn routes and certify nothing: what is hosted
 among them never answers. Instances to which there are routes do not answer either: where two
 colours met and nothing had been apart, their answers would come by detours and take the place of
-good routes. Wherever it cannot go on it echoes that it has failed, and the recovery begins anew as
+good routes. Wherever it cannot go on it echoes that it has failed, and the recovery starts over as
 a flood.
 Spec: tree_layer 7.3 (H20).
 """

@@ -1,4 +1,4 @@
-"""A node that comes into another realm while it lives: its links begin anew, as behind a cut.
+"""A node that comes into another realm while it lives: its links start over, as behind a cut.
 
 What it knew within the former realm went over those links. What it hosts it has in the new one from
 then on; who lives there is told by the meeting of two colours. Spec: tree_layer 5.14 (H16).

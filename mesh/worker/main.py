@@ -66,7 +66,7 @@ class WorkerProcess:
         environment: Variables that Kafka options may refer to.
         cuts_file: For drills: what to pretend; see `mesh.worker.process.drills`.
         port: Tells others how this process is; None for nobody.
-        read_file: Reads the Kafka clusters of the node's file anew: a change may bring some that
+        read_file: Reads the Kafka clusters of the node's file again: a change may bring some that
             it did not have at the start.
         traces: Told of each batch; None if nobody follows traces.
     """

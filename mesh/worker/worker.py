@@ -375,7 +375,7 @@ class Worker:
             self._service.update_gate()
 
     def close(self) -> None:
-        """Commit what is open and leave the group at once; who leads next says all anew."""
+        """Commit what is open and leave the group at once; who leads next says all again."""
         if self._service is not None:
             self._service.hand_back()
         if self.tree_service is not None:

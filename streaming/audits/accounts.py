@@ -162,7 +162,7 @@ class Accounts:
                 account.tell(source, unread.get(place, 0))
 
     def forget(self, node: str) -> None:
-        """Begin anew with what a node says: some of its ledgers were deleted unread."""
+        """Start over with what a node says: some of its ledgers were deleted unread."""
         for place, account in self.open.items():
             outbox = self._outbox(place.topic)
             if outbox is not None and outbox.other == node:

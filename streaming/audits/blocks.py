@@ -433,7 +433,7 @@ class Blocks:
         return is_passed or any(n > number and one.last >= 0 for n, one in blocks.items())
 
     def rest(self, now_s: float) -> None:
-        """Begin the rest of every block anew: the clock is that of another process."""
+        """Begin the rest of every block again: the clock is that of another process."""
         for _, _, block in self.walk():
             block.changed_s = block.judged_s = now_s
         for stranger in self.parked.values():

@@ -78,7 +78,7 @@ class Certifier:
         hours: What closed blocks sum up to.
         renewed_ms: When certificates of open blocks were written again the last time.
         undecided: Endpoints of which it was not known by the last judgement what they are owed.
-        compared: What digests have told, by block; who goes on from a state compares anew.
+        compared: What digests have told, by block; who goes on from a state compares again.
         read_s: When blocks were read message by message, of those where that was just now.
         claims: What endpoints claim of ingress partitions, as of the last judgement.
         claims_version: Of the world by which that was found.

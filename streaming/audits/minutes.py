@@ -141,7 +141,7 @@ class Minutes:
         return row.key == "heartbeat" and place_of(self.prefix, row.place.topic).kind == "control"
 
     def _set_clock(self, kafka: str, at_ms: int) -> None:
-        """Follow the clock of a Kafka cluster; where it was set back, begin anew."""
+        """Follow the clock of a Kafka cluster; where it was set back, start over."""
         reported = self.reported.get(kafka)
         if reported is not None and at_ms // MINUTE_MS < reported - HOUR_MINUTES:
             self.lose(kafka)

@@ -272,7 +272,7 @@ class Passing:
         if step.awaits is None:
             step.awaits = dict(sight.unread(step.reader.node, ends))
             return not step.awaits
-        # What was deleted since then, or made anew, is not waited for.
+        # What was deleted since then, or recreated, is not waited for.
         step.awaits = {
             place: end
             for place, known in step.awaits.items()

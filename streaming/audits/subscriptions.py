@@ -22,7 +22,7 @@ class JudgedSubscription:
         removed: Offset of the record that ends it, or None.
         policy: Of a queue; empty for a channel.
         is_unsure: Another topology gave its queue another policy or home: nothing tells from where
-            on who gets what, so it may get anything that it selects until it is subscribed anew.
+            on who gets what, so it may get anything that it selects until it is subscribed again.
         ended: Version of all interest with which it ended.
         is_refused: Of another kind or class than its endpoint has: nodes leave it out. Spec: K13.
         asked: What its record says.

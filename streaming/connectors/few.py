@@ -1,6 +1,6 @@
 """Reading few records again by a client that stays connected: a job would begin with new ones.
 
-Spark's batch source asks for metadata, connects and fetches anew for every partition of every
+Spark's batch source asks for metadata, connects and fetches again for every partition of every
 read, which for a handful of records takes longer than all that is made of them.
 """
 

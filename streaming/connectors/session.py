@@ -114,7 +114,7 @@ def start_session(
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.adaptive.enabled": "false",
         # A batch needs some 120 pieces of generated code. Of more than fit here, each batch would
-        # compile half anew, and the default is 100.
+        # compile half again, and the default is 100.
         "spark.sql.codegen.cache.maxEntries": "1000",
         # Ids are hexadecimal. The tables of all languages' cases take 2.5 seconds of the processor
         # to make, in each process.

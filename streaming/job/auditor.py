@@ -222,7 +222,7 @@ class Auditor:
     def absorb_the_sound(self, kafka: str, batch: int) -> None:
         """Take of a micro-batch that fails again and again what can be taken, and tell the rest.
 
-        Its records are read anew, ever fewer at a time, and each part is judged before it counts.
+        Its records are read again, ever fewer at a time, and each part is judged before it counts.
         """
         self._judge()  # else it is not this batch that spoils it
         read_s = self.sources.read.get(kafka, -inf)

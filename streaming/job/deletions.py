@@ -1,4 +1,4 @@
-"""What brokers no longer have of what the auditor has not read: deleted, compacted, made again."""
+"""What brokers no longer have of what the auditor has not read: deleted, compacted, recreated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, LEDGER, OUTBOX, place_of
 
 BROKERS_EVERY_S = 60.0
-"""How often the auditor asks brokers anew what was deleted or made again, in seconds."""
+"""How often the auditor asks brokers again what was deleted or recreated, in seconds."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Deletions:
         *,
         is_lagging: bool,
     ) -> None:
-        """Learn the ids of topics, and what was deleted or made again before it was read.
+        """Learn the ids of topics, and what was deleted or recreated before it was read.
 
         Spark skips deleted records without a word, and in a topic that was made again it goes on
         where it was in the former one. Who wrote them and who got them cannot be judged.
@@ -68,16 +68,16 @@ class Deletions:
             or place.topic not in state.ids
             or state.read[place] < before.get(place, 0)  # Spark goes back with the end of a log
         }
-        anew: dict[str, str] = {}
+        recreated: dict[str, str] = {}
         for topic, id_ in self.sources.ids_of(kafka, topics).items():
             if place_of(prefix, topic).kind in (INGRESS, OUTBOX):
                 state.names.tell(topic, id_)
             if state.ids.setdefault(topic, id_) != id_:
-                anew[topic] = state.ids[topic] = id_
-        for place in [place for place in here if place.topic in anew]:
+                recreated[topic] = state.ids[topic] = id_
+        for place in [place for place in here if place.topic in recreated]:
             unread = min(before.get(place, 0), state.read[place])
-            state.begin_anew(place, anew[place.topic], unread)
-            state.register.add(made_again(prefix, place, anew[place.topic], unread))
+            state.begin_anew(place, recreated[place.topic], unread)
+            state.register.add(made_again(prefix, place, recreated[place.topic], unread))
         places = [
             place
             for place in here

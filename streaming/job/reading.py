@@ -145,7 +145,7 @@ class Readings:
         )
 
     def _check_checkpoint(self, kafka: str) -> None:
-        """Refuse to begin anew where the state goes on.
+        """Refuse to start over where the state goes on.
 
         Raises:
             ConfigError: Spark does not know how far the state had come.

@@ -217,7 +217,7 @@ def with_delivery(records: DataFrame, headers: Column) -> DataFrame:
     """Add `delivery`: what the header `mesh`, the last of a delivered record, says, or null.
 
     It is read in a projection of its own, as is a frame's header: each place that names what
-    `from_avro` reads would read it anew, and every reader loads Hadoop's settings in every task.
+    `from_avro` reads would read it again, and every reader loads Hadoop's settings in every task.
     Of offsets below 0 there are no messages. Spec: K8, K9.
     """
     read = records.withColumn("delivery", _read_delivery(headers))

@@ -163,7 +163,7 @@ def _lines(history: History) -> Iterator[Mapping[str, object]]:
 
 
 def read_history(path: Path) -> History:
-    """Read a history file; what endpoints hold is read from it anew at each use.
+    """Read a history file; what endpoints hold is read from it again at each use.
 
     Raises:
         ConfigError: It is no such file; names the line.

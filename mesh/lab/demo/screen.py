@@ -1,4 +1,4 @@
-"""The demo on a terminal, drawn anew every second; or a line now and then where there is none."""
+"""The demo on a terminal, redrawn every second; or a line now and then where there is none."""
 
 from __future__ import annotations
 

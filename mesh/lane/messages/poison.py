@@ -55,7 +55,7 @@ class Poison:
 
         Raises:
             UnknownVersionError: A frame of a newer version; nothing of it was taken.
-            PoisonError: One of them breaks the routing: the lane must be taken anew.
+            PoisonError: One of them breaks the routing: the lane must be taken again.
         """
         tries, fault = self._failures.get(_place(source, records[0]), (0, ""))
         if tries >= TRIES:

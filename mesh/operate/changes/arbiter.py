@@ -86,7 +86,7 @@ class Arbiter:
         return writer
 
     def close(self) -> None:
-        """Release the writer; the next `put` claims anew."""
+        """Release the writer; the next `put` claims again."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

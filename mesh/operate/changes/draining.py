@@ -176,7 +176,7 @@ class Drain:
             if stable.get(place, 0) < end:
                 continue  # what an open transaction hides is not to be read yet
             if until > end:
-                until = self._last[place] = 0  # it was made anew
+                until = self._last[place] = 0  # it was recreated
             begin = max(starts.get(place, 0), end - LAST_MAX, until)
             if begin < end:
                 begins[place] = begin

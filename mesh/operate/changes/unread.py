@@ -83,7 +83,7 @@ def _guaranteed(topology: Topology) -> Iterator[tuple[str, str, str]]:
 def _count(
     kafka: KafkaCluster, topic: str, known: Mapping[TopicPartition, tuple[bytes, int]]
 ) -> int:
-    """Return how much waits, in all partitions there are; none of one made anew was read.
+    """Return how much waits, in all partitions there are; none of a recreated one was read.
 
     Behind what an open transaction hides others may have written, whom Kafka has said yes to.
     """

@@ -164,7 +164,7 @@ class Examination:
         return found
 
     def forget(self) -> None:
-        """Ask everything anew from now on: something was changed."""
+        """Ask everything again from now on: something was changed."""
         self._known.clear()
 
     def reports(self) -> LaneReports:

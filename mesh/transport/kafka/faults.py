@@ -79,7 +79,7 @@ _AWAY = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._MSG_TIMED_OUT,
-        KafkaError._NOENT,  # "No leaders found" of partitions, as while a connection is made anew
+        KafkaError._NOENT,  # "No leaders found" of partitions, as while a connection is made again
         KafkaError._WAIT_COORD,
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.CONCURRENT_TRANSACTIONS,

@@ -110,7 +110,7 @@ class KafkaReader:
         """Forget what was learned of topics: one of them is another by now.
 
         The client library holds on to the epoch of each partition's leader and believes none that
-        is lower. A topic that was made anew begins with the lowest: where the former one had seen
+        is lower. A topic that was recreated begins with the lowest: where the former one had seen
         elections, its leader would be sought at the wrong broker for good, without a word.
         """
         with self._lock:

@@ -122,7 +122,7 @@ class AcknowledgedInterest:
     def _heed_clients(self, lanes: Lanes, awaited: Sequence[Mapping[str, tuple[int, int]]]) -> None:
         """Wait for no subscription that `clients` does not hold any more.
 
-        It has lost its end, or was made anew while nobody was there to notice.
+        It has lost its end, or was recreated while nobody was there to notice.
         """
         learner = lanes.machine.learner
         late = [known[CLIENTS] for known in awaited if learner.lacks_clients(known)]

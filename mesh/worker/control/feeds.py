@@ -1,6 +1,6 @@
 """Control topics that a worker follows: found, assigned, read to their end, and read again.
 
-A topic that does not exist yet is looked for; one that lost its end, or was made anew, is read from
+A topic that does not exist yet is looked for; one that lost its end, or was recreated, is read from
 its beginning. All topics of one Kafka cluster are asked for at once, and beside the loop.
 Spec: K16, K21, K23.
 """
@@ -271,7 +271,7 @@ class Feeds:
     # -- read again -----------------------------------------------------------------------
 
     def lost(self, places: Collection[TopicPartition]) -> Sequence[Input]:
-        """Read from the beginning what has lost its end, or was made anew. Spec: K16, K21, K23."""
+        """Read from the beginning what has lost its end, or was recreated. Spec: K16, K21, K23."""
         news: list[Input] = []
         for place in places:
             feed = self.of(place.topic, place.partition)

@@ -107,7 +107,7 @@ def take_control(
 ) -> Steps[Led]:
     """Take the control topics: the writer first, so that what is read stays true. Spec: K16.
 
-    Epochs rise also where the control topic was made anew, or has lost its end.
+    Epochs rise also where the control topic was recreated, or has lost its end.
 
     Args:
         topology: The mesh.
@@ -357,7 +357,7 @@ class Leadership:
             return
         unwritable = self._unwritable.now(now_ms)
         if self._control.unwritable - unwritable:
-            yield from self.stop()  # who leads anew tells that neighbour everything
+            yield from self.stop()  # the next leader tells that neighbour everything
             return
         self._control.unwritable = unwritable
         told = self._told_of_others(now_ms) if self._is_other else None
@@ -385,7 +385,7 @@ class Leadership:
             self._unwritable.took(self._control.written_to)
             if cut_off := self._control.ends.cut_off:
                 log.warning("control.cut_off", topics=cut_off)
-                yield from self.stop()  # whoever leads anew writes again what is lost
+                yield from self.stop()  # the next leader writes again what is lost
 
     def _lose(self, error: TransportError, now_ms: int) -> Iterator[Input]:
         """Lead no more: the next leader compares what is written with what should be."""

@@ -171,7 +171,7 @@ def read_written(records: Iterable[Record]) -> Written:
                 case IdentityKey() | HeartbeatKey() | SubscribedKey():
                     pass
         except ProtocolError:
-            continue  # a record of another version is written anew if it still matters
+            continue  # a record of another version is written again if it still matters
     return written
 
 
@@ -222,7 +222,7 @@ class ControlWriter:
         """Hand over everything of one step in one transaction, which is not committed yet.
 
         Args:
-            told: Who the node is, if that is to be told anew.
+            told: Who the node is, if that is to be told again.
             writes: The rest.
 
         Raises:
@@ -372,7 +372,7 @@ def _learned_parts(
             if value is not None and isinstance(key, LearnedKey) and key.neighbour == neighbour:
                 found.setdefault(key.scope, {})[key.part] = decode_learned(value)
         except ProtocolError:
-            continue  # of another version: it is proven anew some day
+            continue  # of another version: it will be proven again
     return {scope: parts for scope, parts in found.items() if 0 in parts}
 
 

@@ -167,7 +167,7 @@ class Listener:
         """Hear no more of removed neighbours, and all from the beginning of new ones. Spec: K28."""
         self.topology = self._own.topology = relinked.topology
         self._feeds.remove(relinked.gone)
-        self._closed -= frozenset(relinked.gone)  # a link that comes back closed is told anew
+        self._closed -= frozenset(relinked.gone)  # a link that comes back closed is told again
         for name in relinked.gone:
             self.link_states.pop(name, None)
         for topic in [one for one, name in self._neighbours.items() if name in relinked.gone]:
@@ -251,7 +251,7 @@ class Listener:
         return is_known or not feed.neighbour
 
     def lost(self, places: Collection[TopicPartition]) -> None:
-        """Read from the beginning what has lost its end, or was made anew. Spec: K16, K21, K23."""
+        """Read from the beginning what has lost its end, or was recreated. Spec: K16, K21, K23."""
         self._news += self._feeds.lost(places)
 
     def doubt(self, topic: str) -> None:
@@ -282,7 +282,7 @@ class Listener:
         self._own.wrote(topic_ids)
 
     def tell_again(self) -> None:
-        """Tell anew which links are disabled: what was learned of them may be newer now."""
+        """Tell again which links are disabled: what was learned of them may be newer now."""
         self._tells_again = True
 
     def _close(self) -> Iterator[Input]:

@@ -1,7 +1,7 @@
 """Whether what a leader wrote still stands: offsets that come again say that a log lost its end.
 
 Who had read what is lost finds that its position is outside the log. What nobody had read yet
-nobody would miss: the node's name, marks, acknowledgements, each written once. Whoever leads anew
+nobody would miss: the node's name, marks, acknowledgements, each written once. The next leader
 writes them again. Spec: K4, K16, K23, K24.
 """
 

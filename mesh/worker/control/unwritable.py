@@ -4,7 +4,7 @@ All that a leader writes in one turn is one transaction. One topic of it that re
 right was taken away, a policy changed or somebody deleted it, would end the leadership again and
 again, and one without a leader would hold the transactional id: with it goes what the node tells
 all of its neighbours. So what it has for that topic is left out, and tried again after a while, or
-when a look finds the topic writable: who leads anew tells everybody everything.
+when a look finds the topic writable: the next leader tells everybody everything.
 
 Nobody leads without the node's `control`, by which all know it, and its `learned`, which has what
 is acknowledged before it is.

@@ -54,7 +54,7 @@ class LaneCommits:
         """Hand over what a lane has decided so far.
 
         Raises:
-            TransportError: It cannot be written; the lane must be taken anew.
+            TransportError: It cannot be written; the lane must be taken again.
         """
         if lane.batch is not None:
             self.transactions[lane.number].write(lane.batch.rows)
@@ -63,7 +63,7 @@ class LaneCommits:
         """Begin to commit what a lane has decided; return what to wait for, None for nothing.
 
         Raises:
-            TransportError: It cannot be written; the lane must be taken anew.
+            TransportError: It cannot be written; the lane must be taken again.
         """
         self.direct.settle([lane])
         lane.close(batch, self.clock.now_ms())
@@ -86,7 +86,7 @@ class LaneCommits:
         """Take what has come of the commit of a lane; return what was committed, if it was.
 
         Raises:
-            TransportError: Nothing was committed, or nobody knows; the lane must be taken anew.
+            TransportError: Nothing was committed, or nobody knows; the lane must be taken again.
         """
         closing, pending = lane.closing, self.transactions[lane.number].pending
         if closing is None or not pending.is_any:

@@ -1,6 +1,6 @@
 """The first records of a source wait until it is known whose they are. Spec: R6, K9.
 
-Brokers are asked for topics by name, and one may be made anew between the look at its id and the
+Brokers are asked for topics by name, and one may be recreated between the look at its id and the
 first fetch: its records would go out under the identity of the former one. No id comes twice: so a
 look that began after the fetch, and finds the id of the look before, proves whose records they are.
 """

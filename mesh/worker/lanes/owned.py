@@ -442,7 +442,7 @@ class Lanes:
         return [*closing.batch.notices, *inputs_of(facts, self.sources.topics.neighbours), applied]
 
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
-        """Drop a lane whose transaction failed; it is taken anew from what is committed.
+        """Drop a lane whose transaction failed; it is taken again from what is committed.
 
         Even if another worker fenced it: then the group will say so. Spec: R3, R7.
         """

@@ -132,7 +132,7 @@ class Sources:
                 self.topics[at.topic].info = None  # a topic that was made again has lost no end
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
-        """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
+        """Notice topics that were recreated, and partitions that were added. Spec: R6, K-2, K-6."""
         for lane in lanes.values():
             for place, source in list(lane.sources.items()):
                 # What somebody has asked for meanwhile, for another partition, counts as well.
@@ -324,7 +324,7 @@ class Sources:
         """Return the records behind the one that was read once more; none if it is another.
 
         Then the log has lost its end and has grown beyond the position since: it is left, and
-        assigned anew up to where it is what was read. Spec: R6.
+        assigned again up to where it is what was read. Spec: R6.
         """
         last = records[0]
         if self.last_read.agrees(lane, at, last):
@@ -337,14 +337,14 @@ class Sources:
     def lost(self, lanes: Mapping[int, Lane], places: Collection[TopicPartition]) -> None:
         """See to partitions whose position is outside their log. Spec: R6.
 
-        They are assigned anew: then it shows what became of them.
+        They are assigned again: then it shows what became of them.
         """
         for place in places:
             lane = lanes.get(place.partition % self._count)
             if lane is not None and place in lane.sources:
                 log.error("source.lost", topic=place.topic, partition=place.partition)
                 self._leave(lane, place)
-                self.topics[place.topic].info = None  # perhaps it was made anew
+                self.topics[place.topic].info = None  # perhaps it was recreated
                 self.last_read.doubt(place)  # or it has grown again before the look at its end
 
     # -- standing still -------------------------------------------------------------------

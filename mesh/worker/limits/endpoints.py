@@ -275,7 +275,7 @@ class EndpointBacklogs:
                 self.lanes.overfull[at] = Overfull(lane, endpoint, at, one.passed, until, reason)
 
     def _backlog(self, lane: Lane, at: TopicPartition, limit: EndpointLimit) -> Backlog:
-        """Return the count of a partition; a lane that was taken anew counts from 0."""
+        """Return the count of a partition; a lane that was taken again counts from 0."""
         counted, backlog = self._known.get(at, (None, None))
         if backlog is None or counted is not lane:
             backlog = Backlog()

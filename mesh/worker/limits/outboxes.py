@@ -196,7 +196,7 @@ class Backlogs:
         return sum(size for size, _ in found), max((age_ms for _, age_ms in found), default=0)
 
     def _backlog(self, lane: Lane, at: TopicPartition) -> Backlog:
-        """Return the count of a partition; a lane that was taken anew counts from 0."""
+        """Return the count of a partition; a lane that was taken again counts from 0."""
         counted, backlog = self._known.get(at, (None, None))
         if backlog is None or counted is not lane:
             backlog = Backlog()

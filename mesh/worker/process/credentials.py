@@ -28,7 +28,7 @@ SHARE_MS = 18_000
 """Workers of one node take a changed secret this long after each other."""
 
 SHARES = 3
-"""Then they begin anew: all of them have it within a minute."""
+"""Then they start over: all of them have it within a minute."""
 
 Clients: TypeAlias = Mapping[str, KafkaCluster]
 Mark: TypeAlias = tuple[int, int, int]
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 
 def turn_ms(host: str, node: str) -> int:
-    """Return how long after a change a worker waits, so that not all start anew at once.
+    """Return how long after a change a worker waits, so that not all start again at once.
 
     Args:
         host: Its machine or pod; a number at the end, as pods of a StatefulSet have it, is its

@@ -42,7 +42,7 @@ class Intake(Protocol):
     def forget(self, places: Sequence[TopicPartition]) -> None:
         """Return nothing more that was fetched of these before now; they are not assigned now.
 
-        What `positions` says of them holds no more either: they may be assigned anew further back.
+        What `positions` says of them holds no more either: they may be assigned again further back.
         """
 
     def close(self) -> None:

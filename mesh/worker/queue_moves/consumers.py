@@ -28,7 +28,7 @@ LOOK_MS = 1_000
 """How often groups are asked for their members."""
 
 GRACE_MS = 5_000
-"""How long nobody must consume here before messages leave: a consumer may begin anew."""
+"""How long nobody must consume here before messages leave: a consumer may start over."""
 
 RETRY_MS = 5_000
 """How long nothing is asked after Kafka did not answer."""

@@ -157,7 +157,7 @@ class Moving:
 
 
 def _provenance(lane: Lane, origin: Origin, offset: int) -> Provenance:
-    """Return where a moved message comes from: its path begins anew, its identity is kept."""
+    """Return where a moved message comes from: its path starts over, its identity is kept."""
     return Provenance(
         node=origin.node,
         source=origin.source,

@@ -242,7 +242,7 @@ class TargetCatchUp:
                 raise
             self._narrowing.trial.refusal = error
             # The client library may lose count of what a refused request held, and fail with
-            # the next transaction too: a new writer begins anew.
+            # the next transaction too: a new writer starts over.
             self.writer.close()
             self._narrowing.errand = again.lanes.errands.begin(_opening_writer(lane, self.home))
             return

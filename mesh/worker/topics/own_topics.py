@@ -3,7 +3,7 @@
 Spec: K16, K24.
 
 A reader notices most of it by itself: its position is not in the log any more. A topic that was
-made anew and has outgrown that position, and topics that a node writes and does not read, show by
+recreated and has outgrown that position, and topics that a node writes and does not read, show by
 their ids alone.
 """
 

@@ -40,7 +40,7 @@ class Retention:
     def passed(self, positions: Mapping[TopicPartition, int], now_ms: int) -> None:
         """Note the next offsets that readers want at this moment.
 
-        Where a reader begins anew further back, what it had passed is something else now.
+        Where a reader starts over further back, what it had passed is something else now.
         """
         for place, position in positions.items():
             history = self._passed.setdefault(place, deque())
@@ -70,7 +70,7 @@ class Retention:
 
         Args:
             now_ms: The present moment.
-            unknown: Topics whose readers could not be asked: one may have begun anew.
+            unknown: Topics whose readers could not be asked: one may have started over.
         """
         found: dict[TopicPartition, int] = {}
         for place, history in self._passed.items():

@@ -141,7 +141,7 @@ class Upkeep:
             unknown: Sequence[str] = ()
             self._forget_former(admin, [*topics, *endpoints])
             passed: dict[TopicPartition, int] = {}
-            for told in told_of:  # of a topic made anew a position says nothing
+            for told in told_of:  # of a recreated topic a position says nothing
                 if self._ids.get(told.topic) == told.topic_id:
                     passed[TopicPartition(told.topic, told.partition)] = told.needed
             try:

@@ -151,7 +151,7 @@ class Feeds:
     def lost(self, places: Collection[TopicPartition]) -> Sequence[str]:
         """Look again for topics that lost their end, or were made again; return whose they were.
 
-        What lay between is nobody's: links begin anew, and applications say anew what they want.
+        What lay between is nobody's: links start over, and applications say again what they want.
         """
         gone = [feed for feed in self._feeds.values() if feed.place in places]
         for feed in gone:
