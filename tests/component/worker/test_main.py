@@ -61,8 +61,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     process = WorkerProcess(topology_from_mapping(CHAIN), "a", {}, ready_file=tmp_path / "ready")
     made = Bench(kafka, clock, process)
 
-    def intake(self: WorkerProcess, readers: Mapping[str, object], clock: object) -> PolledIntake:
-        del self, clock
+    def intake(readers: Mapping[str, object]) -> PolledIntake:
         one = PolledIntake(readers)
         close = one.close
         made.intakes.append(one)
@@ -81,7 +80,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
         return one
 
     monkeypatch.setattr(WorkerProcess, "_clusters", lambda _: {"k": kafka})
-    monkeypatch.setattr(WorkerProcess, "_intake", intake)
+    monkeypatch.setattr(main, "ThreadedIntake", intake)
     monkeypatch.setattr(main, "MonotonicClock", lambda: clock)
     monkeypatch.setattr(main, "ThreadedErrands", SteppedErrands)
     monkeypatch.setattr(main, "Worker", worker)
