@@ -18,10 +18,16 @@ from mesh.model.topology import Topology
 from mesh.model.tree_apps import AppSaid, LeaseSaid, RoleSaid, content_bytes
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Record, TopicPartition
-from mesh.trees.applications import Applications
+from mesh.trees.applications.inputs import (
+    NodeInput,
+    RolesCaughtUp,
+    RolesRead,
+    SaidWrongly,
+    WordsLost,
+)
+from mesh.trees.applications.machine import Applications
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
 from mesh.trees.links import REFUSED
-from mesh.trees.node_inputs import NodeInput, RolesCaughtUp, RolesRead, SaidWrongly, WordsLost
 from mesh.wire.tree_apps import call_named, decode_roles, decode_said
 from mesh.wire.trees import decode_frame
 from mesh.worker.process.intake import by_partition

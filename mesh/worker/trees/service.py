@@ -21,7 +21,7 @@ from mesh.model.effects import Relinked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition
-from mesh.trees.applications import Applications
+from mesh.trees.applications.machine import Applications
 from mesh.trees.inputs import RealmChanged
 from mesh.trees.machine import Size, TreeNode
 from mesh.trees.settings import Settings

@@ -12,7 +12,7 @@ from itertools import islice
 
 from mesh.model.tree_apps import RoutesAsked, RoutesTold
 from mesh.model.trees import Address
-from mesh.trees.known_routes import tell_routes
+from mesh.trees.applications.known_routes import tell_routes
 from mesh.trees.machine import TreeNode
 
 ROLES_MAX = 1_000

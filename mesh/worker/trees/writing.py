@@ -21,7 +21,7 @@ from mesh.model.tree_apps import RoutesTold
 from mesh.model.trees import Address
 from mesh.transport.node_topics import app_topic
 from mesh.transport.port import Admin, KafkaCluster, Writer
-from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
+from mesh.trees.applications.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.outputs import Transmit
 from mesh.wire.tree_apps import encode_request, lease_key, role_key, routes_key, written_by
 from mesh.wire.tree_events import encode_event

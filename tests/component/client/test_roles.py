@@ -376,7 +376,7 @@ def test_a_call_of_which_the_node_says_nothing_more_ends_with_a_null(
 def test_routes_are_told_whole_and_nothing_is_kept_of_those_that_come_too_late(
     mesh: InMemoryMesh, roles: Roles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mesh.trees.known_routes.ROUTES_MAX", 2)
+    monkeypatch.setattr("mesh.trees.applications.known_routes.ROUTES_MAX", 2)
     others = [mesh.client("a").roles(f"one-{number}").open() for number in range(4)]
     for one in (roles, *others):
         one.add("t", "shared")

@@ -39,11 +39,11 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_frames import Frame, Options
 from mesh.model.trees import Address, Extent, InstanceId, tree_id
-from mesh.trees.applications import Applications
-from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
+from mesh.trees.applications.effects import DropLease, Effect, Tell, WriteRole
+from mesh.trees.applications.inputs import NodeInput, RolesCaughtUp, RolesRead
+from mesh.trees.applications.machine import Applications
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
 from mesh.trees.machine import TreeNode
-from mesh.trees.node_inputs import NodeInput, RolesCaughtUp, RolesRead
 from mesh.trees.outputs import Transmit
 from mesh.trees.settings import Settings
 from tests.sim.trees.world import RuleBrokenError

@@ -26,15 +26,15 @@ from mesh.model.tree_apps import (
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, tree_id
-from mesh.trees.applications import Applications
-from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
+from mesh.trees.applications.effects import DropLease, Effect, Tell, WriteRole
+from mesh.trees.applications.inputs import RolesCaughtUp, RolesRead
+from mesh.trees.applications.known_routes import ROUTES_MAX
+from mesh.trees.applications.machine import Applications
+from mesh.trees.applications.polite import SETTLE_MS
+from mesh.trees.applications.probes import TRIES_MAX
 from mesh.trees.inputs import Input, RolesRemoved, Ticked
-from mesh.trees.known_routes import ROUTES_MAX
 from mesh.trees.machine import TreeNode
-from mesh.trees.node_inputs import RolesCaughtUp, RolesRead
 from mesh.trees.outputs import Output
-from mesh.trees.polite import SETTLE_MS
-from mesh.trees.probes import TRIES_MAX
 from mesh.trees.publishing import AHEAD_MAX
 from mesh.trees.settings import Settings
 from mesh.wire.tree_events import encode_event
@@ -302,7 +302,7 @@ def test_there_are_not_more_applications_than_a_node_can_serve(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each costs a topic: names that are made up must not make them without end."""
-    monkeypatch.setattr("mesh.trees.applications.APPS_MAX", 3)
+    monkeypatch.setattr("mesh.trees.applications.machine.APPS_MAX", 3)
     apps = served()
     for number in range(10):
         apps.step(SendWanted(f"app-{number}", "c", PLACE), 0)
@@ -316,7 +316,7 @@ def test_the_nodes_own_word_is_taken_back_also_where_nobody_else_can_be_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else the next goodbye of an application that lives again would be taken for that word."""
-    monkeypatch.setattr("mesh.trees.applications.APPS_MAX", 1)
+    monkeypatch.setattr("mesh.trees.applications.machine.APPS_MAX", 1)
     apps = served()
     apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
     assert DropLease("app") in apps.step(Ticked(), 10_000)
@@ -467,7 +467,7 @@ def test_what_is_said_before_requests_are_known_does_not_grow_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A node whose `roles` cannot be read may wait for long."""
-    monkeypatch.setattr("mesh.trees.early.BYTES_MAX", 10_000)
+    monkeypatch.setattr("mesh.trees.applications.early.BYTES_MAX", 10_000)
     apps = served(caught_up=False)
     for number in range(50):
         apps.step(SendWanted("app", str(number), PLACE, bytes(1_000)), 0)
@@ -496,7 +496,7 @@ def test_what_is_known_of_many_routes_is_told_in_records_that_fit() -> None:
 
 def test_protocols_of_an_application_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stays open for as long as it lives: made-up ones would fill the memory."""
-    monkeypatch.setattr("mesh.trees.applications.PORTS_MAX", 3)
+    monkeypatch.setattr("mesh.trees.applications.machine.PORTS_MAX", 3)
     apps = served()
     heard = [
         one

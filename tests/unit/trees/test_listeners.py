@@ -15,11 +15,11 @@ from mesh.model.tree_apps import (
     TreeBuilt,
 )
 from mesh.model.trees import Address, Extent, tree_id
-from mesh.trees.applications import Applications
-from mesh.trees.effects import Effect, Tell
+from mesh.trees.applications.effects import Effect, Tell
+from mesh.trees.applications.inputs import RolesCaughtUp, RolesRead
+from mesh.trees.applications.machine import Applications
 from mesh.trees.inputs import Ticked
 from mesh.trees.machine import TreeNode
-from mesh.trees.node_inputs import RolesCaughtUp, RolesRead
 from mesh.trees.settings import Settings
 
 PLACE = Address(tree_id("desk"), "pricing")

@@ -3,7 +3,7 @@
 from mesh.model.tree_apps import Answered, FoundTold, SendWanted, SplitTold
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import NodeSeen, encode_node
-from mesh.trees.splits import COUNT_MS, TRIES_MAX, Splits
+from mesh.trees.applications.splits import COUNT_MS, TRIES_MAX, Splits
 
 
 def answered(count: SendWanted | None, names: str, *, is_whole: bool = True) -> Answered:

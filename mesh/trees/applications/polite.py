@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from mesh.model.tree_apps import Answered, Refused, RoleKey, RoleTaken, SendWanted
 from mesh.model.trees import Address
-from mesh.trees.probes import Holder, Probe, Probes
+from mesh.trees.applications.probes import Holder, Probe, Probes
 
 SETTLE_MS = 3_000
 """How late another application may be heard of that took the same role politely at that moment."""

@@ -47,8 +47,20 @@ from mesh.model.tree_apps import (
     Unpartitioned,
 )
 from mesh.model.trees import Address, tree_id
-from mesh.trees.early import Early
-from mesh.trees.effects import DropLease, Effect, Tell, WriteRole
+from mesh.trees.applications.early import Early
+from mesh.trees.applications.effects import DropLease, Effect, Tell, WriteRole
+from mesh.trees.applications.inputs import (
+    NodeInput,
+    RolesCaughtUp,
+    RolesRead,
+    SaidWrongly,
+    WordsLost,
+)
+from mesh.trees.applications.known_routes import tell_routes
+from mesh.trees.applications.listeners import Listeners, present
+from mesh.trees.applications.polite import PoliteRoles, refusal
+from mesh.trees.applications.probes import TRIES_MAX, Holder
+from mesh.trees.applications.splits import CALL, Splits
 from mesh.trees.inputs import (
     AppGone,
     FrameRead,
@@ -61,14 +73,8 @@ from mesh.trees.inputs import (
     RolesRemoved,
     Ticked,
 )
-from mesh.trees.known_routes import tell_routes
-from mesh.trees.listeners import Listeners, present
 from mesh.trees.machine import TreeNode
-from mesh.trees.node_inputs import NodeInput, RolesCaughtUp, RolesRead, SaidWrongly, WordsLost
 from mesh.trees.outputs import Output, Transmit
-from mesh.trees.polite import PoliteRoles, refusal
-from mesh.trees.probes import TRIES_MAX, Holder
-from mesh.trees.splits import CALL, Splits
 
 APPS_MAX = 10_000
 """Applications that a node serves at a time; what others say is counted and left out."""
