@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from mesh.client.awaited import READ_S, AwaitedTopic
+from mesh.client.outbound import check_name, check_text
 from mesh.errors import ClosedError, SubjectError, TransportMovedError
-from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, TopicPartition
@@ -56,8 +56,8 @@ class ChannelReader(Sifter):
         pause: Callable[[float], None],
     ) -> None:
         super().__init__()
-        if (fault := name_fault(endpoint)) is not None:
-            raise SubjectError(f"endpoint {fault}")
+        check_name("endpoint", endpoint)
+        check_text("group", group)
         if not group or not group.isprintable():
             raise SubjectError("a group has a name of printable characters")
         self._kafka, self._group = kafka, group

@@ -16,7 +16,7 @@ from mesh.client.consuming import QueueConsumer
 from mesh.client.deliveries import Deliveries
 from mesh.client.in_flight import InFlight
 from mesh.client.operators import OperatorsWord
-from mesh.client.outbound import check_names, outgoing, word_of
+from mesh.client.outbound import check_flags, check_name, check_names, outgoing, word_of
 from mesh.client.pressure import Pressure
 from mesh.client.published import Published
 from mesh.client.refusals import refusal
@@ -29,13 +29,11 @@ from mesh.errors import (
     ClosedError,
     ConfigError,
     LaggardsError,
-    SubjectError,
     TransportDeniedError,
     TransportError,
 )
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.names import name_fault
 from mesh.model.queues import QueuePolicy
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -272,6 +270,7 @@ class MeshClient:
         Spec: K13, DMR-12.
         """
         check_names(endpoint, filter_)
+        check_flags(noexport=noexport)
         subscription = Subscription(
             word_of(EndpointKind, "kind", kind),
             word_of(MessageClass, "message_class", message_class),
@@ -368,8 +367,7 @@ class MeshClient:
             SubjectError: The name is not allowed.
         """
         self._check_usable()
-        if (fault := name_fault(endpoint)) is not None:
-            raise SubjectError(f"endpoint {fault}")
+        check_name("endpoint", endpoint)
         stream = Deliveries(
             self._kafka,
             self._topology.prefix,

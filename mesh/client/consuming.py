@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.client.awaited import READ_S, AwaitedTopic
+from mesh.client.outbound import check_name
 from mesh.core.redelivery import Share
 from mesh.errors import SubjectError, TransportError, TransportMovedError, TransportUnavailableError
 from mesh.model.losses import Loss
-from mesh.model.names import fold, name_fault
+from mesh.model.names import fold
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -64,7 +65,7 @@ class _Part:
         records: Read and not done, by offset.
         fresh: Offsets of those that wait to be handed out for the first time here.
         again: Likewise, given back.
-        out: Offsets of those that were handed out here.
+        out: Those that were handed out here, by offset.
         end: First offset that was not read yet.
         is_changed: Whether the group does not know all of it yet.
     """
@@ -74,13 +75,13 @@ class _Part:
     records: dict[int, Record] = field(default_factory=dict)
     fresh: deque[int] = field(default_factory=deque)
     again: deque[int] = field(default_factory=deque)
-    out: set[int] = field(default_factory=set)
+    out: dict[int, QueueMessage] = field(default_factory=dict)
     end: int = 0
     is_changed: bool = False
 
     def finish(self, offset: int) -> None:
         self.records.pop(offset, None)
-        self.out.discard(offset)
+        self.out.pop(offset, None)
         self.share.finish(offset, self.records, self.end)
         self.is_changed = True
 
@@ -125,10 +126,13 @@ class QueueConsumer:
         now_ms: Callable[[], int],
         pause: Callable[[float], None],
     ) -> None:
-        if (fault := name_fault(queue)) is not None:
-            raise SubjectError(f"queue {fault}")
-        if deliveries_max is not None and deliveries_max < 1:
-            raise SubjectError(f"deliveries_max must be 1 or more, not {deliveries_max}")
+        check_name("queue", queue)
+        if deliveries_max is not None and not (
+            isinstance(deliveries_max, int) and deliveries_max >= 1
+        ):
+            raise SubjectError(
+                f"deliveries_max must be 1 or more, not {deliveries_max!r}; write a whole number"
+            )
         self._names = TopicNames(topology.prefix)
         self._kafka = kafka
         self._node, self._queue = node, queue
@@ -186,14 +190,17 @@ class QueueConsumer:
         part, offset = self._part_of(message)
         if part is None:
             return False
-        part.out.discard(offset)
+        del part.out[offset]
         part.again.append(offset)
         return True
 
     def _part_of(self, message: QueueMessage) -> tuple[_Part | None, int]:
         offset = message.message.offset
         part = self._parts.get(message.message.place)
-        return (part if part is not None and offset in part.out else None), offset
+        out = part.out.get(offset) if part is not None else None
+        # In a topic that was made again another message may stand there.
+        is_out = out is not None and out.message.identity == message.message.identity
+        return (part if is_out else None), offset
 
     def commit(self) -> None:
         """Tell the group what was acknowledged so far.
@@ -283,10 +290,10 @@ class QueueConsumer:
                 if self._most is not None and part.share.times(offset) >= self._most:
                     spent.append((at, offset))
                     continue
-                part.out.add(offset)
-                part.is_changed = True
                 times = part.share.hand_out(offset)
-                chosen.append(QueueMessage(received(part.records[offset]), times))
+                part.is_changed = True
+                part.out[offset] = QueueMessage(received(part.records[offset]), times)
+                chosen.append(part.out[offset])
         try:
             if spent:
                 self._give_up(consumer, spent)
@@ -305,7 +312,7 @@ class QueueConsumer:
         for one in reversed(chosen):
             part, offset = self._part_of(one)
             if part is not None:
-                part.out.discard(offset)
+                del part.out[offset]
                 part.again.appendleft(offset)
                 part.share.take_back(offset)
 

@@ -89,7 +89,10 @@ class Deliveries(Sifter):
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`."""
         while not self._reading.is_closed:
-            yield from self.read(READ_S)
+            for message in self.read(READ_S):
+                if self.is_closed:
+                    return
+                yield message
 
     def _open(self) -> Reader:
         reader = self._kafka.reader("deliveries")

@@ -101,6 +101,29 @@ def check_text(what: str, value: object) -> None:
         raise TypeError(f"{what} must be text, not {type(value).__name__}{hint}")
 
 
+def check_flags(**flags: object) -> None:
+    """Refuse what is no bool: any other text than "" would say yes, "no" as well.
+
+    Raises:
+        TypeError: It is text, or anything else.
+    """
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse what is no name of an endpoint, queue or application.
+
+    Raises:
+        SubjectError: It is not valid.
+        TypeError: It is not text.
+    """
+    check_text(what, name)
+    if (fault := name_fault(name)) is not None:
+        raise SubjectError(f"{what}: {fault}")
+
+
 def check_names(endpoint: str, filter_: str) -> None:
     """Refuse the names of a subscription that no node takes.
 
@@ -111,8 +134,7 @@ def check_names(endpoint: str, filter_: str) -> None:
     check_text("filter", filter_)
     check_text("endpoint", endpoint)
     check_filter(filter_)
-    if (fault := name_fault(endpoint)) is not None:
-        raise SubjectError(f"endpoint {fault}")
+    check_name("endpoint", endpoint)
 
 
 def encoded(subscription: Subscription) -> bytes:
@@ -139,6 +161,6 @@ def word_of(kind: type[W], what: str, value: str) -> W:
     """
     if isinstance(value, kind):
         return value
-    if value not in set(kind):
+    if value not in tuple(kind):
         raise SubjectError(f"{what} must be one of {', '.join(kind)}, not {value!r}")
     return kind(value)

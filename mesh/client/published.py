@@ -42,7 +42,10 @@ class Published:
 
     @property
     def identity(self) -> MessageIdentity | None:
-        """Its identity as receivers see it, unless its topic was ever truncated; else None."""
+        """Its identity as receivers see it; None until it is accepted.
+
+        Not of a topic that was ever truncated, or made again while its client was open.
+        """
         if not self.is_accepted:
             return None
         return MessageIdentity(self.topic_id, self.partition, 0, self.offset)

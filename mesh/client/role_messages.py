@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mesh.client.outbound import check_flags
 from mesh.errors import RoleRefusedError
 from mesh.model.tree_apps import Answered, AnswerGiven, AppSaid, Delivered, Refused
 from mesh.model.tree_frames import Cause, ReplyKind
@@ -181,6 +182,7 @@ class RoleMessage:
 
         A sender that asked for the role, and gets an answer without a grant, is denied it.
         """
+        check_flags(is_last=is_last)
         mid = self._delivered.mid
         self._roles.say(AnswerGiven(self._roles.app, mid, payload, is_last))
 
@@ -192,6 +194,7 @@ class RoleMessage:
             give_up: Lose it here: it moves. Without, the sender takes the role too.
             role: Which one, if another than that of the message.
         """
+        check_flags(give_up=give_up)
         given = AnswerGiven(
             self._roles.app, self._delivered.mid, payload, grants=True, gives_up=give_up,
             granted=role,

@@ -12,7 +12,7 @@ from typing import Any
 
 from mesh.client.outbound import as_bytes, check_text
 from mesh.errors import ProtocolError, SubjectError
-from mesh.model.tree_apps import AppSaid, RoleKey, RoleRequest, content_bytes
+from mesh.model.tree_apps import AppSaid, RoleKey, RoleRequest, SendWanted, content_bytes
 from mesh.model.trees import Address, name_fault, tree_id
 from mesh.wire.tree_apps import decode_roles, decode_said, encode_request, encode_said, role_key
 
@@ -28,6 +28,10 @@ def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:
         SubjectError: A name is not valid, or it carries more than a message may have.
         TypeError: What it carries is text, not bytes.
     """
+    for what, called in _TEXTS.items():
+        check_text(called, getattr(said, what, ""))
+    if isinstance(said, SendWanted):
+        _check_send(said)
     carried = [what for what in ("payload", "header") if hasattr(said, what)]
     given: dict[str, Any] = {what: as_bytes(what, getattr(said, what)) for what in carried}
     said = replace(said, **given)
@@ -39,6 +43,18 @@ def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:
     except ProtocolError as error:
         raise SubjectError(str(error)) from error
     return key, value
+
+
+_TEXTS = {"protocol": "protocol", "granted": "role"}
+"""What may be said in text, and what callers name it."""
+
+
+def _check_send(said: SendWanted) -> None:
+    for what, content in (("payload", said.payload), ("header", said.header)):
+        if content is None:
+            raise TypeError(f"{what} must be bytes, not None; write b'' for nothing")
+    if not isinstance(said.iid, int):  # of a role that was lost, `held` has none
+        raise TypeError(f"iid must be the id of an instance, not {said.iid!r}")
 
 
 def on_tree(tree: str, request: RoleRequest) -> RoleRequest:
@@ -59,6 +75,7 @@ def check_request(key: RoleKey, request: RoleRequest) -> None:
     Raises:
         SubjectError: A name is not valid, or its options contradict each other.
     """
+    check_text("protocol", request.protocol)
     try:
         decode_roles(role_key(key), encode_request(request))
     except ProtocolError as error:

@@ -25,6 +25,7 @@ from typing import Self
 from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
+from mesh.client.outbound import check_flags, check_name
 from mesh.client.role_messages import Call, Calls, RoleMessage, RoleReply, message_of, reply_of
 from mesh.client.role_news import News, Wanted
 from mesh.client.role_records import address_of, check_request, encoded_said, on_tree
@@ -38,7 +39,6 @@ from mesh.errors import (
     TransportUnavailableError,
 )
 from mesh.model import tree_apps
-from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import Cause, Options, ReplyKind
@@ -86,8 +86,7 @@ class Roles:
         is_new: bool = True,
         check_usable: Callable[[], None] = lambda: None,
     ) -> None:
-        if (fault := name_fault(app)) is not None:
-            raise SubjectError(f"application: {fault}")
+        check_name("application", app)
         if not 0 < lease_s <= 86_400:
             raise SubjectError(f"a lease of {lease_s:g} s; write seconds above 0, at most a day")
         self.app, self.lost_messages = app, 0
@@ -244,9 +243,9 @@ class Roles:
         wanted = [(tree, on_tree(tree, request)) for tree, request in requests]
         for tree, request in wanted:
             check_request(tree_apps.RoleKey(self.app, tree, request.address.role), request)
+        deadline = self.deadline(timeout_s)
         for tree, request in wanted:
             self._requests.want(tree, request)
-        deadline = self.deadline(timeout_s)
         granted: list[InstanceId] = []
         for _, request in wanted:
             while (iid := self._requests.granted(request.address)) is None:
@@ -283,10 +282,10 @@ class Roles:
             SubjectError: A name is not valid.
             TimeoutError: The node has not answered in time.
         """
+        deadline = self.deadline(timeout_s)
         self._sent += 1
         call = f"{self._word}-{self._sent}"
         self.say(tree_apps.RoutesAsked(self.app, call, address_of(tree, role)))
-        deadline = self.deadline(timeout_s)
         parts = self._asked_routes[call] = []
         try:
             while not parts or parts[-1].has_more:
@@ -360,6 +359,7 @@ class Roles:
         Raises:
             SubjectError: A name is not valid.
         """
+        check_flags(holds=holds)
         id_ = address_of(tree, "any").tree if tree else None
         wanted = tree_apps.SnoopWanted(self.app, id_, protocol, holds)
         self.say(wanted)
@@ -405,8 +405,15 @@ class Roles:
 
         Raises:
             SubjectError: A name is not valid, options contradict each other, or it is too large.
-            TypeError: Something is text, not bytes.
+            TypeError: Something is text, not bytes, or of another kind than said here.
         """
+        check_flags(
+            one_way=one_way,
+            one_instance=one_instance,
+            one_response=one_response,
+            local_realm=local_realm,
+        )
+        self.deadline(timeout_s)  # refused before anything is sent
         options = Options(one_way, one_instance, one_response, local_realm)
         if (text := options.fault) is not None:
             raise SubjectError(text)

@@ -79,7 +79,11 @@ class SubscriptionWriter:
 
     def _write(self, key: bytes, value: bytes | None) -> int:
         place = TopicPartition(self._topic, 0)
-        begin = self._kafka.admin().ends([place])[place]
+        begin = self._kafka.admin().ends([place]).get(place)
+        if begin is None:
+            raise TransportUnavailableError(
+                f"topic {self._topic} is gone; its node makes it again while it runs: try again"
+            )
         self._in_flight.write(self._topic, value, key)
         return self._read_back(place, begin, key, value)
 

@@ -7,11 +7,12 @@ seed is the same. No record outlives the object.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import structlog
 
 from mesh.client import MeshClient
-from mesh.errors import wrong_input
+from mesh.errors import ClosedError, wrong_input
 from mesh.lab.world import World
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.node_topics import node_topics
@@ -75,6 +76,9 @@ class InMemoryMesh(MeshUnderTest):
         until = self._world.clock.ms + max(1, int(seconds * 1000))
         while self._world.clock.ms < until:
             self._world.advance()
+            for client in self._clients:  # as a thread does in production
+                with suppress(ClosedError):
+                    client.renew_leases()
 
     def _open(self, node: str) -> MeshClient:
         clock, kafka = self._world.clock, self._world.kafka

@@ -444,3 +444,54 @@ def test_a_reader_that_is_closed_saves_nothing(mesh: Mesh) -> None:
     with pytest.raises(ClosedError, match="comes again"):
         reader.commit()
     assert len(client.channel("orders", "billing").read(5.0)) == 1
+
+
+def test_who_closes_while_iterating_gets_nothing_more(mesh: Mesh) -> None:
+    """Not what had been read at once with the last message, either."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    for number in range(9):
+        client.publish("x", b"%d" % number, key=b"one")
+    client.flush()
+    mesh.pause(1.0)
+    for stream in (client.deliveries("orders"), client.channel("orders", "g")):
+        found = []
+        for message in stream:
+            found.append(message.payload)
+            stream.close()
+        assert found == [b"0"]
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda one: one.subscribe("e", "x", noexport="no"), "noexport must be True or False"),
+        (lambda one: one.subscribe(b"e", "x"), "endpoint must be text, not bytes; decode it"),
+        (lambda one: one.deliveries(b"e"), "endpoint must be text, not bytes; decode it"),
+        (lambda one: one.channel(b"e", "g"), "endpoint must be text, not bytes; decode it"),
+        (lambda one: one.channel("e", b"g"), "group must be text, not bytes; decode it"),
+        (lambda one: one.consume(None), "queue must be text, not NoneType"),
+        (lambda one: one.roles(b"app"), "application must be text, not bytes; decode it"),
+    ],
+)
+def test_what_is_of_another_kind_is_told(
+    use: Callable[[MeshClient], object], said: str, mesh: Mesh
+) -> None:
+    """A subscription that says "no" to noexport would be one that attracts nothing."""
+    client = mesh.client("a")
+    with pytest.raises(TypeError, match=said):
+        use(client)
+    assert client.subscribed() == {}
+
+
+def test_whoever_subscribes_where_the_topic_is_gone_is_told(mesh: Mesh) -> None:
+    """Its node makes it again."""
+    client = mesh.client("a")
+    client.wait(client.subscribe("e", "x"))
+    mesh.world.kafka["left"].admin().delete(["mesh.a.clients"])
+    for use in (client.subscribe, client.unsubscribe):
+        with pytest.raises(TransportUnavailableError, match=r"mesh.a.clients is gone.*try again"):
+            use("e", "y")
+    mesh.pause(30.0)
+    client.wait(client.subscribe("e", "y"))
+    assert list(client.subscribed()) == [("e", "y")]

@@ -326,6 +326,22 @@ def test_what_comes_to_a_queue_made_again_is_handed_out(mesh: Mesh, client: Mesh
     assert all(map(consumer.ack, found))
 
 
+def test_an_acknowledgement_is_good_for_the_message_that_it_names(
+    mesh: Mesh, client: MeshClient
+) -> None:
+    """In a queue that was made again another message stands where one stood that is still open."""
+    consumer = client.consume("orders")
+    _publish(client, b"1", b"2")
+    former = _read(consumer, 2)
+    mesh.world.kafka["left"].recreate("mesh.a.ep.orders")
+    _publish(client, b"3", b"4")
+    found = _read(consumer, 2)
+    assert [one.message.offset for one in found] == [one.message.offset for one in former]
+    assert not any(map(consumer.ack, former))
+    assert not any(map(consumer.nack, former))
+    assert all(map(consumer.ack, found))
+
+
 def test_what_was_done_before_a_queue_lost_its_end_stays_done(
     mesh: Mesh, client: MeshClient
 ) -> None:
@@ -366,3 +382,6 @@ def test_what_cannot_become_a_dead_letter_yet_does_so_later(
 def test_a_message_is_handed_out_once_at_least(client: MeshClient) -> None:
     with pytest.raises(SubjectError, match="deliveries_max must be 1 or more, not 0"):
         client.consume("orders", deliveries_max=0)
+    for most in (1.5, float("nan"), "3"):
+        with pytest.raises(SubjectError, match="write a whole number"):
+            client.consume("orders", deliveries_max=most)  # type: ignore[arg-type]

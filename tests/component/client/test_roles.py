@@ -389,3 +389,44 @@ def test_routes_are_told_whole_and_nothing_is_kept_of_those_that_come_too_late(
     assert not roles._asked_routes
     for one in others:
         one.close()
+
+
+def test_a_wait_of_no_number_asks_for_nothing(mesh: InMemoryMesh, roles: Roles) -> None:
+    """It would be told as soon as the role was there, or the message gone."""
+    nan = float("nan")
+    for use in (roles.add, roles.send, roles.routes):
+        with pytest.raises(ValueError, match="a timeout of nan"):
+            use("desk", "pricing", timeout_s=nan)
+    mesh.pass_time(3.0)
+    roles.step(1.0)
+    assert (roles.held, roles.taken()) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"one_way": "no"}, "one_way must be True or False, not 'no'"),
+        ({"payload": None}, "payload must be bytes, not None; write b'' for nothing"),
+        ({"header": None}, "header must be bytes, not None"),
+        ({"iid": None}, "iid must be the id of an instance, not None"),
+        ({"iid": "5"}, "iid must be the id of an instance, not '5'"),
+        ({"protocol": b"p"}, "protocol must be text, not bytes; decode it"),
+    ],
+)
+def test_a_send_of_another_kind_is_told(given: dict[str, object], said: str, roles: Roles) -> None:
+    """What was said to one instance would go to all of them where that is lost."""
+    with pytest.raises(TypeError, match=said):
+        roles.send("desk", "pricing", **given)  # type: ignore[arg-type]
+
+
+def test_an_answer_that_says_no_is_not_the_last(roles: Roles) -> None:
+    roles.add("desk", "pricing")
+    with pytest.raises(TypeError, match="protocol must be text, not bytes"):
+        roles.add("desk", "risk", protocol=b"p")  # type: ignore[arg-type]
+    call = roles.send("desk", "pricing")
+    message = next(roles.messages())
+    with pytest.raises(TypeError, match="is_last must be True or False, not 'no'"):
+        message.answer(b"1", is_last="no")  # type: ignore[arg-type]
+    message.answer(b"1", is_last=False)
+    message.answer(b"2")
+    assert [one.payload for one in call.wait() if one.payload] == [b"1", b"2"]

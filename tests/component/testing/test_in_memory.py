@@ -269,3 +269,15 @@ def test_a_test_has_nothing_to_do_with_the_kafka_that_its_file_names(tmp_path: P
     assert "kafka.example.com" in file.read_text() != text
     for one in EmbeddedMesh(file).topology.kafka.values():
         assert one.options == {}
+
+
+def test_leases_are_renewed_as_in_production() -> None:
+    """Until the client is closed; then they run out."""
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        client, other = mesh.client("pa1"), mesh.client("pa1")
+        client.wait(client.subscribe("orders", "acme/>", lease_s=3))
+        mesh.pass_time(20)
+        assert list(other.subscribed()) == [("orders", "acme/>")]
+        client.close()
+        mesh.pass_time(20)
+        assert other.subscribed() == {}
