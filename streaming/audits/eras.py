@@ -19,6 +19,7 @@ from mesh.model.topology import Topology
 from streaming.audits.behind import Behind
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.paths import LinkPlan
+from streaming.audits.queues import QueueRules
 from streaming.audits.ways import NOTHING, Between, Ways
 from streaming.tables.rows import DeliveryRow, FrameRow, TopicPartition
 from streaming.tables.topics import place_of
@@ -351,6 +352,17 @@ class Eras:
             if number in begins:
                 yield begins[number], number
 
+    def rules_of(self, place: TopicPartition, number: int) -> QueueRules | None:
+        """Return what a topology says of queues by which a source was routed; None: forgotten.
+
+        Args:
+            place: The source partition.
+            number: Of the topology, as `numbers_of` tells it.
+        """
+        first = next(self._eras(place))[1]
+        text = self.texts.get(first if number == OF_THE_FILE else number)
+        return None if text is None else _known(text).rules
+
     def _between(self, number: int, origin: str, reader: str) -> Between | None:
         """Return what stands between two nodes, or None if nothing can come."""
         if origin == reader or number not in self.texts:
@@ -367,12 +379,13 @@ class _Known:
     topology: Topology
     plan: LinkPlan
     ways: Ways
+    rules: QueueRules
 
 
 @lru_cache(maxsize=TOPOLOGIES_KEPT)
 def _known(text: str) -> _Known:
     topology = published_topology(text)
-    return _Known(topology, LinkPlan.of(topology), Ways(topology))
+    return _Known(topology, LinkPlan.of(topology), Ways(topology), QueueRules.of(topology))
 
 
 @lru_cache(maxsize=TOPOLOGIES_KEPT)

@@ -31,6 +31,9 @@ Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
 ErasOf = Callable[[TopicPartition], Sequence[int]]
 """Source partition -> numbers of the topologies that it was routed by."""
 
+RulesOf = Callable[[TopicPartition, int], QueueRules | None]
+"""Source partition and number of a topology -> what that says of queues, if it is known."""
+
 _GUARANTEED = f".{MessageClass.GUARANTEED.letter}"
 
 PRUNE_EVERY = 1000
@@ -149,6 +152,45 @@ class Interest:
                     if is_change and subscription.is_certified:
                         lost[endpoint] = None
         return list(lost)
+
+    def doubt(self, uuids: Mapping[str, str], rules_of: RulesOf) -> Sequence[EndpointKey]:
+        """Doubt what lanes knew by a topology that shares a queue out otherwise; return those.
+
+        Whoever reads late has read of a change before it reads who had subscribed by then.
+
+        Args:
+            uuids: Node -> uuid.
+            rules_of: What topologies say of queues.
+        """
+        lost: dict[EndpointKey, None] = {}
+        for endpoint, subscriptions in self.subscriptions.items():
+            doubtful = [one for one in subscriptions if one.is_shared_out and not one.is_unsure]
+            uuid = uuids.get(endpoint.node)
+            cuts = {key.place: cuts for key, cuts in self.cuts.items() if key.uuid == uuid}
+            for one in doubtful if cuts else ():
+                if any(self._is_other(endpoint, one, *known, rules_of) for known in cuts.items()):
+                    if one.is_certified and one.removed is None:
+                        lost[endpoint] = None
+                    one.is_certified, one.is_unsure = False, True
+                    self.version += 1
+        return list(lost)
+
+    def _is_other(
+        self,
+        endpoint: EndpointKey,
+        subscription: JudgedSubscription,
+        place: TopicPartition,
+        cuts: Sequence[KnownCut],
+        rules_of: RulesOf,
+    ) -> bool:
+        """Say whether a source began to know a subscription by other rules than it is judged by."""
+        number = first_knowing(cuts, subscription.added, OF_THE_FILE)
+        if number == len(cuts):
+            return False
+        rules = rules_of(place, cuts[number].era)
+        home = self.queues.home_of(endpoint.name, subscription.policy)
+        judged = subscription.policy or None, home
+        return rules is None or judged != rules.place_of(*endpoint, subscription.asked)
 
     def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int, at_ms: int = 0) -> None:
         """Take a tombstone: the subscription ends with this version.

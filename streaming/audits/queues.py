@@ -76,7 +76,11 @@ class QueueRules:
     ) -> tuple[str | None, str | None]:
         """Return the policy of an endpoint and the home of its queue: who gets what follows."""
         policy = self.policy_of(node, name, subscription)
-        return policy, self.homes.get(name.casefold()) if policy == "home" else None
+        return policy, self.home_of(name, policy)
+
+    def home_of(self, name: str, policy: str | None) -> str | None:
+        """Return the node where a queue is at home, if one is declared."""
+        return self.homes.get(name.casefold()) if policy == "home" else None
 
     def may_come(
         self, policy: str, name: str, step: tuple[str, str], between: Between, *, is_local: bool

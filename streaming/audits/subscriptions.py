@@ -50,6 +50,12 @@ class JudgedSubscription:
         return self.asked.kind, self.asked.message_class
 
     @property
+    def is_shared_out(self) -> bool:
+        """Whether the policy of a queue decides what comes, as the topology has it."""
+        is_gone = self.removed == self.added
+        return self.asked.kind is EndpointKind.QUEUE and not (self.is_refused or is_gone)
+
+    @property
     def may_move(self) -> bool:
         """Whether messages may be moved to its endpoint, or from there: one member gets each.
 

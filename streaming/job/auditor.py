@@ -85,6 +85,7 @@ class Auditor:
         asked: Outbox topic without its class -> what is asked for behind its link, likewise.
         judgements: How often was judged, whatever came of it.
         bundling: How subjects are taken together where they are read.
+        doubted: Versions by which queues were doubted last.
         looked_s: When it last looked for what nobody takes up.
         publishing: Writes and saves.
         deletions: Asks brokers what is gone.
@@ -109,6 +110,7 @@ class Auditor:
     wanted: Mapping[str, str] = field(default_factory=dict)
     asked: Mapping[str, str] = field(default_factory=dict)
     wanted_version: int = -1
+    doubted: tuple[int, int] = (-1, -1)
     bundling: Bundling = field(init=False)
     judgements: int = 0
     taken_s: dict[str, float] = field(default_factory=dict)
@@ -143,7 +145,7 @@ class Auditor:
         self.state.rest(self.clock())
         self.bundling.adopt(self.state.interest)
         self._follow_topology()
-        self.wanted_version = -1
+        self.wanted_version, self.doubted = -1, (-1, -1)
         self._know_subscriptions()
 
     def take(self, records: DataFrame, kafka: str, batch: int) -> None:
@@ -347,6 +349,19 @@ class Auditor:
         for endpoint in self.state.interest.follow(rules, is_change=is_change):
             self.state.register.add(unpromised(endpoint))
 
+    def _doubt_queues(self) -> None:
+        """Promise nothing to queues that another topology shared out otherwise."""
+        state = self.state
+        seen = (state.interest.version, state.names.version)
+        if self.doubted != seen:
+            for endpoint in state.interest.doubt(state.names.uuids, self._rules_of):
+                state.register.add(unpromised(endpoint))
+            self.doubted = (state.interest.version, state.names.version)
+
+    def _rules_of(self, place: TopicPartition, number: int) -> QueueRules | None:
+        is_ingress = place_of(self.topology.prefix, place.topic).kind == INGRESS
+        return self.state.eras.rules_of(place, number) if is_ingress else self.state.interest.queues
+
     @property
     def is_behind(self) -> bool:
         """Say whether something may have been written long ago that has not been read."""
@@ -379,6 +394,7 @@ class Auditor:
         state, now_s = self.state, self._tell_time()
         doubts = Doubts(self.rereader, state)
         doubts.settle()
+        self._doubt_queues()
         if state.interest.is_full:
             self._prune()
         doubts.find_ends()

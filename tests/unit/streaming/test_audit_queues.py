@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import EndpointKind, Subscription
+from mesh.model.queues import Queue, QueuePolicy
 from mesh.model.state import Cut
+from mesh.model.topology import Topology
+from mesh.wire.control import encode_config, encode_subscription
 from streaming.audits.cases import Outcome
-from streaming.audits.eras import Eras
+from streaming.audits.eras import CHANGED, Eras
+from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.queues import QueueRules
 from streaming.audits.ways import Ways
-from streaming.tables.rows import DeliveryRow, TopicPartition
+from streaming.tables.rows import DeliveryRow, SmallRow, TopicPartition
 from tests.unit.streaming.certified import PLACE, SOURCE, Table, digest
+from tests.unit.streaming.test_audit_anew import Bench
 
 TOPOLOGY = topology_from_mapping(
     {
@@ -261,6 +270,85 @@ def test_a_queue_with_another_policy_is_certified_once_it_is_subscribed_anew():
     assert interest.shared() == {}, "what c gets may be a's"
     interest.subscribe(c, "acme/>", queue(), 6)
     assert list(interest.shared().values()) == [[a, c]]
+
+
+FIRST, SECOND = (
+    replace(TOPOLOGY, queues={**TOPOLOGY.queues, "work": Queue(name="work", policy=policy)})
+    for policy in (QueuePolicy.ANY, QueuePolicy.EVERY)
+)
+
+
+def read_after(*topologies: tuple[int, Topology]) -> tuple[Eras, Interest]:
+    """The second topology is in force; the source follows it from offset 5 on."""
+    eras = Eras.of(SECOND)
+    for number, one in topologies:
+        eras.configured(number, published_text(one), 0.0)
+    eras.cut(Cut(PLACE.topic, b"", 0, 5, CHANGED, 2))
+    return eras, Interest(queues=QueueRules.of(SECOND))
+
+
+@pytest.mark.parametrize("known", [[(1, FIRST), (2, SECOND)], [(2, SECOND)]])
+@pytest.mark.parametrize("removed", [None, 1])
+def test_who_subscribed_by_another_policy_is_promised_nothing_by_this_one(known, removed):
+    """All is read after the change, and of the former topology nothing may be left. Spec: K31."""
+    eras, interest = read_after(*known)
+    a = work(interest, "a")
+    interest.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
+    if removed is not None:
+        interest.unsubscribe(a, "acme/>", removed)
+    version = interest.version
+    assert interest.doubt({"a": "u"}, eras.rules_of) == ([a] if removed is None else [])
+    assert interest.version > version
+    assert interest.doubt({"a": "u"}, eras.rules_of) == []
+    claims = interest.claims(a, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
+    assert [claim.span for claim in claims] == [None], "it may get anything, and must nothing"
+
+
+def test_who_subscribed_by_this_policy_is_promised_what_it_says():
+    """Also before the change, where it says the same by both. Spec: K31."""
+    eras, interest = read_after((1, FIRST), (2, SECOND))
+    a, c = work(interest, "a"), work(interest, "c")
+    every = EndpointKey("a", "other")
+    interest.subscribe(every, "acme/>", queue(), 0)
+    interest.subscribe(EndpointKey("a", "s1"), "acme/>", Subscription(), 0)
+    for uuid in "uw":
+        cut = Cut(PLACE.topic, b"", 0, 5, uuid, 0)
+        interest.cut(cut, eras.numbers_of(PLACE)[-1])
+    assert interest.doubt({"a": "u", "c": "w"}, eras.rules_of) == []
+    assert {a, c, every} < {*interest.certified()}
+    fresh = Interest(queues=QueueRules.of(SECOND))
+    fresh.subscribe(every, "acme/>", queue(), 0)
+    fresh.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
+    assert fresh.doubt({"a": "u"}, eras.rules_of) == []
+
+
+def test_an_auditor_that_reads_all_after_a_change_tells_which_queues_it_cannot_judge(
+    tmp_path: Path,
+) -> None:
+    """It knows of the change before it reads who had subscribed. Spec: K29."""
+    bench = Bench(tmp_path)
+    alone = replace(bench.auditor.topology, allows_drills=True)
+    policies = (QueuePolicy.ANY, QueuePolicy.EVERY)
+    texts = [
+        published_text(replace(alone, queues={"s": Queue(name="s", policy=one)}))
+        for one in policies
+    ]
+    told, asked = bench.control(bytes(16), 0), encode_subscription(queue())
+    configs = [
+        SmallRow(
+            TopicPartition("mesh.config", 0), number, "topology", encode_config(number, text), 0
+        )
+        for number, text in enumerate(texts, 1)
+    ]
+    bench.take(
+        replace(told, small=[*configs, replace(told.small[0], value=asked), *told.small[1:]])
+    )
+    assert bench.found(FindingKind.UNPROVEN) == [("a/s",)]
+    version = bench.auditor.state.interest.version
+    bench.auditor.restore()
+    bench.wait(2)
+    assert bench.auditor.state.interest.version == version
+    assert list(bench.auditor.state.interest.certified()) == []
 
 
 def test_before_the_mesh_has_changed_subscriptions_are_judged_by_what_it_says_first():
