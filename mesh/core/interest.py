@@ -206,6 +206,10 @@ class InterestTable:
         """Return who wants exactly this filter."""
         return self.entries.get(filter_, ())
 
+    def matched(self, subject: str) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the filters that match a subject, and those that surplus ones are merged under."""
+        return self._index.match(subject, self.entries, self._surplus)
+
     def matching(self, subject: str) -> Iterator[tuple[str, Members]]:
         """Yield (filter, members) for every filter that matches the subject, sorted.
 
@@ -220,7 +224,7 @@ class InterestTable:
         it is not looked at, which would take longer the more filters they have: at worst their
         copies are needless. Spec: DESIGN 3.
         """
-        exact, wider = self._index.match(subject, self.entries, self._surplus)
+        exact, wider = self.matched(subject)
         all_of_them = [(filter_, self.entries[filter_]) for filter_ in exact]
         if not wider:
             return all_of_them, frozenset()

@@ -120,12 +120,25 @@ class RouteSum:
         )
 
 
+Alike = dict[tuple[object, ...], Route]
+"""What subjects may have in common -> route, which is then the same."""
+
+ALIKE_MAX = 4_096
+"""So many are remembered per arrival before all are forgotten."""
+
+
 @dataclass(slots=True)
 class Memo:
-    """Subject -> route for one arrival and class, in two generations instead of a true LRU."""
+    """Subject -> route for one arrival and class, in two generations instead of a true LRU.
+
+    Attributes:
+        young, old: The generations.
+        alike: Routes of subjects that are alike, also of those not seen before.
+    """
 
     young: dict[str, Route] = field(default_factory=dict)
     old: dict[str, Route] = field(default_factory=dict)
+    alike: Alike = field(default_factory=dict)
 
     def get(self, subject: str) -> Route | None:
         """Return what is remembered."""

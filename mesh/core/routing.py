@@ -5,109 +5,27 @@ Spec: DESIGN 3, lab.md 2 (`not_forwarded`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.conditions import (
-    Condition,
     Headers,
-    condition,
     first_refusing,
     header_texts,
     needs_headers,
-    selects_subject,
 )
-from mesh.core.controls import NO_LOCALS, Locals, locals_on
 from mesh.core.forwarding import may_join, may_leave
 from mesh.core.interest import InterestTable, Members, union
-from mesh.core.joins import rows_back
+from mesh.core.local_links import Causes, LocalLink
 from mesh.core.queues import Nearness, choose, chosen_locally
-from mesh.core.routes import PUBLISHED_HERE, Arrival, Memo, Route, RouteSum
+from mesh.core.routes import ALIKE_MAX, PUBLISHED_HERE, Alike, Arrival, Memo, Route, RouteSum
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
-from mesh.model.joins import Join, JoinRow
 from mesh.model.link_modes import CONDUCT, Conduct, LinkMode
 from mesh.model.queues import addressed, addresses_of, is_of_queue, member_of
-from mesh.model.reasons import FilterCause, Reason
+from mesh.model.reasons import Reason
 from mesh.model.subject import matches
-from mesh.model.topology import Topology, ZoneKind
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class LocalLink:
-    """A link as one of its ends sees it.
-
-    Attributes:
-        neighbour, zone, kind: What it is.
-        out, into: Joins by which messages leave on it and come by it; None if it is another link.
-        back: Rows by which addresses go back over the join that leads here.
-        locals: What does not cross it, because an end of it keeps it local.
-        direct_only: Whether guaranteed messages do not cross it. Spec: DMR-11.
-        when: Conditions that messages must meet to leave on it. Spec: EMS-14.
-    """
-
-    neighbour: str
-    zone: str
-    kind: ZoneKind
-    out: Join | None = field(default=None, compare=False)
-    into: Join | None = field(default=None, compare=False)
-    back: tuple[JoinRow, ...] = field(default=(), compare=False)
-    locals: Locals = field(default=NO_LOCALS, compare=False)
-    direct_only: bool = field(default=False, compare=False)
-    when: tuple[Condition, ...] = field(default=(), compare=False)
-
-    @property
-    def sends(self) -> bool:
-        """Whether messages of this end leave on it."""
-        return self.kind is not ZoneKind.JOIN or self.out is not None
-
-    @property
-    def takes(self) -> bool:
-        """Whether messages of the other end come by it."""
-        return self.kind is not ZoneKind.JOIN or self.into is not None
-
-    def carries(self, message_class: MessageClass) -> bool:
-        """Say whether messages of a class cross it at all, in either direction. Spec: DMR-11."""
-        return not self.direct_only or message_class is MessageClass.DIRECT
-
-    def cause_against(self, subject: str, message_class: MessageClass) -> FilterCause | None:
-        """Return what keeps a message off the link wherever it arrived from, or None."""
-        if self.locals.bars(subject):
-            return FilterCause.LOCAL
-        return None if self.carries(message_class) else FilterCause.DIRECT_ONLY
-
-    def cause_unselected(self, subject: str) -> FilterCause | None:
-        """Return what does not select a subject to leave on the link, headers apart, or None."""
-        if self.out is not None and not matches(self.out.filter, subject):
-            return FilterCause.JOIN_FILTER
-        return None if selects_subject(self.when, subject) else FilterCause.SELECTOR
-
-    @property
-    def zone_out(self) -> str:
-        """Zone that messages of this end are in once they have crossed it."""
-        return self.zone if self.out is None else self.out.zone
-
-
-def local_links(topology: Topology, node: str) -> Sequence[LocalLink]:
-    """Return the links of a node, sorted by neighbour."""
-    found = []
-    for link in topology.links_of(node):
-        other = link.other(node)
-        into = topology.joins.get((other, node))
-        found.append(
-            LocalLink(
-                neighbour=other,
-                zone=link.zone,
-                kind=topology.kind_of(link),
-                out=topology.joins.get((node, other)),
-                into=into,
-                back=() if into is None else tuple(rows_back(topology.joins, into)),
-                locals=locals_on(topology, node, other),
-                direct_only=topology.zones[link.zone].direct_only,
-                when=tuple(map(condition, topology.conditions.get((node, other), ()))),
-            )
-        )
-    return sorted(found)
+from mesh.model.topology import ZoneKind
 
 
 @dataclass(slots=True)
@@ -133,11 +51,13 @@ class Router:
     _unread: frozenset[str] = frozenset()
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
+    _choosy: Sequence[LocalLink] | None = None
 
     def forget(self) -> None:
         """Drop every remembered route: the table or the mode of a link has changed."""
         self._memos.clear()
         self._routes.clear()
+        self._choosy = None
 
     def conduct(self, neighbour: str) -> Conduct:
         """Return what this end of a link does."""
@@ -187,7 +107,7 @@ class Router:
         memo = self.memo(arrival, message_class)
         route = memo.get(subject)
         if route is None:
-            route = self._decide(subject, arrival, message_class)
+            route = self._decide(subject, arrival, message_class, memo.alike)
             memo.put(subject, route)
         return route
 
@@ -230,11 +150,13 @@ class Router:
             if link.carries(message_class) and self._forbids(link, arrival) is None
         ]
 
-    def _decide(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
+    def _decide(
+        self, subject: str, arrival: Arrival, message_class: MessageClass, alike: Alike
+    ) -> Route:
         several = addresses_of(subject)
         if len(several) > 1:
             return self._on_the_way([(s, self.route(s, arrival, message_class)) for s in several])
-        route = self._to_all(subject, arrival, message_class)
+        route = self._to_all(subject, arrival, message_class, alike)
         if self.near is None:
             return route
         if is_of_queue(subject):
@@ -319,20 +241,54 @@ class Router:
     def _deliver_to(self, total: RouteSum, queues: Sequence[str]) -> None:
         total.endpoints.update(dict.fromkeys(q for q in queues if self.only in (None, q)))
 
-    def _to_all(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
-        """Return the route to everybody who wants a subject."""
+    def _to_all(
+        self, subject: str, arrival: Arrival, message_class: MessageClass, alike: Alike
+    ) -> Route:
+        """Return the route to everybody who wants a subject.
+
+        Who gets it by surplus filters is looked up for each subject. Otherwise it is the same for
+        all that the same filters match and links refuse alike: where each message has a subject of
+        its own, they differ in a number and in nothing that matters here.
+        """
+        filters, wider = self.table.matched(subject)
+        if wider:
+            return self._work_out(subject, arrival, message_class, {})
+        causes = {
+            link.neighbour: link.causes(subject, message_class)
+            for link in self._choosy_links()
+            if self._forbids(link, arrival) is None
+        }
+        key = (*filters, *causes.values())
+        route = alike.get(key)
+        if route is None:
+            if len(alike) >= ALIKE_MAX:
+                alike.clear()
+            route = alike[key] = self._work_out(subject, arrival, message_class, causes)
+        return route
+
+    def _choosy_links(self) -> Sequence[LocalLink]:
+        if self._choosy is None:
+            self._choosy = [link for link in self.links if link.is_choosy]
+        return self._choosy
+
+    def _work_out(
+        self,
+        subject: str,
+        arrival: Arrival,
+        message_class: MessageClass,
+        causes: Mapping[str, Causes],
+    ) -> Route:
+        """Return that route, whoever has asked before; of some links is known what they refuse."""
         wanted, widened = self.table.found(subject)
         neighbours: list[str] = []
         asks: list[str] = []
         refused: list[tuple[str, Reason]] = []
         for link in self.links:
-            reason: Reason | None
-            if link.cause_against(subject, message_class) is not None:
-                reason = self._forbids(link, arrival) or Reason.FILTER
-            elif link.kind is ZoneKind.JOIN:
-                reason = self._reason_over_join(link, subject, arrival, message_class)
-            else:
-                reason = self._reason(link, subject, wanted, arrival, message_class)
+            reason = self._forbids(link, arrival)
+            if reason is None:
+                known = causes.get(link.neighbour)
+                found = link.causes(subject, message_class) if known is None else known
+                reason = self._reason(link, found, wanted, arrival, message_class)
             if reason is None:
                 neighbours.append(link.neighbour)
                 if needs_headers(link.when, subject):
@@ -361,21 +317,26 @@ class Router:
     def _reason(
         self,
         link: LocalLink,
-        subject: str,
+        causes: Causes,
         wanted: Sequence[tuple[str, Members]],
         arrival: Arrival,
         message_class: MessageClass,
     ) -> Reason | None:
-        """Return why a message does not leave on a link, or None if it does."""
-        reason = self._forbids(link, arrival)
-        if reason is not None:
-            return reason
-        conduct = self.conduct(link.neighbour)
+        """Return why a message does not leave on a link on which it may, or None if it does.
+
+        Over a link of joins nobody needs to want it. Spec: UM-5.
+        """
+        against, unselected = causes
+        conduct, is_direct = self.conduct(link.neighbour), message_class is MessageClass.DIRECT
+        if against is not None:
+            return Reason.FILTER
+        if link.kind is ZoneKind.JOIN:
+            down = conduct.direct if is_direct else conduct.guaranteed
+            return down if unselected is None else Reason.FILTER
         if conduct.guaranteed is not None:
             return conduct.guaranteed
-        if link.cause_unselected(subject) is not None:
+        if unselected is not None:
             return Reason.FILTER
-        is_direct = message_class is MessageClass.DIRECT
         if is_direct and conduct.direct is not None:
             return conduct.direct
         interest = union(
@@ -391,18 +352,6 @@ class Router:
         if conduct.direct is not None and not interest.durable:
             return conduct.direct  # only direct endpoints want it, and nothing waits for those
         return Reason.NODE_DOWN if is_direct and not interest.live else None
-
-    def _reason_over_join(
-        self, link: LocalLink, subject: str, arrival: Arrival, message_class: MessageClass
-    ) -> Reason | None:
-        """Return the same for a link of joins: nobody needs to want the message. Spec: UM-5."""
-        reason = self._forbids(link, arrival)
-        if reason is not None or link.out is None:
-            return reason
-        if link.cause_unselected(subject) is not None:
-            return Reason.FILTER
-        conduct = self.conduct(link.neighbour)
-        return conduct.direct if message_class is MessageClass.DIRECT else conduct.guaranteed
 
     @staticmethod
     def _forbids(link: LocalLink, arrival: Arrival) -> Reason | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mesh.core.holds import ChainKey
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
 from mesh.lane.sources import Source

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.core.holds import ChainKey
-from mesh.core.routing import LocalLink, Router
+from mesh.core.local_links import LocalLink
+from mesh.core.routing import Router
 from mesh.lane.accounts import Accounts
 from mesh.lane.batch import Batch, Reading
 from mesh.lane.broken import BrokenChains

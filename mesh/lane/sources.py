@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.model.frames import MessageClass, SourcePartition
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from mesh.core.controls import filters_at
 from mesh.core.forwarding import ownership_after
 from mesh.core.interest import InterestTable, Member
-from mesh.core.routing import Router, local_links
+from mesh.core.local_links import local_links
+from mesh.core.routing import Router
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import Interest, Mark, Scope, Subscription, node_address
 from mesh.model.controls import ControlKind

@@ -14,9 +14,10 @@ from mesh.core.conditions import first_refusing
 from mesh.core.controls import controls_barring
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
+from mesh.core.local_links import LocalLink, local_links
 from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
-from mesh.core.routing import LocalLink, Router, local_links
+from mesh.core.routing import Router
 from mesh.core.walks import walks_from
 from mesh.core.ways import DeadEnd, dead_ends
 from mesh.model.control import Heartbeat, Interest, Mark, Scope, Subscription

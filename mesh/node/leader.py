@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from mesh.core.completion import Completion, Need
 from mesh.core.covering import Covering, Difference
 from mesh.core.interest import ADDRESS, Members
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
     ChangeStatus,

@@ -13,7 +13,8 @@ from itertools import chain
 
 from mesh.core.forwarding import ownership_after
 from mesh.core.interest import ADDRESS, Member, Members
-from mesh.core.routing import LocalLink, Router
+from mesh.core.local_links import LocalLink
+from mesh.core.routing import Router
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import (
     UNKNOWN_LINEAGE,

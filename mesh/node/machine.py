@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from mesh.core.controls import filters_at
+from mesh.core.local_links import local_links
 from mesh.core.queues import Nearness
-from mesh.core.routing import Router, local_links
+from mesh.core.routing import Router
 from mesh.model.control import UNKNOWN_LINEAGE, ChangeStatus, Lineage, Stage, change_version
 from mesh.model.controls import ControlKind
 from mesh.model.effects import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import Interest, LinkStatus, Mark, Scope, Stop
 from mesh.model.link_modes import CONDUCT, LinkMode

@@ -11,7 +11,7 @@ from operator import itemgetter
 from mesh.core.forwarding import offers, ownership_after, scope_is_per_link
 from mesh.core.interest import InterestTable, Member, Members, union
 from mesh.core.joins import row_over
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.model.control import Interest, Ownership, Scope, is_address
 from mesh.model.topology import ZoneKind
 from mesh.node.queues import is_offered

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.core.interest import JOINED, STATIC, Member
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.model.control import Interest, Subscription
 from mesh.model.frames import MessageClass
 

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.core.links import topology_digest
+from mesh.core.local_links import LocalLink, local_links
 from mesh.core.loops import (
     Judgement,
     component,
     facts_digest,
     judgement,
 )
-from mesh.core.routing import LocalLink, local_links
 from mesh.model.control import Stage
 from mesh.model.effects import DropLinks, Note, WriteLinks
 from mesh.model.inputs import DrainStepDone, IdentityRead, LinksRead

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mesh.core.links import made_of
-from mesh.core.routing import local_links
+from mesh.core.local_links import local_links
 from mesh.model.control import Scope, Stage, change_version
 from mesh.model.names import fold
 from mesh.model.queues import shared_by

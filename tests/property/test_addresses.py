@@ -8,7 +8,7 @@ import pytest
 
 from mesh.core.forwarding import ownership_after
 from mesh.core.interest import InterestTable, Member
-from mesh.core.routing import local_links
+from mesh.core.local_links import local_links
 from mesh.model.control import Interest, node_address
 from mesh.model.topology import Topology
 from mesh.node.leader import offered, readers_of, scopes_of

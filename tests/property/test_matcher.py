@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from mesh.core import interest, routing
 from mesh.core.interest import InterestTable, Member
+from mesh.core.local_links import LocalLink
 from mesh.core.matcher import SHAPES_MAX, Shape
 from mesh.core.queues import Attractions
 from mesh.core.routes import PUBLISHED_HERE
-from mesh.core.routing import LocalLink, Router
+from mesh.core.routing import Router
 from mesh.model.control import Interest
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, MemberKind

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.core.digest import entry_digest
+from mesh.core.local_links import local_links
 from mesh.core.routes import PUBLISHED_HERE, Arrival
-from mesh.core.routing import local_links
 from mesh.model.control import Interest, Mark, Scope, Stage, Subscription, node_address
 from mesh.model.effects import Effect, WriteAdvert, WriteMark
 from mesh.model.frames import MessageClass

@@ -6,7 +6,7 @@ Spec: K11, K18, K20.
 from __future__ import annotations
 
 from mesh.core.chain import Verdict, judge
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.lane.batch import Batch
 from mesh.lane.faults import ask_again, ask_repair, end_repair, repair_comes, repair_failed
 from mesh.lane.lane import Lane

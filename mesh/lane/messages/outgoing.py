@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.forwarding import crosses_external, next_hop_count
+from mesh.core.local_links import LocalLink
 from mesh.core.routes import Route
-from mesh.core.routing import LocalLink
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
 from mesh.lane.sources import Source

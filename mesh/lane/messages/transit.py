@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mesh.core.joins import row_of
+from mesh.core.local_links import LocalLink
 from mesh.core.routes import Arrival, Route
-from mesh.core.routing import LocalLink
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane

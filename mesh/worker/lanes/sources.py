@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.errors import TransportError
 from mesh.lane.held import hold_source
 from mesh.lane.lane import Lane

@@ -14,8 +14,8 @@ from functools import partial
 
 import structlog
 
+from mesh.core.local_links import LocalLink
 from mesh.core.redelivery import Share
-from mesh.core.routing import LocalLink
 from mesh.lane.batch import Rows
 from mesh.lane.lane import Lane
 from mesh.transport.port import Consumer, Passed, Record, TopicPartition, Writer

@@ -13,8 +13,8 @@ from functools import partial
 
 import structlog
 
+from mesh.core.local_links import LocalLink
 from mesh.core.routes import PUBLISHED_HERE
-from mesh.core.routing import LocalLink
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.lane.lane import Lane
 from mesh.model.control import LinkState

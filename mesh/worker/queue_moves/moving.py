@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.errors import DecodeError
 from mesh.lane.batch import Rows
 from mesh.lane.lane import Lane

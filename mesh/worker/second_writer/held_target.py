@@ -11,7 +11,7 @@ from functools import partial
 
 import structlog
 
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.errors import TransportRecordError
 from mesh.lane.batch import Batch
 from mesh.lane.held import endpoint_of, hold_key, is_met, link_of, release, sources_of

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import structlog
 
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.core.truncations import begin_after, generation_at, parts
 from mesh.lane.batch import Batch
 from mesh.lane.faults import Asked

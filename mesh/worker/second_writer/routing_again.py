@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from mesh.core.routing import LocalLink, Router
+from mesh.core.local_links import LocalLink
+from mesh.core.routing import Router
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
 from mesh.lane.messages.poison import Poison

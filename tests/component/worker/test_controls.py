@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from mesh.core.local_links import local_links
 from mesh.core.routes import PUBLISHED_HERE
-from mesh.core.routing import local_links
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason

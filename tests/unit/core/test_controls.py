@@ -9,8 +9,9 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.controls import Locals, controls_barring, covers
 from mesh.core.interest import Member
+from mesh.core.local_links import local_links
 from mesh.core.routes import PUBLISHED_HERE, Arrival
-from mesh.core.routing import Router, local_links
+from mesh.core.routing import Router
 from mesh.model.control import Interest, Ownership, Scope
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason

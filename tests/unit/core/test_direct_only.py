@@ -12,10 +12,11 @@ from mesh.core.direct_only import (
     guaranteed_part,
 )
 from mesh.core.interest import Member
+from mesh.core.local_links import local_links
 from mesh.core.moving import Part, target_of
 from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
-from mesh.core.routing import Router, local_links
+from mesh.core.routing import Router
 from mesh.model.control import Interest
 from mesh.model.demands import QueueDemand
 from mesh.model.frames import MessageClass

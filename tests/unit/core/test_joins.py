@@ -7,7 +7,7 @@ import pytest
 from mesh.core.edits import smallest_edit
 from mesh.core.joins import row_of, row_over, rows_back
 from mesh.core.legality import is_legal, judge
-from mesh.core.routing import local_links
+from mesh.core.local_links import local_links
 from mesh.core.walks import walks_from
 from mesh.model.joins import NO_JOINS, Join, JoinRow
 from mesh.model.topology import KafkaCluster, Link, Node, Topology, Zone, ZoneKind

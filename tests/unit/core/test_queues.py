@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.interest import InterestTable, Member
+from mesh.core.local_links import local_links
 from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
-from mesh.core.routing import Router, local_links
+from mesh.core.routing import Router
 from mesh.model.control import Interest
 from mesh.model.frames import MessageClass
 from mesh.model.joins import JoinRow

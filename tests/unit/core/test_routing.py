@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mesh.core.interest import JOINED, Member
+from mesh.core.local_links import LocalLink
 from mesh.core.routes import PUBLISHED_HERE, Arrival
-from mesh.core.routing import LocalLink, Router
+from mesh.core.routing import Router
 from mesh.model.control import Interest, Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mesh.core.interest import Member
+from mesh.core.local_links import LocalLink
 from mesh.core.routes import PUBLISHED_HERE
-from mesh.core.routing import LocalLink, Router
+from mesh.core.routing import Router
 from mesh.model.control import Interest
 from mesh.model.frames import MessageClass
 from mesh.model.link_modes import CLOSED, CONDUCT, LinkMode

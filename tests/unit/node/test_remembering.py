@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.core.routing import LocalLink
+from mesh.core.local_links import LocalLink
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import Interest, Mark, Ownership, Scope
 from mesh.model.topology import ZoneKind
