@@ -224,7 +224,7 @@ class InterestTable:
         it is not looked at, which would take longer the more filters they have: at worst their
         copies are needless. Spec: DESIGN 3.
         """
-        exact, wider = self.matched(subject)
+        exact, wider = self._index.match(subject, self.entries, self._surplus)
         all_of_them = [(filter_, self.entries[filter_]) for filter_ in exact]
         if not wider:
             return all_of_them, frozenset()

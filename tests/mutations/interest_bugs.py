@@ -199,6 +199,11 @@ def star_stands_only_first(patches: Patches) -> None:
     patches.wrap(Shape, "of", wrapper)
 
 
+def all_subjects_alike(patches: Patches) -> None:
+    """One subject's route is taken for all that the same links refuse."""
+    patches.wrap(InterestTable, "matched", lambda _: lambda *_subject: ([], []))
+
+
 INTEREST_BUGS = (
     Mutation("back-to-sender", "messages and interest go back where they came from", arrival_ignored),
     Mutation("no-transit-ignored", "a second external link is crossed", transit),
@@ -219,5 +224,6 @@ INTEREST_BUGS = (
     Mutation("old-offers-not-withdrawn", "a new leader does not compare what was offered", old_offers_not_withdrawn),
     Mutation("acknowledged-at-once", "complete is said before anybody else has applied it", acknowledged_at_once),
     Mutation("tail-wants-more", "> needs two levels instead of one", tail_matches_nothing_more),
+    Mutation("all-subjects-alike", "a route is shared by subjects that other filters match", all_subjects_alike),
     Mutation("second-star-ignored", "only the first * of a filter is one", star_stands_only_first),
 )  # fmt: skip

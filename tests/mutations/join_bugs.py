@@ -16,18 +16,14 @@ from mesh.node.learner import Learner
 from tests.mutations.patching import Mutation, Patches
 
 
-def _never(reason: Reason):
-    def plant(patches: Patches) -> None:
-        def wrapper(decide):
-            def wrong(one, link, *message):
-                found = decide(one, link, *message)
-                return None if found is reason else found
+def filter_ignored(patches: Patches) -> None:
+    def wrapper(decide):
+        def wrong(one, link, causes, *message):
+            return decide(one, link, (None, None) if link.out is not None else causes, *message)
 
-            return wrong
+        return wrong
 
-        patches.wrap(Router, "_reason_over_join", wrapper)
-
-    return plant
+    patches.wrap(Router, "_reason", wrapper)
 
 
 def _goes_round(patches: Patches) -> None:
@@ -37,7 +33,14 @@ def _goes_round(patches: Patches) -> None:
 
 
 def row_endless(patches: Patches) -> None:
-    _never(Reason.JOIN_HOPS)(patches)
+    def wrapper(may_join):
+        def wrong(*message):
+            found = may_join(*message)
+            return None if found is Reason.JOIN_HOPS else found
+
+        return wrong
+
+    patches.wrap(routing, "may_join", wrapper)
     _goes_round(patches)
 
 
@@ -92,7 +95,7 @@ def addresses_come_back_too_far(patches: Patches) -> None:
 
 
 JOIN_BUGS = (
-    Mutation("join-filter-ignored", "a join carries what it does not select", _never(Reason.FILTER)),
+    Mutation("join-filter-ignored", "a join carries what it does not select", filter_ignored),
     Mutation("join-row-endless", "a row of joins is longer than its limits", row_endless),
     Mutation("join-returns", "what came over a join goes back over the other", returns),
     Mutation("join-not-counted", "the header does not count joins", joins_not_counted),
