@@ -33,6 +33,7 @@ from streaming.audits.judgements import (
     claims_of,
     doubted_of,
     is_plain,
+    moved_to,
 )
 from streaming.audits.offers import Offer
 from streaming.audits.passing import Ticket
@@ -168,6 +169,8 @@ class Certifier:
             if claim is None:
                 found = [one for member in members for one in claims_of(place, member, world)]
                 claim = claims[endpoint] = found
+            if endpoint in judgement.others:
+                claim = [*claim, *moved_to(place, endpoint, block.receipts[endpoint], world)]
             if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
                 continue
             doubted = doubted_of(judgement, members, claim, world)

@@ -341,6 +341,14 @@ class Interest:
             name = endpoint.name.casefold()
             yield from (one for one in self.subscriptions if one.name.casefold() == name)
 
+    def others_of(self, endpoint: EndpointKey) -> Iterator[EndpointKey]:
+        """Yield the endpoints from which messages may be moved to another of the same name."""
+        if self.may_move(endpoint):
+            name = endpoint.name.casefold()
+            for one in self.subscriptions:
+                if one != endpoint and one.name.casefold() == name:
+                    yield one
+
     def _of_queue(self, together: EndpointKey) -> Iterator[JudgedSubscription]:
         for endpoint, subscriptions in self.subscriptions.items():
             if endpoint.name.casefold() == together.name:

@@ -6,11 +6,11 @@ Spec: K29, K31.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Block, Blocks, Moments
+from streaming.audits.blocks import Block, Blocks, Moments, Receipt
 from streaming.audits.cases import Case, RecordRanges
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.claims import Claim
@@ -232,6 +232,20 @@ def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Seq
         is_linked=world.eras.is_linked,
         below=_below(place, endpoint, world),
     )
+
+
+def moved_to(
+    place: TopicPartition, endpoint: EndpointKey, receipt: Receipt, world: World
+) -> Sequence[Claim]:
+    """Return what an endpoint may have got beyond its own, where some of it was moved there.
+
+    That may be anything of its queue's: nobody is owed it.
+    """
+    if receipt.unmoved == receipt.digest.count:
+        return ()
+    others = world.interest.others_of(endpoint)
+    claims = [claim for one in others for claim in claims_of(place, one, world)]
+    return [replace(claim, span=None, undecided=None, until=None) for claim in claims]
 
 
 def _below(place: TopicPartition, endpoint: EndpointKey, world: World) -> float:

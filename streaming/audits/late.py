@@ -14,7 +14,7 @@ from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Late, LateKey
 from streaming.audits.cases import Case
 from streaming.audits.findings import Finding, FindingKind
-from streaming.audits.judgements import World, claims_of, evidence_of
+from streaming.audits.judgements import World, claims_of, evidence_of, moved_to
 from streaming.audits.verdicts import wants_of
 from streaming.tables.rows import TopicPartition
 
@@ -25,7 +25,8 @@ def late_cases(late: Mapping[LateKey, Late], world: World) -> Sequence[Case]:
 
 
 def _case(key: LateKey, late: Late, world: World) -> Case:
-    claims = claims_of(key.place, key.endpoint, world)
+    own = claims_of(key.place, key.endpoint, world)
+    claims = [*own, *moved_to(key.place, key.endpoint, late.receipt, world)]
     wants = wants_of(claims, late.first, late.last)
     source = world.names.key(key.place)
     records = {key.endpoint: dict(late.receipt.records)}

@@ -83,8 +83,10 @@ class Unwanted:
         return EndpointKey(topic.node, topic.other)
 
     def _strange(self, row: UnwantedRow, interest: Interest) -> Sequence[str]:
-        asked = interest.subscriptions.get(self._endpoint(row), ())
-        filters = [one.filter for one in asked]
+        """Return the subjects that neither the endpoint asks for nor who moves messages there."""
+        endpoint = self._endpoint(row)
+        askers = (endpoint, *interest.others_of(endpoint))
+        filters = [one.filter for who in askers for one in interest.subscriptions.get(who, ())]
         return [
             one
             for one in row.subjects

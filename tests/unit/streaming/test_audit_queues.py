@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +16,11 @@ from mesh.model.queues import Queue, QueuePolicy
 from mesh.model.state import Cut
 from mesh.model.topology import Topology
 from mesh.wire.control import encode_config, encode_subscription
-from streaming.audits.cases import Outcome
+from streaming.audits.cases import Case, Outcome
 from streaming.audits.eras import CHANGED, Eras
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.late import late_cases
 from streaming.audits.queues import QueueRules
 from streaming.audits.ways import Ways
 from streaming.tables.rows import DeliveryRow, SmallRow, TopicPartition
@@ -226,6 +229,41 @@ def test_what_was_moved_to_a_member_may_be_anything_of_its_queue(apart: Shared):
     apart.give("b", 0, 1, is_moved=True)
     assert apart.judge() == []
     assert apart.told() == {"*/work": True}
+
+
+def patterns(cases: Sequence[Case]) -> list[bool]:
+    """Return of each case whether what another member asks for may come, and nothing must."""
+    wants = [
+        [want for want in case.wants if re.match(want.pattern.replace(r"\z", r"\Z"), "acme/x")]
+        for case in cases
+    ]
+    assert not any(want.is_must for case in cases for want in case.wants)
+    return [bool(found) for found in wants]
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_what_was_moved_to_a_member_may_be_anything_though_its_block_is_certified_for_good(
+    apart: Shared, is_moved: bool
+):
+    """A consumer may come long after the messages. Spec: DESIGN 6, K29."""
+    apart.certifier.blocks.dropped[PLACE] = 0
+    apart.give("b", 0, 1, is_moved=is_moved)
+    late = apart.certifier.blocks.ripe(apart.at_s + 60)
+    assert patterns(late_cases(late, apart.world)) == [is_moved]
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_what_was_moved_may_be_anything_of_a_queue_of_which_nothing_is_certified(
+    apart: Shared, is_moved: bool
+):
+    """A change has given it a home, to which others move all that they have. Spec: K29."""
+    rules = QueueRules(policies={"work": "home"}, homes={"work": "b"})
+    apart.world.interest.follow(rules, is_change=True)
+    apart.publish(0, 1)
+    apart.give("b", 0, 1, is_moved=is_moved)
+    apart.pass_to(2)
+    cases = apart.judge(outcome=Outcome(0, 2))
+    assert patterns(cases) == ([] if is_moved else [False])  # digests tell that it is all
 
 
 def test_what_came_to_the_proxy_of_a_queue_with_a_home_is_unexpected():

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mesh.model.control import Subscription
+from mesh.model.control import EndpointKind, Subscription
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.matching import pattern_of, selects
 from streaming.audits.names import Names
@@ -48,6 +48,21 @@ def test_a_subscription_that_is_read_after_its_first_messages_counts() -> None:
     interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
     interest.unsubscribe(ENDPOINT, "acme/>", 1)
     assert judged(unwanted, interest, 200.0) == []
+
+
+@pytest.mark.parametrize(("policy", "count"), [("any", 0), ("every", 1)])
+def test_what_another_member_of_a_queue_asks_for_may_have_been_moved(
+    policy: str, count: int
+) -> None:
+    """Spec: DESIGN 6."""
+    unwanted, interest = Unwanted("mesh."), Interest()
+    asked = Subscription(EndpointKind.QUEUE, policy=policy)
+    interest.subscribe(ENDPOINT, "acme/>", asked, 0)
+    interest.subscribe(EndpointKey("c", "S1"), "other/>", asked, 0)
+    unwanted.absorb([row("other/x")], 100.0)
+    assert len(judged(unwanted, interest, 200.0)) == count
+    unwanted.absorb([row("nobody/x")], 200.0)
+    assert len(judged(unwanted, interest, 300.0)) == 1
 
 
 def test_a_subscription_of_which_only_the_end_is_left_counts() -> None:
