@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
+from mesh.errors import ClosedError, TransportError
 from mesh.transport.port import KafkaCluster
 
 READ_S = 0.2
@@ -42,13 +44,12 @@ class AwaitedTopic(Generic[Source]):
     Attributes:
         source: What is open; None before, and after `release`.
         is_closed: Whether nothing is opened any more.
-        lock: Held by whoever uses what is open: the client library may wait for ever for a commit
-            or a close beside a read.
+        is_torn: Whether a read ended in its midst; the next one begins with another source.
 
     Args:
         kafka: Where the topic is.
         topic: Its name.
-        opens: Opens it.
+        opens: Opens it; what was read of the one before, and not given out, comes again.
         now_ms: Monotonic clock.
         pause: Lets time pass while nothing is there yet, in seconds.
     """
@@ -64,7 +65,11 @@ class AwaitedTopic(Generic[Source]):
     ) -> None:
         self.source: Source | None = None
         self.is_closed = False
-        self.lock = threading.RLock()
+        # Held by whoever uses what is open: the client library may wait for ever for a commit or a
+        # close beside a read.
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self.is_torn = False
         self._kafka, self._topic, self._opens = kafka, topic, opens
         self._now_ms, self._pause = now_ms, pause
         self._tried_ms = -RETRY_MS
@@ -80,18 +85,50 @@ class AwaitedTopic(Generic[Source]):
 
         Raises:
             TransportError: Kafka does not answer, or refuses.
+            ClosedError: This process was forked after this was made.
         """
         deadline = deadline_of(self._now_ms(), timeout_s)
         while True:
-            with self.lock:
+            with self.used():
+                if self.is_torn:
+                    self.release()
                 source = self.source or self._open()
                 if source is not None:
                     left_s = max(0.0, (deadline - self._now_ms()) / 1000)
-                    if found := take(source, min(READ_S, left_s)):
+                    if found := self._take(source, min(READ_S, left_s), take):
                         return found
             if self._now_ms() >= deadline or self.is_closed:
                 return ()
             self._pause(0 if source is not None else READ_S)
+
+    def _take(
+        self, source: Source, wait_s: float, take: Callable[[Source, float], Sequence[Item]]
+    ) -> Sequence[Item]:
+        try:
+            return take(source, wait_s)
+        except TransportError:
+            raise
+        except BaseException:  # Ctrl-C, or a signal that raises: what was read is in no hands
+            self.is_torn = True
+            raise
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked since: what is open belongs to the other one."""
+        return os.getpid() != self._process
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Use what is open, and nobody else meanwhile.
+
+        Raises:
+            ClosedError: This process was forked after this was made.
+        """
+        if self.is_forked:  # the client library would wait there for threads that it has not
+            text = "this reader was made before this process was forked; connect in it"
+            raise ClosedError(text)
+        with self._lock:
+            yield
 
     def _open(self) -> Source | None:
         now = self._now_ms()
@@ -104,9 +141,10 @@ class AwaitedTopic(Generic[Source]):
 
     def release(self) -> None:
         """Close what is open; the next read opens it again."""
-        with self.lock:
+        with self._lock:
             source, self.source = self.source, None
             self._tried_ms = -RETRY_MS
+            self.is_torn = False
             if source is not None:
                 source.close()
 
@@ -117,13 +155,14 @@ class AwaitedTopic(Generic[Source]):
         Any thread may do so; who reads in another one has ended by then.
         """
         self.is_closed = True
-        with self.lock:
+        with self._lock:
             try:
                 yield
             finally:
                 self.release()
 
     def close(self) -> None:
-        """Close what is open, for good."""
-        with self.closing():
-            pass
+        """Close what is open, for good; in a forked process nothing is."""
+        if not self.is_forked:
+            with self.closing():
+                pass

@@ -1,7 +1,8 @@
 """A channel read by a consumer group, which keeps how far it has come. Spec: K8.
 
 Several readers of one group share the partitions of the endpoint's topic. A message is done when
-the next one is asked for, or by `commit`; after a crash what was not done comes again.
+the next one is asked for, or by `commit`; after a crash, or a read that Ctrl-C has ended, what was
+not saved comes again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mesh.errors import ClosedError, SubjectError, TransportMovedError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, TopicPartition
-from mesh.view.messages import ReceivedMessage, Sifter
+from mesh.view.messages import ReceivedMessage, Sifter, place_of
 
 FETCHED = 100
 """Records that an iterator fetches at once; what waits here is not done."""
@@ -77,6 +78,7 @@ class ChannelReader(Sifter):
 
         Raises:
             TransportError: Kafka does not answer, or refuses.
+            ClosedError: This process was forked after this reader was made.
         """
 
         def take(consumer: Consumer, wait_s: float) -> Sequence[ReceivedMessage]:
@@ -97,7 +99,7 @@ class ChannelReader(Sifter):
                 yield message
                 self._done[message.place] = message.offset + 1
             if self._now_ms() - self._committed_ms >= COMMIT_MS:
-                with self._reading.lock:
+                with self._reading.used():
                     self._save()
                     self._stay()
 
@@ -106,9 +108,9 @@ class ChannelReader(Sifter):
 
         Raises:
             TransportError: It could not be saved: those messages come again.
-            ClosedError: This reader is closed: they come again.
+            ClosedError: This reader is closed, or was made before a fork: they come again.
         """
-        with self._reading.lock:
+        with self._reading.used():
             if self._reading.is_closed:
                 raise ClosedError("this reader is closed: what was not saved comes again")
             self._done |= self._handed_out
@@ -135,6 +137,10 @@ class ChannelReader(Sifter):
             self._done.clear()
 
     def _open(self) -> Consumer:
+        self._waiting.clear()
+        self._taken.clear()
+        self._done.clear()
+        self._handed_out.clear()
         return self._kafka.consumer("channel", self._group, self._topic)
 
     def _follow(self, consumer: Consumer) -> None:
@@ -143,7 +149,7 @@ class ChannelReader(Sifter):
         for at in [at for at, passed in self._taken.items() if owned.get(at) is not passed]:
             self._done.pop(at, None)
             self._handed_out.pop(at, None)
-            self._waiting = deque(one for one in self._waiting if _place(one) != at)
+            self._waiting = deque(one for one in self._waiting if place_of(one) != at)
         self._taken = dict(owned)
 
     def _fetch(self, consumer: Consumer, wait_s: float, most: int) -> None:
@@ -153,15 +159,15 @@ class ChannelReader(Sifter):
 
     def _fetched(self, most: int) -> Sequence[ReceivedMessage]:
         """Take up to so many messages of what was fetched before."""
-        with self._reading.lock:
-            return self._hand_out(most)
+        with self._reading.used():
+            return () if self._reading.is_torn else self._hand_out(most)
 
     def _hand_out(self, most: int) -> Sequence[ReceivedMessage]:
         """Take up to so many messages of what was fetched."""
         found: list[ReceivedMessage] = []
         while self._waiting and len(found) < most:
             record = self._waiting.popleft()
-            self._handed_out[_place(record)] = record.offset() + 1
+            self._handed_out[place_of(record)] = record.offset() + 1
             found += self.sifted([record])
         return found
 
@@ -176,14 +182,10 @@ class ChannelReader(Sifter):
         Raises:
             TransportError: It could not be saved; the group is left all the same.
         """
-        if self._reading.is_closed:
+        if self._reading.is_closed or self._reading.is_forked:
             return
         with self._reading.closing():
             try:
                 self._save()
             finally:
                 self._waiting.clear()
-
-
-def _place(record: Record) -> TopicPartition:
-    return TopicPartition(record.topic(), record.partition())

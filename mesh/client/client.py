@@ -146,9 +146,7 @@ class MeshClient:
         self._all = {**dict.fromkeys(kafka, ClosedKafka(_UNKNOWN_WAY)), **self._all}
         self._pressure.close()
         self._pressure = Pressure(self._topology, self._node, self._kafka, self._now_ms)
-        if self._view is not None:
-            self._view.close()
-            self._view = None
+        self._close_view()
 
     def _check_usable(self) -> None:
         """Refuse to work once closed or forked: messages would only be lost.
@@ -319,11 +317,11 @@ class MeshClient:
         """
         self._follow()
         deadline = deadline_of(self._now_ms(), timeout_s)
-        view, topic = self._open_view(), self._names.clients(self._node)
+        topic = self._names.clients(self._node)
         described = self._kafka.admin().describe([topic]).get(topic)
         topic_id = None if described is None else described.topic_id
         while True:
-            view.refresh()
+            view = self._looked()
             late, excused = open_links(view, self._node, version, topic_id)
             if late is None:
                 return excused
@@ -344,15 +342,26 @@ class MeshClient:
         """Return why the node refuses what a queue subscribed to, or None; ask after `wait`."""
         self._check_usable()
         until_ms = deadline_of(self._now_ms(), timeout_s)
-        view, pause = self._open_view(), self._pause
+        view, pause = self._looked(), self._pause
         return refusal(
             view, self._node, endpoint, until_ms=until_ms, now_ms=self._now_ms, pause=pause
         )
 
-    def _open_view(self) -> MeshView:
+    def _looked(self) -> MeshView:
+        """Return what is known of the mesh by now."""
         if self._view is None:
             self._view = MeshView(self._topology, self._all, self._now_ms, name="wait")
+        try:
+            self._view.refresh()
+        except BaseException:  # Ctrl-C: what was read is in no hands, and never comes again
+            self._close_view()
+            raise
         return self._view
+
+    def _close_view(self) -> None:
+        view, self._view = self._view, None
+        if view is not None:
+            view.close()
 
     # -- receiving ------------------------------------------------------------------------
 
@@ -473,8 +482,7 @@ class MeshClient:
                 closing.callback(kafka.close)
             closing.callback(self._subscriptions.close)
             closing.callback(self._in_flight.close)
-            if self._view is not None:
-                closing.callback(self._view.close)
+            closing.callback(self._close_view)
             closing.callback(self._operators.close)
             closing.callback(self._pressure.close)
             for stream in self._streams:

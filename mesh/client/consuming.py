@@ -156,6 +156,7 @@ class QueueConsumer:
 
         Raises:
             TransportError: Kafka does not answer, or refuses; nothing was handed out.
+            ClosedError: This process was forked after this consumer was made.
         """
 
         def take(consumer: Consumer, wait_s: float) -> Sequence[QueueMessage]:
@@ -207,14 +208,16 @@ class QueueConsumer:
 
         Raises:
             TransportError: It could not be told: those messages are handed out once more.
+            ClosedError: As for `read`.
         """
-        with self._reading.lock:
+        with self._reading.used():
             if self._reading.source is not None:
                 self._tell(self._reading.source)
 
     # -- what is read -----------------------------------------------------------------------
 
     def _open(self) -> Consumer:
+        self._parts.clear()
         self._topic_id = self._ask_topic_id()
         return self._kafka.consumer("queue", self._topic, self._topic)
 
@@ -396,7 +399,7 @@ class QueueConsumer:
         Raises:
             TransportError: It could not be told; the group is left all the same.
         """
-        if self._reading.is_closed:
+        if self._reading.is_closed or self._reading.is_forked:
             return
         with self._reading.closing():
             try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mesh.client.awaited import READ_S, AwaitedTopic, deadline_of
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition
-from mesh.view.messages import ReceivedMessage, Sifter
+from mesh.view.messages import ReceivedMessage, Sifter, place_of
 
 LIMIT = 1_000
 
@@ -47,6 +48,7 @@ class Deliveries(Sifter):
         self._kafka, self._now_ms = kafka, now_ms
         self._topic = TopicNames(prefix).endpoint(node, endpoint)
         self._places = [TopicPartition(self._topic, number) for number in range(partitions)]
+        self._ahead: deque[ReceivedMessage] = deque()
         self._starts = {} if from_beginning else dict(kafka.admin().ends(self._places))
         self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
 
@@ -56,8 +58,15 @@ class Deliveries(Sifter):
         Raises:
             TransportError: Messages were deleted before they could be read. The next call goes on
                 with the oldest that are still there.
+            ClosedError: This process was forked after this reader was made.
         """
-        return self._reading.read(timeout_s, self._take)
+        return self._read_before() or self._reading.read(timeout_s, self._take)
+
+    def _read_before(self) -> list[ReceivedMessage]:
+        """Take what was read and not given out, because whoever iterated has stopped."""
+        ahead = [] if self._reading.is_forked else list(self._ahead)
+        self._ahead.clear()
+        return ahead
 
     def read_to_end(self, timeout_s: float) -> Sequence[ReceivedMessage]:
         """Return all that is there by now and was not read yet, or what came of it in time.
@@ -69,9 +78,13 @@ class Deliveries(Sifter):
         """
         deadline = deadline_of(self._now_ms(), timeout_s)
         ends = self._kafka.admin().stable_ends(self._places)
-        found: list[ReceivedMessage] = []
-        while self._is_before(ends) and self._now_ms() <= deadline:
-            found += self.read(READ_S)
+        found = self._read_before()
+        try:
+            while self._is_before(ends) and self._now_ms() <= deadline:
+                found += self._reading.read(READ_S, self._take)
+        except BaseException:
+            self._ahead.extend(found)  # the next call returns it
+            raise
         return found
 
     def _is_before(self, ends: Mapping[TopicPartition, int]) -> bool:
@@ -81,7 +94,9 @@ class Deliveries(Sifter):
         return any(reader.position(place) < end for place, end in ends.items())
 
     def _take(self, reader: Reader, timeout_s: float) -> Sequence[ReceivedMessage]:
-        if found := self.sifted(reader.read(timeout_s, LIMIT)):
+        records = reader.read(timeout_s, LIMIT)
+        if found := self.sifted(records):
+            self._starts |= {place_of(record): record.offset() + 1 for record in records}
             return found
         self._check(reader)
         return ()
@@ -89,10 +104,9 @@ class Deliveries(Sifter):
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`."""
         while not self._reading.is_closed:
-            for message in self.read(READ_S):
-                if self.is_closed:
-                    return
-                yield message
+            self._ahead.extend(self.read(READ_S))
+            while self._ahead:
+                yield self._ahead.popleft()
 
     def _open(self) -> Reader:
         reader = self._kafka.reader("deliveries")
@@ -101,6 +115,7 @@ class Deliveries(Sifter):
 
     def _check(self, reader: Reader) -> None:
         if lost := reader.lost():
+            self._starts |= dict.fromkeys(lost, BEGINNING)
             reader.assign(dict.fromkeys(lost, BEGINNING))
             raise TransportError(
                 f"{lost[0].topic}[{lost[0].partition}]: messages were deleted before they were "
@@ -115,3 +130,4 @@ class Deliveries(Sifter):
     def close(self) -> None:
         """Release the reader; iterating ends."""
         self._reading.close()
+        self._ahead.clear()

@@ -24,14 +24,13 @@ def refusal(
     A node tells that with its heartbeats; what counts is one that began after this was asked.
 
     Args:
-        view: Follows the node.
+        view: Follows the node; it was refreshed just now.
         node: The node.
         endpoint: Of the subscription, which the node has read.
         until_ms: When to go by what is known, if the node does not beat.
         now_ms: The clock.
         pause: Waits so many seconds.
     """
-    view.refresh()
     first = view.nodes[node].heartbeat
     while True:
         view.refresh()

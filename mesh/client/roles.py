@@ -45,6 +45,7 @@ from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.tree_nodes import NODES, NodeSeen, nodes_in
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
+from mesh.view.messages import place_of
 from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
 from mesh.wire.tree_events import EventRecord, decode_event
 
@@ -114,6 +115,7 @@ class Roles:
         self._wanted = Wanted(self.app)
         self._writer: Writer | None = None
         self._reader: Reader | None = None
+        self._read_to: dict[TopicPartition, int] = {}
 
     # -- life -----------------------------------------------------------------------------
 
@@ -152,7 +154,8 @@ class Roles:
             self._refuse_late(deadline)
             self._pause(POLL_S)
         self._reader = self._kafka.reader("app")
-        self._reader.assign({place: begin})
+        self._read_to = {place: begin}
+        self._reader.assign(self._read_to)
         while not self._is_open:
             self._refuse_late(deadline)
             self.step(POLL_S)
@@ -483,12 +486,7 @@ class Roles:
             raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
         if self._now_ms() - self._renewed_ms >= self._lease_ms // RENEWALS:
             self._renew()
-        records = self._reader.read(timeout_s, READ_LIMIT)
-        for record in records:
-            try:
-                self._told.append(decode_event(self.app, record.value() or b""))
-            except DecodeError:
-                self.lost_messages += 1
+        has_come = self._read(self._reader, timeout_s)
         while self._told:  # one by one: a listener or watcher may raise, or step itself
             decoded = self._told.popleft()
             if self._is_current(decoded):
@@ -496,8 +494,22 @@ class Roles:
         if lost := self._reader.lost():
             self._begin_again(self._reader, lost)
         self._calls.end_old(self._now_ms())
-        if not records:
+        if not has_come:
             self._pause(0)
+        return has_come
+
+    def _read(self, reader: Reader, timeout_s: float) -> bool:
+        try:
+            records = reader.read(timeout_s, READ_LIMIT)
+            for record in records:
+                self._read_to[place_of(record)] = record.offset() + 1
+                try:
+                    self._told.append(decode_event(self.app, record.value() or b""))
+                except DecodeError:
+                    self.lost_messages += 1
+        except BaseException:  # Ctrl-C: what was read is in no hands
+            reader.assign(self._read_to)
+            raise
         return bool(records)
 
     def _begin_again(self, reader: Reader, lost: Sequence[TopicPartition]) -> None:
@@ -506,7 +518,8 @@ class Roles:
         It happens to one that was away for longer than its topic keeps, or reads too slowly.
         """
         starts = self._kafka.admin().starts(lost)
-        reader.assign({place: starts.get(place, BEGINNING) for place in lost})
+        self._read_to = {place: starts.get(place, BEGINNING) for place in lost}
+        reader.assign(self._read_to)
         self._calls.end_all(None)
         self._write(lease_key(self.app), None)
         self._say_all_again()

@@ -85,6 +85,11 @@ class ReceivedMessage:
     offset: int
 
 
+def place_of(record: Record) -> TopicPartition:
+    """Return where a record stands."""
+    return TopicPartition(record.topic(), record.partition())
+
+
 def received(record: Record) -> ReceivedMessage:
     """Return what a record of an endpoint's topic says.
 
@@ -108,7 +113,7 @@ def received(record: Record) -> ReceivedMessage:
         identity=MessageIdentity.of(delivery),
         message_class=delivery.message_class,
         timestamp=record.timestamp()[1],
-        place=TopicPartition(record.topic(), record.partition()),
+        place=place_of(record),
         offset=record.offset(),
     )
 

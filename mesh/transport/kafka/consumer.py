@@ -295,8 +295,11 @@ class KafkaConsumer:
             return
         self.is_closed = True
         self._end_all()
-        self._beside.shutdown()  # what is asked is answered, or asked no more, in a moment
-        self._consumer.close()
+        try:
+            self._beside.shutdown()  # what is asked is answered, or asked no more, in a moment
+        finally:  # Ctrl-C or not: a member left behind keeps its partitions from all others
+            self._beside.shutdown()
+            self._consumer.close()
 
 
 def places_of(positions: Mapping[TopicPartition, Passed]) -> list[Place]:

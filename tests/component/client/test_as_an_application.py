@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import timedelta
@@ -17,20 +17,28 @@ import pytest
 
 import mesh.client as mesh_client
 from mesh.client import (
+    ChannelReader,
     ClosedError,
+    Deliveries,
     EndpointKind,
     MeshClient,
     MessageClass,
     NotPublishedError,
     OtherKindError,
+    QueueConsumer,
+    QueueMessage,
     QueuePolicy,
+    ReceivedMessage,
     SubjectError,
+    TransportError,
 )
 from mesh.client.awaited import AwaitedTopic
 from mesh.client.leases import Leases
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportUnavailableError
 from mesh.model.topology import Topology
+from mesh.transport.following import Follower
+from mesh.transport.port import Reader, Record
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
 
 
@@ -495,3 +503,141 @@ def test_whoever_subscribes_where_the_topic_is_gone_is_told(mesh: Mesh) -> None:
     mesh.pause(30.0)
     client.wait(client.subscribe("e", "y"))
     assert list(client.subscribed()) == [("e", "y")]
+
+
+def streams() -> dict[str, Callable[[MeshClient], Deliveries | ChannelReader | QueueConsumer]]:
+    """What an application receives by, by name."""
+    return {
+        "deliveries": lambda client: client.deliveries("orders"),
+        "channel": lambda client: client.channel("orders", "g"),
+        "consume": lambda client: client.consume("orders"),
+    }
+
+
+def payloads(found: Sequence[ReceivedMessage | QueueMessage]) -> list[bytes | None]:
+    """Return what messages carry."""
+    return [getattr(one, "message", one).payload for one in found]
+
+
+@pytest.mark.parametrize("opens", streams())
+def test_what_a_read_had_in_hand_when_ctrl_c_came_comes_again(opens: str, mesh: Mesh) -> None:
+    """Whoever reads on would pass it over, and save that as done. Spec: K8."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    client.publish("x", b"1", key=b"one")
+    client.flush()
+    stream = streams()[opens](client)
+    assert payloads(stream.read(5.0)) == [b"1"]
+    if isinstance(stream, ChannelReader):
+        stream.commit()
+    for number in (b"2", b"3"):
+        client.publish("x", number, key=b"one")
+    client.flush()
+    mesh.pause(1.0)
+    source = stream._reading.source
+    assert source is not None
+    reads = source.read
+
+    def is_interrupted(timeout_s: float, limit: int) -> Sequence[Record]:
+        if reads(timeout_s, limit):
+            raise KeyboardInterrupt
+        return ()
+
+    source.read = is_interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        stream.read(5.0)
+    found: list[bytes | None] = []
+    while len(found) < 2 or b"3" not in found:
+        some = payloads(stream.read(20.0))
+        assert some, found
+        found += some
+    again = [b"1"] if opens == "consume" else []  # that one was not acknowledged
+    assert found == [*again, b"2", b"3"]
+
+
+@pytest.mark.parametrize("opens", streams())
+def test_a_fork_leaves_a_stream_to_the_process_that_made_it(
+    opens: str, mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client library would wait there for ever for threads that are in the other one."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    client.publish("x", b"1")
+    client.flush()
+    stream = streams()[opens](client)
+    assert payloads(stream.read(5.0)) == [b"1"]
+    with monkeypatch.context() as forked:
+        forked.setattr("mesh.client.client.os.getpid", lambda: -1)
+        uses: list[Callable[[], object]] = [lambda: stream.read(1.0), lambda: next(iter(stream))]
+        if not isinstance(stream, Deliveries):
+            uses.append(stream.commit)
+        for use in uses:
+            with pytest.raises(ClosedError, match="forked; connect in it"):
+                use()
+        stream.close()
+    client.publish("x", b"2")
+    client.flush()
+    assert payloads(stream.read(5.0)) == [b"2"]
+    stream.close()
+    assert stream.is_closed
+
+
+@pytest.mark.parametrize("opens", streams())
+def test_whoever_stops_iterating_and_begins_again_misses_nothing(opens: str, mesh: Mesh) -> None:
+    """However many messages had come at once."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    for number in range(6):
+        client.publish("x", b"%d" % number, key=b"one")
+    client.flush()
+    mesh.pause(1.0)
+    stream = streams()[opens](client)
+    found = [one for _ in range(2) for one in payloads(list(islice(stream, 2)))]
+    found += payloads(stream.read(5.0))
+    assert found == [b"%d" % number for number in range(6)]
+
+
+def test_what_was_read_before_a_read_to_the_end_failed_is_not_lost(mesh: Mesh) -> None:
+    """The next one returns it."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    for number in range(3):
+        client.publish("x", b"%d" % number, key=b"one")
+    client.flush()
+    mesh.pause(1.0)
+    stream = client.deliveries("orders")
+    takes, times = stream._take, iter(range(9))
+
+    def take(reader: Reader, timeout_s: float) -> Sequence[ReceivedMessage]:
+        if next(times):
+            raise TransportError("messages were deleted before they were read")
+        return takes(reader, timeout_s)[:1]
+
+    stream._take = take  # type: ignore[method-assign]
+    stream._is_before = lambda _ends: True  # type: ignore[method-assign]
+    with pytest.raises(TransportError, match="deleted"):
+        stream.read_to_end(5.0)
+    assert payloads(stream.read(5.0)) == [b"0"]
+
+
+@pytest.mark.parametrize("nth", range(4))
+def test_a_wait_that_ctrl_c_has_ended_can_be_begun_again(
+    nth: int, mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What had been read of the mesh and was not taken up is read once more. Spec: K24."""
+    client = mesh.client("a")
+    version = client.subscribe("e", "x")
+    reads, times = Follower._read, iter(range(1_000))
+
+    def is_interrupted(self: Follower, timeout_s: float) -> Sequence[Record]:
+        found = reads(self, timeout_s)
+        if found and next(times) == nth:
+            raise KeyboardInterrupt
+        return found
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Follower, "_read", is_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.wait(version)
+    assert client.wait(version, 10.0) == ()
+    assert client.refusal("e") is None

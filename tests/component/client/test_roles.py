@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -18,7 +18,7 @@ from mesh.model.tree_apps import Resumed, RoleRequest, RoutesAsked
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, InstanceId, MessageId, tree_id
 from mesh.testing.memory import InMemoryMesh
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import Record, TopicPartition
 from mesh.wire.tree_apps import encode_lease
 
 SPEC = {
@@ -430,3 +430,32 @@ def test_an_answer_that_says_no_is_not_the_last(roles: Roles) -> None:
     message.answer(b"1", is_last=False)
     message.answer(b"2")
     assert [one.payload for one in call.wait() if one.payload] == [b"1", b"2"]
+
+
+def test_what_came_as_ctrl_c_did_is_taken_up_by_the_next_step(
+    mesh: InMemoryMesh, roles: Roles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message, or a reply, would be gone, and somebody would wait for it in vain."""
+    roles.add("desk", "pricing")
+    call = roles.send("desk", "pricing", b"how much?")
+    mesh.pass_time(3.0)
+    reader = roles._reader
+    assert reader is not None
+    reads = reader.read
+
+    def is_interrupted(timeout_s: float, limit: int) -> Sequence[Record]:
+        if reads(timeout_s, limit):
+            raise KeyboardInterrupt
+        return ()
+
+    for interrupted in (lambda: next(roles.messages()), call.wait):
+        with monkeypatch.context() as ctrl_c:
+            ctrl_c.setattr(reader, "read", is_interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                interrupted()
+        if not call.is_done:
+            for message in roles.messages(timeout_s=1.0):
+                message.answer(b"42")
+                break
+            mesh.pass_time(3.0)
+    assert [one.payload for one in call.wait()] == [b"42"]

@@ -126,3 +126,22 @@ def test_a_member_leaves_when_nothing_is_asked_in_its_name(member: KafkaConsumer
     group.gate.set()
     leaving.join(WITHIN_S)
     assert (group.is_closed, group.was_asked_when_closed) == (True, False)
+
+
+def test_a_member_whose_end_ctrl_c_interrupts_leaves_all_the_same(
+    member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep its partitions from all others until the group takes it for dead."""
+    group = group_of(member)
+    member.read(0.05, 10)
+    ends = member._beside.shutdown
+
+    def is_interrupted() -> None:
+        monkeypatch.setattr(member._beside, "shutdown", ends)
+        threading.Timer(0.1, group.gate.set).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(member._beside, "shutdown", is_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        member.close()
+    assert (group.is_closed, group.was_asked_when_closed) == (True, False)
