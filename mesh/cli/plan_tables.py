@@ -11,6 +11,7 @@ from mesh.cli.render import grid
 from mesh.core.changes import Action, AttributeChange, Change
 from mesh.core.rights import Resource, Right
 from mesh.core.walks import Walk
+from mesh.model.counted import listed
 
 if TYPE_CHECKING:
     from mesh.core.reach import SourceReach
@@ -224,8 +225,7 @@ def _example(pairs: Mapping[str, Sequence[str]]) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:NAMES_MAX])
-    return f"{shown} and {len(names) - NAMES_MAX} more" if names[NAMES_MAX:] else shown
+    return listed(names, NAMES_MAX)
 
 
 _Key = TypeVar("_Key", bound=Hashable)

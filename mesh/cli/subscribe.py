@@ -18,7 +18,7 @@ from mesh.cli.target import HERE, Target, say
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 from mesh.model.control import EndpointKind
-from mesh.model.counted import counted
+from mesh.model.counted import counted, listed
 from mesh.model.queues import QueuePolicy
 
 if TYPE_CHECKING:
@@ -155,8 +155,7 @@ def _check_subscribed(client: MeshClient, node: str, endpoint: str, filter_: str
     filters = [one for name, one in found if name == endpoint]
     names = sorted({name: None for name, _ in found})
     if filters:
-        known = f"{endpoint} at {node} is subscribed to {', '.join(filters[:5])}"
-        known += f" and {len(filters) - 5} more" if filters[5:] else ""
+        known = f"{endpoint} at {node} is subscribed to {listed(filters, 5)}"
     else:
         known = f"{node} has no endpoint {endpoint}"
         known += f"; known there: {', '.join(names[:5])}" if names else ", nor any other"

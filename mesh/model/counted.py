@@ -1,6 +1,8 @@
-"""A number with its noun, as sentences for people say it."""
+"""A number with its noun, or names of which there may be many, as sentences for people say it."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 def counted(count: int, noun: str) -> str:
@@ -11,3 +13,14 @@ def counted(count: int, noun: str) -> str:
         noun: Of one; an `s` makes it many.
     """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return `a, b and 3 more`.
+
+    Args:
+        names: What is named, in this order.
+        most: So many are named one by one.
+    """
+    more = f" and {len(names) - most} more" if names[most:] else ""
+    return ", ".join(names[:most]) + more

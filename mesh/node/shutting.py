@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mesh.core.loops import Judgement, Pair, Records, is_open, link_back, live_losers
+from mesh.model.counted import listed
 from mesh.model.effects import Note
 from mesh.model.links import Gate, GateStatus, NodeLinks
 from mesh.model.topology import Topology
@@ -169,8 +170,7 @@ def waits_for(node: str, lagging: Sequence[str], losers: Sequence[Pair], judged:
         name = "-".join(judged.labels[end] for end in losers[0].ends)
         return f"waits until {name} gives way: {judged.reasons[losers[0].keys[0]]}"
     names = sorted(lagging)
-    more = f" and {len(names) - LAGGARDS_MAX} more" if len(names) > LAGGARDS_MAX else ""
-    waited = ", ".join(names[:LAGGARDS_MAX]) + more
+    waited = listed(names, LAGGARDS_MAX)
     return f"waits until the links of all nodes are seen by {waited or node}"
 
 

@@ -16,6 +16,7 @@ from mesh.config.published import differ_in_addresses_at_most, published_text, p
 from mesh.core.changes import Described, changes_between
 from mesh.core.links import first_lineage
 from mesh.errors import ConfigError, Problem, TransportError, TransportFencedError
+from mesh.model.counted import listed
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.changes.arbiter import TRIES
@@ -107,9 +108,9 @@ def _refuse_others(found: Mapping[str, Config], config: Config, topology: Topolo
         Described(topology=topology, document=wanted.document),
     )
     named = [f"{change.what} {change.name}" for change in changes]
-    more = f" and {len(named) - NAMED_MAX} more" if named[NAMED_MAX:] else ""
     raise OtherInForceError(
         standing,
-        f"version {number} is in force, and the file differs in {', '.join(named[:NAMED_MAX])}"
-        f"{more}: start the mesh by what is in force, then change it by `mesh apply FILE`",
+        f"version {number} is in force, and the file differs in "
+        f"{listed(named, NAMED_MAX)}: start the mesh by what is in force, then change it by "
+        "`mesh apply FILE`",
     )

@@ -13,7 +13,10 @@ from itertools import chain
 
 from mesh.core.cutover import CutOver, Direction
 from mesh.model.control import Change, ChangeStatus, Stage
-from mesh.model.counted import counted
+from mesh.model.counted import counted, listed
+
+NAMED_MAX = 5
+"""Nodes that are named one by one where many are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,12 +248,17 @@ class ChangeSteps:
 
     def _all_read(self, seen: Observation) -> Wait | None:
         """Return whom to wait for: nodes that are up and have not read the record."""
-        reasons = [
-            f"{node} has not read stage {self.target.stage}"
+        late = [
+            node
             for node, report in seen.nodes.items()
             if report.is_up and node not in self._strangers() and not self._follows(report)
         ]
-        return Wait(reasons) if reasons else None
+        return Wait([self._not_read(late)]) if late else None
+
+    def _not_read(self, nodes: Sequence[str]) -> str:
+        """Return, in words, who has not read the record: all at once, for they say the same."""
+        have = "has" if len(nodes) == 1 else "have"
+        return f"{listed(nodes, NAMED_MAX)} {have} not read stage {self.target.stage}"
 
     def _strangers(self) -> Sequence[str]:
         """Return nodes that are no part of the topology that this ends with."""
@@ -259,6 +267,7 @@ class ChangeSteps:
 
     def _not_done(self, seen: Observation, nodes: Sequence[str]) -> Wait | None:
         reasons: list[str] = []
+        late: list[str] = []
         for node in nodes:
             report = seen.nodes[node]
             is_needed = node in self.cut.taking_part
@@ -266,10 +275,12 @@ class ChangeSteps:
                 if is_needed:
                     reasons.append(f"node {node} {_IS_DOWN}")
             elif not self._follows(report):
-                reasons.append(f"{node} has not read stage {self.target.stage}")
+                late.append(node)
             elif report.change is not None and not self._has_done(report.change, seen):
                 doing = _DOING.get(self.target.stage, "is not done")
                 reasons.append(f"{node} {doing}{self._open(report.change, seen)}")
+        if late:
+            reasons.append(self._not_read(late))
         return Wait(reasons) if reasons else None
 
     def _has_done(self, status: ChangeStatus, seen: Observation) -> bool:

@@ -1,7 +1,7 @@
 """Zones of a running mesh made and changed by a program: what `mesh zone` does for people.
 
 Named after Universal Messaging's nZoneManager: create, join, leave, get. Each change is put in
-force without loss before the call returns. zone_edits.Spec: DESIGN 3, UM-8, K28.
+force without loss before the call returns. Spec: DESIGN 3, UM-8, K28.
 """
 
 from __future__ import annotations
