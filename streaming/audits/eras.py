@@ -31,6 +31,9 @@ FORGOTTEN = -2
 """Stands for the number of a topology that `mesh.config` does not tell any more: messages that
 were routed by it may have come from everywhere."""
 
+UNKNOWN = Between(is_sure=False)
+"""Stands between two nodes by such a topology: what had to come it does not tell."""
+
 CHANGED = "$change"
 """Stands in a cut for a node's uuid, where a lane begins to route by another topology; the
 topology's number stands for the `clients` offset."""
@@ -352,19 +355,25 @@ class Eras:
             if number in begins:
                 yield begins[number], number
 
-    def rules_of(self, place: TopicPartition, number: int) -> QueueRules | None:
-        """Return what a topology says of queues by which a source was routed; None: forgotten.
+    def rules_between(
+        self, place: TopicPartition, first: int, last: int | None
+    ) -> Sequence[QueueRules | None]:
+        """Return what topologies say of queues by which a source was routed; None: forgotten.
 
         Args:
             place: The source partition.
-            number: Of the topology, as `numbers_of` tells it.
+            first: Number of the first of them, as `numbers_of` tells it.
+            last: Of the last one; None: of the newest.
         """
-        first = next(self._eras(place))[1]
-        text = self.texts.get(first if number == OF_THE_FILE else number)
-        return None if text is None else _known(text).rules
+        begin, end = next(self._eras(place))[1], self.number if last is None else last
+        known = [one for one in self.numbers_of(place) if first <= one <= min(end, self.number)]
+        texts = [self.texts.get(begin if one == OF_THE_FILE else one) for one in known]
+        return [None if text is None else _known(text).rules for text in texts]
 
     def _between(self, number: int, origin: str, reader: str) -> Between | None:
         """Return what stands between two nodes, or None if nothing can come."""
+        if number == FORGOTTEN and origin != reader:
+            return UNKNOWN
         if origin == reader or number not in self.texts:
             return NOTHING
         ways = _known(self.texts[number]).ways

@@ -31,8 +31,9 @@ Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
 ErasOf = Callable[[TopicPartition], Sequence[int]]
 """Source partition -> numbers of the topologies that it was routed by."""
 
-RulesOf = Callable[[TopicPartition, int], QueueRules | None]
-"""Source partition and number of a topology -> what that says of queues, if it is known."""
+RulesBetween = Callable[[TopicPartition, int, int | None], Sequence[QueueRules | None]]
+"""Source partition, numbers of two topologies -> what these and those between them by which it was
+routed say of queues, where that is known; without the second, up to the newest."""
 
 _GUARANTEED = f".{MessageClass.GUARANTEED.letter}"
 
@@ -153,14 +154,14 @@ class Interest:
                         lost[endpoint] = None
         return list(lost)
 
-    def doubt(self, uuids: Mapping[str, str], rules_of: RulesOf) -> Sequence[EndpointKey]:
+    def doubt(self, uuids: Mapping[str, str], rules_between: RulesBetween) -> Sequence[EndpointKey]:
         """Doubt what lanes knew by a topology that shares a queue out otherwise; return those.
 
         Whoever reads late has read of a change before it reads who had subscribed by then.
 
         Args:
             uuids: Node -> uuid.
-            rules_of: What topologies say of queues.
+            rules_between: What topologies say of queues.
         """
         lost: dict[EndpointKey, None] = {}
         for endpoint, subscriptions in self.subscriptions.items():
@@ -168,7 +169,9 @@ class Interest:
             uuid = uuids.get(endpoint.node)
             cuts = {key.place: cuts for key, cuts in self.cuts.items() if key.uuid == uuid}
             for one in doubtful if cuts else ():
-                if any(self._is_other(endpoint, one, *known, rules_of) for known in cuts.items()):
+                if any(
+                    self._is_other(endpoint, one, *known, rules_between) for known in cuts.items()
+                ):
                     if one.is_certified and one.removed is None:
                         lost[endpoint] = None
                     one.is_certified, one.is_unsure = False, True
@@ -181,16 +184,22 @@ class Interest:
         subscription: JudgedSubscription,
         place: TopicPartition,
         cuts: Sequence[KnownCut],
-        rules_of: RulesOf,
+        rules_between: RulesBetween,
     ) -> bool:
-        """Say whether a source began to know a subscription by other rules than it is judged by."""
+        """Say whether a source knew a subscription by other rules than it is judged by."""
         number = first_knowing(cuts, subscription.added, OF_THE_FILE)
         if number == len(cuts):
             return False
-        rules = rules_of(place, cuts[number].era)
+        removed = len(cuts)
+        if subscription.removed is not None:
+            removed = first_knowing(cuts, subscription.removed, OF_THE_FILE)
+        last = cuts[removed].era if removed < len(cuts) else None
         home = self.queues.home_of(endpoint.name, subscription.policy)
         judged = subscription.policy or None, home
-        return rules is None or judged != rules.place_of(*endpoint, subscription.asked)
+        return any(
+            rules is None or judged != rules.place_of(*endpoint, subscription.asked)
+            for rules in rules_between(place, cuts[number].era, last)
+        )
 
     def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int, at_ms: int = 0) -> None:
         """Take a tombstone: the subscription ends with this version.

@@ -354,13 +354,15 @@ class Auditor:
         state = self.state
         seen = (state.interest.version, state.names.version)
         if self.doubted != seen:
-            for endpoint in state.interest.doubt(state.names.uuids, self._rules_of):
+            for endpoint in state.interest.doubt(state.names.uuids, self._rules_between):
                 state.register.add(unpromised(endpoint))
             self.doubted = (state.interest.version, state.names.version)
 
-    def _rules_of(self, place: TopicPartition, number: int) -> QueueRules | None:
+    def _rules_between(
+        self, place: TopicPartition, first: int, last: int | None
+    ) -> Sequence[QueueRules | None]:
         is_ingress = place_of(self.topology.prefix, place.topic).kind == INGRESS
-        return self.state.eras.rules_of(place, number) if is_ingress else self.state.interest.queues
+        return self.state.eras.rules_between(place, first, last) if is_ingress else ()
 
     @property
     def is_behind(self) -> bool:

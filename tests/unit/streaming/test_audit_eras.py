@@ -15,7 +15,7 @@ from mesh.model.topology import Topology
 from mesh.wire.control import encode_change, encode_config
 from mesh.wire.state import encode_ledger
 from streaming.audits.claims import Span
-from streaming.audits.eras import CHANGED, SETTLE_S, Eras, Stretch
+from streaming.audits.eras import CHANGED, SETTLE_S, UNKNOWN, Eras, Stretch
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.job.intake import take_batch, take_configs
@@ -162,15 +162,40 @@ def test_before_the_first_topology_that_is_known_messages_may_come_from_everywhe
     made = Eras.of(AFTER)
     assert made.configured(5, published_text(AFTER), 0.0)
     made.cut(cut(CHANGED, 30, 5))
-    assert made.stretches(PLACE, "a", "d") == [Stretch()]
+    before = Stretch(0, 29, UNKNOWN)
+    assert made.stretches(PLACE, "a", "d") == [before, Stretch(30, era=5)]
     assert made.configured(6, published_text(WITHOUT), 0.0)
     made.cut(cut(CHANGED, 40, 6))
-    assert made.stretches(PLACE, "a", "d") == [Stretch(0, 39)]
+    assert made.stretches(PLACE, "a", "d") == [before, Stretch(30, 39, era=5)]
+    assert made.stretches(PLACE, "a", "a") == [Stretch()], "nothing stands on that way"
     alone = Eras.of(WITHOUT)
     assert alone.stretches(PLACE, "b", "c") == [Stretch()]
     assert alone.configured(5, published_text(APART), 0.0)
     alone.cut(cut(CHANGED, 30, 5))
-    assert alone.stretches(PLACE, "a", "c") == [Stretch(0, 29)]
+    assert alone.stretches(PLACE, "a", "c") == [before]
+
+
+def test_what_a_forgotten_topology_may_have_kept_back_is_not_owed() -> None:
+    """A join or a selector that is gone may have stood on the way. Spec: K31, EMS-14."""
+    made = Eras.of(AFTER)
+    assert made.configured(5, published_text(AFTER), 0.0)
+    made.cut(cut(CHANGED, 30, 5))
+    interest, endpoint = Interest(), EndpointKey("d", "s")
+    interest.subscribe(endpoint, "acme/>", Subscription(), 0)
+    for position, era in ((0, -1), (30, 5)):
+        interest.cut(cut("u", position, 0), era)
+    claims = interest.claims(
+        endpoint,
+        "u",
+        PLACE,
+        SOURCE,
+        is_local=False,
+        carriers=lambda *_: [],
+        stretches=made.stretches(PLACE, "a", "d"),
+        origin="a",
+    )
+    told = [(claim.span, claim.is_refusable) for claim in claims]
+    assert told == [(None, True), (Span(30), False)]
 
 
 def test_of_cuts_at_one_position_those_count_that_the_ledger_tells_after_the_change() -> None:

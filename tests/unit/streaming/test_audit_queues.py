@@ -17,6 +17,7 @@ from mesh.model.state import Cut
 from mesh.model.topology import Topology
 from mesh.wire.control import encode_config, encode_subscription
 from streaming.audits.cases import Case, Outcome
+from streaming.audits.claims import Span
 from streaming.audits.eras import CHANGED, Eras
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
@@ -335,11 +336,39 @@ def test_who_subscribed_by_another_policy_is_promised_nothing_by_this_one(known,
     if removed is not None:
         interest.unsubscribe(a, "acme/>", removed)
     version = interest.version
-    assert interest.doubt({"a": "u"}, eras.rules_of) == ([a] if removed is None else [])
+    assert interest.doubt({"a": "u"}, eras.rules_between) == ([a] if removed is None else [])
     assert interest.version > version
-    assert interest.doubt({"a": "u"}, eras.rules_of) == []
+    assert interest.doubt({"a": "u"}, eras.rules_between) == []
     claims = interest.claims(a, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
     assert [claim.span for claim in claims] == [None], "it may get anything, and must nothing"
+
+
+def test_a_policy_that_was_another_for_a_while_promises_nothing():
+    """By the first and the last topology the queue is the same. Spec: K29, K31."""
+    eras, interest = read_after((1, SECOND), (2, FIRST), (3, SECOND))
+    a = work(interest, "a")
+    interest.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
+    eras.cut(Cut(PLACE.topic, b"", 0, 7, CHANGED, 3))
+    assert interest.doubt({"a": "u"}, eras.rules_between) == [a]
+    again = EndpointKey("a", "work")
+    interest.subscribe(again, "acme/>", queue(), 1)
+    interest.cut(Cut(PLACE.topic, b"", 0, 8, "u", 1), eras.numbers_of(PLACE)[-1])
+    assert interest.doubt({"a": "u"}, eras.rules_between) == []
+    assert list(interest.certified()) == [again]
+
+
+def test_who_had_left_before_a_change_was_promised_what_the_former_policy_says():
+    """Who reads in time judges by that; what was lost then stays lost. Spec: K29, K31."""
+    eras, _ = read_after((1, FIRST), (2, SECOND))
+    interest = Interest(queues=QueueRules.of(FIRST))
+    a = work(interest, "a")
+    interest.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
+    interest.unsubscribe(a, "acme/>", 1)
+    interest.cut(Cut(PLACE.topic, b"", 0, 3, "u", 1))
+    interest.follow(QueueRules.of(SECOND), is_change=True)
+    assert interest.doubt({"a": "u"}, eras.rules_between) == []
+    claims = interest.claims(a, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
+    assert [claim.span for claim in claims] == [Span(0, 2)]
 
 
 def test_who_subscribed_by_this_policy_is_promised_what_it_says():
@@ -352,12 +381,12 @@ def test_who_subscribed_by_this_policy_is_promised_what_it_says():
     for uuid in "uw":
         cut = Cut(PLACE.topic, b"", 0, 5, uuid, 0)
         interest.cut(cut, eras.numbers_of(PLACE)[-1])
-    assert interest.doubt({"a": "u", "c": "w"}, eras.rules_of) == []
+    assert interest.doubt({"a": "u", "c": "w"}, eras.rules_between) == []
     assert {a, c, every} < {*interest.certified()}
     fresh = Interest(queues=QueueRules.of(SECOND))
     fresh.subscribe(every, "acme/>", queue(), 0)
     fresh.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
-    assert fresh.doubt({"a": "u"}, eras.rules_of) == []
+    assert fresh.doubt({"a": "u"}, eras.rules_between) == []
 
 
 def test_an_auditor_that_reads_all_after_a_change_tells_which_queues_it_cannot_judge(
