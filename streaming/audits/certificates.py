@@ -18,7 +18,7 @@ from streaming.audits.cases import (
     fault,
     trimmed,
 )
-from streaming.audits.claims import Claim
+from streaming.audits.claims import Claim, unowed
 from streaming.audits.findings import FindingKind
 from streaming.audits.hours import Hours
 from streaming.audits.interest import EndpointKey
@@ -170,7 +170,8 @@ class Certifier:
                 found = [one for member in members for one in claims_of(place, member, world)]
                 claim = claims[endpoint] = found
             if endpoint in judgement.others:
-                claim = [*claim, *moved_to(place, endpoint, block.receipts[endpoint], world)]
+                moved = moved_to(place, endpoint, block.receipts[endpoint], world)
+                claim = [*map(unowed, claim), *moved]
             if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
                 continue
             doubted = doubted_of(judgement, members, claim, world)

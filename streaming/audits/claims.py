@@ -74,6 +74,11 @@ class Claim:
         )
 
 
+def unowed(claim: Claim) -> Claim:
+    """Return what may come of a claim to whom nothing is promised."""
+    return replace(claim, span=None, undecided=None)
+
+
 def unproven(claim: Claim, span: Span, below: float) -> Sequence[Claim]:
     """Return what is claimed where some of it may have come and was deleted before it was read."""
     if below == inf:

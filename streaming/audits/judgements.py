@@ -13,7 +13,7 @@ from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Block, Blocks, Moments, Receipt
 from streaming.audits.cases import Case, RecordRanges
 from streaming.audits.chains import ChainHead, ChainKey
-from streaming.audits.claims import Claim
+from streaming.audits.claims import Claim, unowed
 from streaming.audits.consumed import Consumed
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register, records
@@ -245,7 +245,7 @@ def moved_to(
         return ()
     others = world.interest.others_of(endpoint)
     claims = [claim for one in others for claim in claims_of(place, one, world)]
-    return [replace(claim, span=None, undecided=None, until=None) for claim in claims]
+    return [replace(unowed(claim), until=None) for claim in claims]
 
 
 def _below(place: TopicPartition, endpoint: EndpointKey, world: World) -> float:

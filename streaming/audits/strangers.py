@@ -114,7 +114,8 @@ class StrangeFrames:
         if origin.kind != INGRESS:
             text = f"carries messages of {place}, to which no client publishes"
             return self._finding(FindingKind.FORGED_ORIGIN, text, str(place), row)
-        if origin.node != row.node:
+        # Who moves on what was moved to it knows from where it came last, and no further back.
+        if origin.node != row.node and not row.is_moved:
             text = f"carries messages of {place} that say they were published at {row.node}"
             return self._finding(FindingKind.FORGED_ORIGIN, text, str(place), row)
         if origin.letter != outbox.letter:

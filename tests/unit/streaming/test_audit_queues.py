@@ -267,6 +267,23 @@ def test_what_was_moved_may_be_anything_of_a_queue_of_which_nothing_is_certified
     assert patterns(cases) == ([] if is_moved else [False])  # digests tell that it is all
 
 
+def test_a_member_is_owed_nothing_alone_while_another_may_get_what_it_asks_for():
+    """Both subscribed by another policy, and one of them again since. Spec: K29."""
+    table = Shared()
+    interest = table.world.interest
+    for rules in (EACH_GETS, RULES):
+        interest.follow(rules, is_change=True)
+    interest.subscribe(EndpointKey("b", "work"), "acme/>", queue(), 7)
+    interest.cut(Cut(PLACE.topic, b"", 0, 0, "v", 7))
+    table.publish(0, 1)
+    table.give("a", 1)
+    table.give("b", 0)
+    table.pass_to(2)
+    cases = table.judge(outcome=Outcome(1, 1))
+    assert patterns(cases) == [True] * len(cases)
+    assert table.told() == {}
+
+
 def test_what_came_to_the_proxy_of_a_queue_with_a_home_is_unexpected():
     """Its proxies attract nothing. Spec: EMS-12."""
     table = Shared()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mesh.model.control import Identity, Stop, TopicIdentity
@@ -12,12 +14,15 @@ from mesh.model.state import Cut, Ledger
 from mesh.wire.control import encode_identity, encode_stop
 from mesh.wire.state import encode_fact, encode_ledger
 from streaming.audits.findings import FindingKind
+from streaming.audits.names import Names
+from streaming.audits.strangers import StrangeFrames
 from streaming.job.intake import take_batch
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, TopicPartition
 from streaming.tables.topics import OUTBOX, place_of
 from tests.streaming.planted import chain_topology
+from tests.unit.streaming.test_audit_eras import frame
 
 ID = bytes(15) + b"\1"
 
@@ -132,3 +137,13 @@ def test_a_request_for_a_repair_of_no_partition_is_none(number: str) -> None:
     take_batch(state, Batch(small=[small("mesh.b.to.a.c", key, b"")]), 1.0)
     assert place_of("mesh.", "mesh.b.to.a.c").kind == OUTBOX
     assert not state.marks.asked
+
+
+@pytest.mark.parametrize(("is_moved", "count"), [(True, 0), (False, 1)])
+def test_who_moves_on_what_was_moved_names_the_node_where_it_came_from(
+    is_moved: bool, count: int
+) -> None:
+    """How far a message of a queue has come before that no delivery tells."""
+    names = Names({"aa": "mesh.a.in.g"})
+    row = replace(frame("b->c", ("b",), None), node="d", is_moved=is_moved)
+    assert len([*StrangeFrames("mesh.").absorb([row], names, 0.0)]) == count
