@@ -166,9 +166,11 @@ class Interest:
         lost: dict[EndpointKey, None] = {}
         for endpoint, subscriptions in self.subscriptions.items():
             doubtful = [one for one in subscriptions if one.is_shared_out and not one.is_unsure]
+            if not doubtful:
+                continue
             uuid = uuids.get(endpoint.node)
             cuts = {key.place: cuts for key, cuts in self.cuts.items() if key.uuid == uuid}
-            for one in doubtful if cuts else ():
+            for one in doubtful:
                 if any(
                     self._is_other(endpoint, one, *known, rules_between) for known in cuts.items()
                 ):
