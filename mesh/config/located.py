@@ -212,10 +212,9 @@ class _Builder:
     def _key(self, top: _Frame, event: NodeEvent) -> None:
         if not isinstance(event, ScalarEvent):
             self._stop("SYNTAX", "a key must be plain text; quote it", event)
-        self._refuse_half(event)
         entries = top.entries
         assert entries is not None
-        key = str(event.value)
+        key = self._text(event)
         path = (*top.path, key)
         if key in entries:
             first = self.marks[path]
@@ -241,12 +240,12 @@ class _Builder:
             value = items = list[object]()
             self._push(_Frame(path, items=items), event)
         elif isinstance(event, ScalarEvent):
-            self._refuse_half(event)
+            written = self._text(event)
             plain = event.style is None or event.style == ""
-            if event.style == ">" and not event.value:
+            if event.style == ">" and not written:
                 text = "> begins a block of text, and this one is empty; write '>' for a filter"
                 self._note("SYNTAX", text, event)
-            value = plain_value(event.value) if plain else event.value
+            value = plain_value(written) if plain else written
         if top is None:
             self.root = value
         elif top.items is not None:
@@ -255,11 +254,17 @@ class _Builder:
             top.entries[top.key] = value
             top.key = None
 
-    def _refuse_half(self, event: ScalarEvent) -> None:
-        """Refuse half of a surrogate pair: it is no character, and could be written nowhere."""
-        if any("\ud800" <= one <= "\udfff" for one in str(event.value)):
+    def _text(self, event: ScalarEvent) -> str:
+        """Return what is written; JSON escapes a character beyond U+FFFF as a surrogate pair.
+
+        Half of a pair is refused: it is no character, and could be written nowhere.
+        """
+        halves = str(event.value).encode("utf-16-le", "surrogatepass")
+        written = halves.decode("utf-16-le", "surrogatepass")
+        if any("\ud800" <= one <= "\udfff" for one in written):
             text = "half of a character stands here (\\ud800 to \\udfff); write all of it"
             self._note("SYNTAX", text, event)
+        return written
 
     def _push(self, frame: _Frame, event: NodeEvent) -> None:
         self._stack.append(frame)

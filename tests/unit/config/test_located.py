@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -208,3 +209,11 @@ def test_where_names_line_column_and_path() -> None:
 def test_durations_have_units(text: str, seconds: float | None) -> None:
     """A number without a unit is no duration."""
     assert duration_s(text) == seconds
+
+
+def test_characters_that_json_escapes_as_a_pair_are_whole() -> None:
+    """JSON is YAML, and most of what writes JSON escapes what is beyond U+FFFF in two halves."""
+    written = json.dumps({"title": "a 😀", "😀": "𝄞"})
+    assert "\\ud83d" in written
+    found = parse_document(written.encode(), "mesh.yaml")
+    assert found.value == {"title": "a 😀", "😀": "𝄞"}
