@@ -222,6 +222,27 @@ def test_of_cuts_at_one_position_those_count_that_the_ledger_tells_after_the_cha
     assert [claim.span for claim in claims] == [None, Span(18)]
 
 
+def test_what_own_clients_ask_for_no_change_has_lanes_forget() -> None:
+    """Nothing was published before the first change: the first topology has no offsets. K25."""
+    made = Eras.of(BEFORE)
+    for number, one in enumerate((BEFORE, AFTER), 1):
+        assert made.configured(number, published_text(one), 0.0)
+    made.cut(cut(CHANGED, 0, 2))
+    interest, endpoint = Interest(), EndpointKey("a", "s")
+    interest.subscribe(endpoint, "acme/>", Subscription(), 0)
+    interest.cut(cut("u", 0, 0))
+    (claim,) = interest.claims(
+        endpoint,
+        "u",
+        PLACE,
+        SOURCE,
+        is_local=True,
+        carriers=lambda *_: [],
+        stretches=made.stretches(PLACE, "a", "a"),
+    )
+    assert (claim.span, claim.is_untaken) == (Span(0), False)
+
+
 def test_a_source_that_has_not_followed_is_in_the_former_era() -> None:
     """A node that was down takes the new topology when it starts. Spec: K25, K28."""
     made = Eras.of(BEFORE)
