@@ -375,9 +375,16 @@ def _header_parts() -> list[Column]:
         # An empty path begins nowhere: no member of a queue has sent it on.
         (
             F.coalesce(F.try_element_at(header["path"], F.lit(1)) != origin["node"], F.lit(False))
-            & F.forall(origin["subjects"], lambda one: one.startswith(QUEUE_PREFIX))
+            & is_addressed()
         ).alias("is_moved"),
     ]
+
+
+@once
+def is_addressed() -> Column:
+    """Say of which frames members of queues alone shall get the messages."""
+    subjects = F.col("header")["origin"]["subjects"]
+    return F.forall(subjects, lambda one: one.startswith(QUEUE_PREFIX))
 
 
 def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:

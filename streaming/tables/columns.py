@@ -21,7 +21,8 @@ _LENIENT = {"mode": "PERMISSIVE"}
 #: Reads of a frame's value only what an audit needs: Avro then skips payloads unallocated.
 FRAME_VALUE_READER = """{"type": "record", "name": "FrameValue", "namespace": "io.trellis.mesh",
 "fields": [{"name": "messages", "type": {"type": "array", "items": {"type": "record",
-"name": "Message", "fields": [{"name": "offset_delta", "type": "long"}]}}}]}"""
+"name": "Message", "fields": [{"name": "offset_delta", "type": "long"},
+{"name": "ext", "type": {"type": "map", "values": "bytes"}, "default": {}}]}}}]}"""
 
 
 NO_UTF8 = "\N{REPLACEMENT CHARACTER}"
@@ -253,10 +254,10 @@ def _sound_header() -> Column:
     return F.when(header["version"] == VERSION, header)
 
 
-def offset_deltas_column() -> Column:
-    """Return the offset deltas of a frame's messages as an array, or null. Spec: K10."""
+def frame_messages_column() -> Column:
+    """Return offset delta and `ext` of a frame's messages as an array, or null. Spec: K10."""
     options = {**_LENIENT, "avroSchema": FRAME_VALUE_READER}
-    return from_avro(F.col("value"), text("frame_value"), options)["messages"]["offset_delta"]
+    return from_avro(F.col("value"), text("frame_value"), options)["messages"]
 
 
 def digest_columns(partition: Column, offset: Column) -> list[Column]:

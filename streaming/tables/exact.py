@@ -9,8 +9,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from streaming.tables.aggregates import frame_columns
-from streaming.tables.columns import moves_column, offset_deltas_column, with_header
+from mesh.model.queues import MOVED_EXT
+from streaming.tables.aggregates import frame_columns, is_addressed
+from streaming.tables.columns import frame_messages_column, moves_column, with_header
 from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.topics import ENDPOINT, INGRESS
 
@@ -194,21 +195,27 @@ def frame_faults(raw: DataFrame, requests: DataFrame) -> DataFrame:
     """Return per request and block which messages of frames repeat or come after later ones.
 
     Args:
-        raw: Kafka records of the outbox partitions concerned, from their beginning; frames that a
-            member of a queue sends on are late by right, and left out.
+        raw: Kafka records of the outbox partitions concerned, from their beginning; what a member
+            of a queue sends on is late by right, and left out. Of messages of its own node, and
+            further on, they alone say so.
         requests: As `FRAME_REQUESTS`.
     """
-    opened = with_header(raw, F.col("key")).withColumn("deltas", offset_deltas_column())
+    opened = with_header(raw, F.col("key")).withColumns(
+        {"held": frame_messages_column(), "is_addressed": is_addressed()}
+    )
     keys = ["topic", "partition", "source_id", "source_partition", "generation"]
     doubted = (
-        frame_columns(opened, "deltas")
+        frame_columns(opened, "held", "is_addressed")
         .where(~F.col("is_repair") & ~F.col("is_moved") & (F.col("kind") == "data"))
         .withColumn("source_id", F.lower(F.hex("source_id")))
         .join(F.broadcast(requests), on=keys, how="inner")
     )
-    messages = doubted.select("*", F.posexplode("deltas").alias("number", "delta")).withColumn(
+    message = F.col("message")
+    is_moved = F.col("is_addressed") & F.map_contains_key(message["ext"], F.lit(MOVED_EXT))
+    each = doubted.select("*", F.posexplode("held").alias("number", "message")).where(~is_moved)
+    messages = each.withColumn(
         "source_offset",
-        F.try_add("origin_first", "delta"),  # of strangers they may be anything
+        F.try_add("origin_first", message["offset_delta"]),  # of strangers they may be anything
     )
     messages = messages.where(F.col("source_offset").isNotNull())
     within = _repeats(messages.where(~F.col("is_arrival")))

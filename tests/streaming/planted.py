@@ -230,6 +230,7 @@ class Plant:
         subject: str = "acme/x",
         subjects: Sequence[str] = (),
         is_gap: bool = False,
+        moves: int = 0,
     ) -> int:
         """Write a frame of messages of one origin; `source` and `span` are the sender's own.
 
@@ -284,7 +285,7 @@ class Plant:
             "key": b"k",
             "headers": [],
             "payload": b"p",
-            "ext": {},
+            "ext": {"moved": moves.to_bytes(8, "big")} if moves else {},
         }
         value = {
             "base_timestamp": 0,

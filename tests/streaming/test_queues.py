@@ -80,6 +80,25 @@ def test_what_is_moved_over_a_link_that_carried_it_before_is_no_repetition(bench
     assert told(bench)[0] == ["duplicate"]
 
 
+def test_what_a_node_moves_of_its_own_crosses_links_once_more_all_the_same(bench, plant):
+    """Headers do not tell it, at the node of its clients or further on: the messages do."""
+    subscribe(plant, "a", "c")
+    plant.carry(10, [])
+    plant.deliver("a/q", range(10), ["a"])
+    to_c = {"subject": "$queue/q/c", "moves": 1}
+    plant.frame("a->b", [2, 3], path=["a"], source="a.ep.q", **to_c)
+    at = plant.frame("b->c", [2, 3], path=["a", "b"], source="a.to.b.g", span=(20, 20), **to_c)
+    plant.accept("c", "b.to.c.g", 0, "a.to.b.g", 20)
+    plant.progress("c", "b.to.c.g", 0, at + 1)
+    plant.deliver("c/q", [2, 3], ["a", "b", "c"], moves=1)
+    assert told(bench) == ([], {"*/q": (10, 10, True)})
+    plant.frame("a->b", [4], path=["a"], source="a.ep.q", subject="$queue/q/c")
+    plant.frame("a->b", [5], path=["a"], source="a.ep.q", moves=1)
+    assert told(bench)[0] == ["duplicate"]
+    (finding,) = bench.auditor.state.register.findings.values()
+    assert (finding.link, finding.first, finding.last) == ("a->b", 4, 5)
+
+
 def test_every_member_has_all_and_local_queues_have_what_is_published_there(bench, plant):
     """Spec: DMR-9, UM-7."""
     subscribe(plant, "b", "c", value=b'{"kind": "queue"}')

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 import schemas
-from streaming.tables.columns import offset_deltas_column, with_delivery, with_header
+from streaming.tables.columns import frame_messages_column, with_delivery, with_header
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ def headers_of(spark, keys: list) -> DataFrame:
 
 
 def deltas_of(spark, cells: list) -> list:
-    return values(rows_of(spark, "value", cells), offset_deltas_column())
+    return values(rows_of(spark, "value", cells), frame_messages_column()["offset_delta"])
 
 
 def deliveries_of(spark, cells: list) -> DataFrame:
