@@ -168,7 +168,8 @@ def content_column() -> Column:
 
     At ingress what is reserved for the mesh does not count, for the mesh removes it; a delivery
     ends with the subject and the identity, and everything before these is the client's. Nulls
-    leave a hash as it is, so lengths stand beside what may be null. Spec: K7, K8.
+    leave a hash as it is, so beside what may be null stands its length, or whether it is there.
+    Spec: K7, K8.
     """
     headers = F.col("headers")
     size = F.coalesce(F.size(headers), F.lit(0))
@@ -188,7 +189,8 @@ def content_column() -> Column:
     own = F.when(is_ingress, written).otherwise(
         F.slice(headers, F.lit(1), F.greatest(size - 2, F.lit(0)))
     )
-    told = F.xxhash64(own["key"], own["value"], F.size(F.array_compact(own["value"])))
+    there = F.transform(own["value"], lambda value: value.isNotNull())
+    told = F.xxhash64(own["key"], own["value"], there)
     others = F.when(is_usual | (F.size(own) == 0), F.lit(0)).otherwise(told)
     key, value = F.col("key"), F.col("value")
     lengths = (F.coalesce(F.octet_length(one), F.lit(-1)) for one in (key, value))

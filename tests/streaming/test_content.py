@@ -28,6 +28,7 @@ SWAPPED = {
     "mesh": (replace(WRITTEN, headers=(("mesh-x", b"1"), *WRITTEN.headers)), "acme/x"),
     "order": (replace(WRITTEN, headers=WRITTEN.headers[::-1]), "acme/x"),
     "null": (replace(WRITTEN, headers=(("x", b"1"), ("y", b""), ("x", b"2"))), "acme/x"),
+    "other-null": (replace(WRITTEN, headers=(("x", None), ("y", b"1"), ("x", b"2"))), "acme/x"),
     "time": (replace(WRITTEN, at_ms=WRITTEN.at_ms + 1), "acme/x"),
     "subject": (WRITTEN, "acme/y"),
 }
