@@ -315,12 +315,13 @@ class MeshClient:
 
         Spec: K24.
         """
-        self._follow()
+        self._check_usable()
         deadline = deadline_of(self._now_ms(), timeout_s)
         topic = self._names.clients(self._node)
         described = self._kafka.admin().describe([topic]).get(topic)
         topic_id = None if described is None else described.topic_id
         while True:
+            self._follow()  # a change may bring or take away who is waited for
             view = self._looked()
             late, excused = open_links(view, self._node, version, topic_id)
             if late is None:

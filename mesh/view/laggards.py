@@ -40,8 +40,8 @@ def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
 
 def is_unheard(view: MeshView, node: str, neighbour: str) -> bool:
     """Say whether a node reports that it hears nothing of a neighbour. Spec: K24, K32."""
-    seen = view.nodes[node]
-    links = seen.heartbeat.links if seen.heartbeat is not None else ()
+    seen = view.nodes.get(node)
+    links = seen.heartbeat.links if seen is not None and seen.heartbeat is not None else ()
     return any(
         link.neighbour == neighbour and link.state in ("down", "frozen", DISABLED) for link in links
     )

@@ -164,8 +164,12 @@ class MeshView:
         return self._kafka_of[node] in self.unreachable
 
     def is_to_be_disabled(self, one: str, other: str) -> bool:
-        """Say whether operators want a link to be disabled, at one of its ends or both."""
-        return other in self.nodes[one].disabled or one in self.nodes[other].disabled
+        """Say whether operators want a link to be disabled, at one of its ends or both.
+
+        Nodes may speak of others that nobody here knows yet: those of a change.
+        """
+        ends = (one, other), (other, one)
+        return any(at in self.nodes and to in self.nodes[at].disabled for at, to in ends)
 
     def node_addresses(self) -> Mapping[str, str]:
         """Return which node has which address: the text of an address tells its identity alone."""

@@ -21,6 +21,7 @@ from mesh.client import (
     ClosedError,
     Deliveries,
     EndpointKind,
+    LaggardsError,
     MeshClient,
     MessageClass,
     NotPublishedError,
@@ -36,9 +37,14 @@ from mesh.client.awaited import AwaitedTopic
 from mesh.client.leases import Leases
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportUnavailableError
+from mesh.model.control import Acknowledgement, Heartbeat, LinkStatus
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
+from mesh.transport.node_topics import node_topics
 from mesh.transport.port import Reader, Record
+from mesh.wire.control import encode_acknowledgement, encode_heartbeat
+from mesh.wire.keys import heartbeat_key, subscribed_key
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
 
 
@@ -189,6 +195,33 @@ def test_a_client_follows_the_topology_in_force(mesh: Mesh) -> None:
     put_in_force(3, topology_from_mapping({**CHAIN, "zones": zones}), mesh.world.kafka)
     mesh.pause(1.0)
     assert client.direct_only_zone == "C"
+
+
+def test_a_wait_goes_on_through_a_change() -> None:
+    """The node speaks of nodes that come while the client waits. Spec: K24, K27."""
+    mesh = Mesh(topology_from_mapping(CHAIN), runs=False)
+    kafka = mesh.world.kafka["left"]
+    names, writer = TopicNames(mesh.topology.prefix), kafka.writer("nodes")
+    ack = Acknowledgement(0, applied=5, complete=4, open_links=[("b", "d"), ("d", "b")])
+    writer.produce(names.control("a"), encode_acknowledgement(ack), subscribed_key(), 0)
+    client = mesh.client("a")
+    with pytest.raises(LaggardsError, match="b->d, d->b"):
+        client.wait(5, timeout_s=0)
+    nodes = {**mesh.topology.nodes, "d": mesh.topology.nodes["a"]}
+    after = replace(mesh.topology, nodes=nodes)
+
+    def change(seconds: float) -> None:
+        mesh.pause(seconds)
+        kafka.admin().create(node_topics(after, "d"))
+        for node, other in ("b", "d"), ("d", "b"):
+            beat = Heartbeat(0, 1, ready=True, links=[LinkStatus(other, "Z", "down")])
+            at = mesh.world.kafka[nodes[node].kafka].writer("nodes")
+            at.produce(names.control(node), encode_heartbeat(beat), heartbeat_key(), 0)
+        put_in_force(2, after, mesh.world.kafka)
+
+    client._pause = change
+    assert client.wait(5) == [("b", "d"), ("d", "b")]
+    mesh.close()
 
 
 def smaller(topology: Topology) -> Topology:
