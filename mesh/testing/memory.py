@@ -1,11 +1,13 @@
 """A mesh in memory, for unit tests: the real nodes and client library, on Kafka that is not there.
 
 Time passes while a client waits and at no other moment, so nothing takes long and every run of a
-seed is the same. No record outlives the object.
+seed is the same, unless threads use it: which of them waits first is chance. No record outlives
+the object.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -49,6 +51,8 @@ class InMemoryMesh(MeshUnderTest):
     def __init__(self, topology: TopologyLike, *, seed: int = 1) -> None:
         super().__init__(topology)
         self._world = World(self.topology, seed=seed, trees=TreeSettings())
+        # Held by whoever lets nodes live: a node takes one turn at a time, whichever threads wait.
+        self._turns = threading.RLock()
 
     def _start(self) -> None:
         log_by_python()
@@ -64,7 +68,9 @@ class InMemoryMesh(MeshUnderTest):
     def _wait_ready(self, nodes: Sequence[str]) -> None:
         workers = self._world.workers
         done = lambda: all(n in workers and workers[n].is_ready for n in nodes)  # noqa: E731
-        if not self._world.run_until(done, READY_MS):
+        with self._turns:
+            is_ready = self._world.run_until(done, READY_MS)
+        if not is_ready:
             raise TimeoutError(f"not ready within {READY_MS / 1000:g} s: {', '.join(nodes)}")
 
     def pass_time(self, seconds: float) -> None:
@@ -73,29 +79,34 @@ class InMemoryMesh(MeshUnderTest):
         self._live(seconds)
 
     def _live(self, seconds: float) -> None:
-        until = self._world.clock.ms + max(1, int(seconds * 1000))
-        while self._world.clock.ms < until:
-            self._world.advance()
-            for client in self._clients:  # as a thread does in production
-                with suppress(ClosedError):
-                    client.renew_leases()
+        with self._turns:
+            until = self._world.clock.ms + max(1, int(seconds * 1000))
+            while self._world.clock.ms < until:
+                self._world.advance()
+                for client in self._clients:  # as a thread does in production
+                    with suppress(ClosedError):
+                        client.renew_leases()
 
     def _open(self, node: str) -> MeshClient:
         clock, kafka = self._world.clock, self._world.kafka
         return MeshClient(self.topology, node, kafka, now_ms=clock.now_ms, pause=self._live)
 
     def _cut(self, node: str, neighbours: Sequence[str]) -> None:
-        self._world.cut(node, neighbours)
+        with self._turns:
+            self._world.cut(node, neighbours)
 
     def _kill(self, node: str) -> None:
         """End a node between two turns."""
-        self._world.kill(node)
+        with self._turns:
+            self._world.kill(node)
 
     def _restart(self, node: str) -> None:
         """Start a node that was killed; returns when it serves."""
-        self._world.start(node)
-        self._wait_ready([node])
+        with self._turns:
+            self._world.start(node)
+            self._wait_ready([node])
 
     def _end(self) -> None:
-        for node in self.topology.nodes:
-            self._world.stop(node)
+        with self._turns:
+            for node in self.topology.nodes:
+                self._world.stop(node)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 import structlog
 
-from mesh.client import MeshClient
+from mesh.client import Deliveries, MeshClient
 from mesh.config.topology_file import load_topology
 from mesh.config.topology_writer import write_topology
 from mesh.errors import ConfigError, StartError
+from mesh.lab.world import World
 from mesh.model.topology import with_addresses
 from mesh.testing.containers import MeshContainers
 from mesh.testing.embedded import EmbeddedMesh
@@ -281,3 +284,40 @@ def test_leases_are_renewed_as_in_production() -> None:
         client.close()
         mesh.pass_time(20)
         assert other.subscribed() == {}
+
+
+def test_threads_that_wait_at_once_let_nodes_take_one_turn_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A service in a thread of its own, beside the test: each has a client."""
+    advance, inside = World.advance, threading.Lock()
+    overlaps: list[str] = []
+
+    def watched(world: World) -> None:
+        if not inside.acquire(blocking=False):
+            overlaps.append(threading.current_thread().name)
+            return
+        try:
+            time.sleep(0.0002)  # others have their chance
+            advance(world)
+        finally:
+            inside.release()
+
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        mesh.subscribe("pa1", "orders", "acme/>")
+        readers = [mesh.client("pa1").deliveries("orders") for _ in range(3)]
+        found: list[bytes | None] = []
+
+        def work(reader: Deliveries) -> None:
+            found.extend(one.payload for one in reader.read(60.0))
+
+        monkeypatch.setattr(World, "advance", watched)
+        threads = [threading.Thread(target=work, args=(one,)) for one in readers]
+        for thread in threads:
+            thread.start()
+        mesh.publish("tk1", "acme/one", b"42")
+        mesh.pass_time(1.0)
+        for thread in threads:
+            thread.join(60.0)
+    assert not overlaps
+    assert found == [b"42"] * 3
