@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from mesh.errors import StartError
 from mesh.local.jars import KafkaSoftware, find_kafka
 from mesh.model.control import Subscription
+from mesh.node.subscriptions import ENDPOINT_MAX
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
 from tests.bench.chart import Curve, drawn
@@ -84,6 +85,9 @@ def _grows(name: str, **more: object) -> Callable[[str], Setup]:
     return lambda value: replace(Setup(), **{name: int(value), **more})
 
 
+FILTERS_MAX = ENDPOINT_MAX - 1
+"""An endpoint has no more: with one more a node refuses the last, and the bench waits for it."""
+
 AXES: Mapping[str, Axis] = {
     "payload": Axis(
         "bytes of a payload",
@@ -108,13 +112,15 @@ AXES: Mapping[str, Axis] = {
     ),
     "filters": Axis(
         "filters of the endpoint, known subjects",
-        ("1", "1000", "100000", "1000000"),
+        ("1", "1000", "100000", str(FILTERS_MAX)),
         _grows("filters"),
+        most=FILTERS_MAX,
     ),
     "filters-new": Axis(
         "filters of the endpoint, each subject new",
-        ("1", "1000", "100000", "1000000"),
+        ("1", "1000", "100000", str(FILTERS_MAX)),
         _grows("filters", subjects=0),
+        most=FILTERS_MAX,
     ),
     "hostile": Axis(
         f"filters of mixed * at {DEPTH} levels that all match, each subject new",
