@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 
-from mesh.core.matcher import ShapeIndex
+from mesh.core.matcher import Matched, ShapeIndex
 from mesh.core.queues import Attractions
 from mesh.model.control import Interest, Ownership
 from mesh.model.joins import NO_JOINS, JoinRow
@@ -206,7 +206,7 @@ class InterestTable:
         """Return who wants exactly this filter."""
         return self.entries.get(filter_, ())
 
-    def matched(self, subject: str) -> tuple[Sequence[str], Sequence[str]]:
+    def matched(self, subject: str) -> Matched:
         """Return the filters that match a subject, and those that surplus ones are merged under."""
         return self._index.match(subject, self.entries, self._surplus)
 
@@ -215,16 +215,18 @@ class InterestTable:
 
         Filters of surplus shapes are one, the wider that they are merged under. Spec: DESIGN 3.
         """
-        yield from self.found(subject)[0]
+        yield from self.wanted(subject, self.matched(subject))[0]
 
-    def found(self, subject: str) -> tuple[Sequence[tuple[str, Members]], frozenset[Member]]:
+    def wanted(
+        self, subject: str, matched: Matched
+    ) -> tuple[Sequence[tuple[str, Members]], frozenset[Member]]:
         """Return what `matching` yields, and who gets the subject although they may not want it.
 
         They get it by a wider filter than they asked for. Whether one of their own filters selects
         it is not looked at, which would take longer the more filters they have: at worst their
         copies are needless. Spec: DESIGN 3.
         """
-        exact, wider = self._index.match(subject, self.entries, self._surplus)
+        exact, wider = matched
         all_of_them = [(filter_, self.entries[filter_]) for filter_ in exact]
         if not wider:
             return all_of_them, frozenset()

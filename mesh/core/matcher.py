@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 SHAPES_MAX = 64
 _CATCH_ALL = ">"
 
+Matched = tuple[Sequence[str], Sequence[str]]
+"""The filters that match a subject, and those that surplus ones are merged under; both sorted."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shape:
@@ -121,10 +124,8 @@ class ShapeIndex:
         else:
             del self.shapes[shape]
 
-    def match(
-        self, subject: str, filters: Container[str], merged: Container[str] = ()
-    ) -> tuple[list[str], list[str]]:
-        """Return the filters that match, and those that surplus ones are merged under; sorted."""
+    def match(self, subject: str, filters: Container[str], merged: Container[str] = ()) -> Matched:
+        """Return the filters that match a subject."""
         found = {subject: None} if subject in filters else {}
         wider: dict[str, None] = {}
         levels = subject.split("/")

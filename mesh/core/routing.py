@@ -17,6 +17,7 @@ from mesh.core.conditions import (
 from mesh.core.forwarding import may_join, may_leave
 from mesh.core.interest import InterestTable, Members, union
 from mesh.core.local_links import Causes, LocalLink
+from mesh.core.matcher import Matched
 from mesh.core.queues import Nearness, choose, chosen_locally
 from mesh.core.routes import ALIKE_MAX, PUBLISHED_HERE, Alike, Arrival, Memo, Route, RouteSum
 from mesh.model.control import Ownership
@@ -250,9 +251,9 @@ class Router:
         all that the same filters match and links refuse alike: where each message has a subject of
         its own, they differ in a number and in nothing that matters here.
         """
-        filters, wider = self.table.matched(subject)
+        matched = filters, wider = self.table.matched(subject)
         if wider:
-            return self._work_out(subject, arrival, message_class, {})
+            return self._work_out(subject, arrival, message_class, matched, {})
         causes = {
             link.neighbour: link.causes(subject, message_class)
             for link in self._choosy_links()
@@ -263,7 +264,8 @@ class Router:
         if route is None:
             if len(alike) >= ALIKE_MAX:
                 alike.clear()
-            route = alike[key] = self._work_out(subject, arrival, message_class, causes)
+            route = self._work_out(subject, arrival, message_class, matched, causes)
+            alike[key] = route
         return route
 
     def _choosy_links(self) -> Sequence[LocalLink]:
@@ -276,10 +278,11 @@ class Router:
         subject: str,
         arrival: Arrival,
         message_class: MessageClass,
+        matched: Matched,
         causes: Mapping[str, Causes],
     ) -> Route:
         """Return that route, whoever has asked before; of some links is known what they refuse."""
-        wanted, widened = self.table.found(subject)
+        wanted, widened = self.table.wanted(subject, matched)
         neighbours: list[str] = []
         asks: list[str] = []
         refused: list[tuple[str, Reason]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mesh.core import routing
 from mesh.core.interest import InterestTable
 from mesh.core.matcher import Shape
+from mesh.core.routes import Memo
 from mesh.core.routing import Router
 from mesh.core.scopes import ScopeReader
 from mesh.lane.lane import Lane
@@ -199,9 +200,23 @@ def star_stands_only_first(patches: Patches) -> None:
     patches.wrap(Shape, "of", wrapper)
 
 
+class _WithoutFilters(dict):
+    """Routes by what links refuse alone, whatever filters match."""
+
+    def get(self, key, default=None):
+        return super().get(_refusals(key), default)
+
+    def __setitem__(self, key, route):
+        super().__setitem__(_refusals(key), route)
+
+
+def _refusals(key: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(one for one in key if not isinstance(one, str))
+
+
 def all_subjects_alike(patches: Patches) -> None:
     """One subject's route is taken for all that the same links refuse."""
-    patches.wrap(InterestTable, "matched", lambda _: lambda *_subject: ([], []))
+    patches.wrap(Memo, "__init__", lambda init: lambda memo: init(memo, alike=_WithoutFilters()))
 
 
 INTEREST_BUGS = (
