@@ -95,11 +95,12 @@ class Deliveries(Sifter):
 
     def _take(self, reader: Reader, timeout_s: float) -> Sequence[ReceivedMessage]:
         records = reader.read(timeout_s, LIMIT)
-        if found := self.sifted(records):
-            self._starts |= {place_of(record): record.offset() + 1 for record in records}
-            return found
-        self._check(reader)
-        return ()
+        found = self.sifted(records)
+        for last in {record.partition(): record for record in records}.values():
+            self._starts[place_of(last)] = last.offset() + 1
+        if not found:
+            self._check(reader)
+        return found
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from array import array
+from collections.abc import Sequence
 from itertools import islice
 
 import pytest
@@ -18,7 +19,7 @@ from mesh.client import (
 )
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import Record, TopicPartition
 from mesh.view.connection import open_around
 from tests.component.in_memory_mesh import Mesh
 
@@ -72,6 +73,30 @@ def test_a_foreign_record_in_an_endpoint_is_passed_over(mesh: Mesh) -> None:
     client.publish("x", b"good")
     client.flush()
     stream = client.deliveries("e")
+    assert [m.payload for m in stream.read(5.0)] == [b"good"]
+    assert stream.foreign == 1
+
+
+def test_what_brought_no_message_is_read_once_although_a_later_read_is_interrupted(
+    mesh: Mesh,
+) -> None:
+    """Announced losses and foreign records are counted once."""
+    client = mesh.client("a")
+    client.wait(client.subscribe("e", ">"))
+    mesh.world.kafka["left"].writer("stranger").produce("mesh.a.ep.e", b"junk", None, 0)
+    stream = client.deliveries("e")
+    assert not stream.read(2.0)
+    source = stream._reading.source
+    assert source is not None
+
+    def is_interrupted(_timeout_s: float, _limit: int) -> Sequence[Record]:
+        raise KeyboardInterrupt
+
+    source.read = is_interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        stream.read(5.0)
+    client.publish("x", b"good")
+    client.flush()
     assert [m.payload for m in stream.read(5.0)] == [b"good"]
     assert stream.foreign == 1
 
