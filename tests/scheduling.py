@@ -93,6 +93,11 @@ def make_way(config: pytest.Config) -> None:
 class FromBothEnds(LoadFileScheduling):
     """File by file, and all that starts Spark in one process: two at once starve on two cores."""
 
+    @property
+    def nodes(self) -> list[WorkerController]:
+        """The processes by their names, whichever is ready first: the first is to take Spark."""
+        return sorted(super().nodes, key=lambda node: node.gateway.id)
+
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(DOCKER):
             return "docker"

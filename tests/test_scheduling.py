@@ -62,7 +62,7 @@ def begun(count: int) -> tuple[FromBothEnds, list[Process]]:
     )
     made = FromBothEnds(config)
     processes = [Process(f"gw{number}") for number in range(count)]
-    for one in processes:
+    for one in reversed(processes):  # whoever is ready first
         made.add_node(one)
         made.add_node_collection(one, ALL)
     made.schedule()

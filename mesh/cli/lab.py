@@ -171,7 +171,9 @@ def _in_folder(
         backend = RealBackend(fleet)
         try:
             report(f"running {len(scenario.steps)} steps")
-            return run_scenario(scenario, backend, backend_name="kafka", history=history)
+            return run_scenario(
+                scenario, backend, backend_name="kafka", history=history, report=report
+            )
         finally:
             backend.close()
     finally:

@@ -212,6 +212,8 @@ class MeshClient:
     def flush(self) -> int:
         """Wait until everything published so far is accepted; return how many messages that were.
 
+        Half a minute at most: a broker that dies or stands still is replaced in that time.
+
         Raises:
             NotPublishedError: Some were not; `refused` of it names them, and says why.
         """

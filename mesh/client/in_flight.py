@@ -12,6 +12,10 @@ IN_FLIGHT_BYTES_MAX = 16 << 20
 """How much may be handed over and not acknowledged; beyond it `publish` waits, because a full queue
 would lose records."""
 
+PATIENCE_MS = 30_000
+"""How long a message may wait for Kafka. A broker that stands still is noticed after ten seconds,
+and about as late another leads its partitions: what was under way is sent there."""
+
 RECORD_BYTES = 100
 """What a record counts as beside its content."""
 
@@ -101,7 +105,7 @@ class InFlight:
 
     def _open(self) -> Writer:
         if self._writer is None:
-            self._writer = self._kafka.writer("publish", tells=True)
+            self._writer = self._kafka.writer("publish", tells=True, patience_ms=PATIENCE_MS)
         return self._writer
 
     def close(self) -> None:

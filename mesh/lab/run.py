@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mesh.errors import TransportError
 from mesh.lab.backend import Audited, Backend
@@ -28,7 +29,12 @@ Result = Mapping[str, object]
 
 
 def run_scenario(
-    scenario: Scenario, backend: Backend, *, backend_name: str, history: Path | None = None
+    scenario: Scenario,
+    backend: Backend,
+    *,
+    backend_name: str,
+    history: Path | None = None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Run every step, whatever fails, and return the result document.
 
@@ -37,6 +43,8 @@ def run_scenario(
         backend: Where.
         backend_name: `sim` or `kafka`, as the result tells it.
         history: File to which a storm writes what clients were told, or None.
+        report: Called with a line for each step that fails, as soon as it does: those after it
+            may take their whole time before the result is there. What it raises ends the run.
     """
     topology = scenario.topology
     tally = Tally(topology, backend.kafka, backend.now_ms)
@@ -57,7 +65,10 @@ def run_scenario(
         backend.begin_audit()
     try:
         for number, named in enumerate(scenario.steps):
-            steps.append(_run_step(driver, number, named))
+            done = _run_step(driver, number, named)
+            steps.append(done)
+            if not done["ok"]:
+                report(f"step {number} failed: {named.word}: {done['detail']['error']}")
         _count(driver, steps)
         audited = backend.audit(QueueAccounts(driver).certified())
         if audited is not None and audited.fault:
@@ -133,7 +144,7 @@ def unexpected(audited: Audited, steps: Sequence[NamedStep]) -> Sequence[str]:
     ]
 
 
-def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, object]:
+def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, Any]:
     try:
         detail = dict(run_step(driver, number, named))
     except StepFailedError as error:

@@ -116,6 +116,7 @@ class MemoryKafka(MemoryBroker):
         *,
         tells: bool = False,  # noqa: ARG002 - it always tells
         is_prompt: bool = False,  # noqa: ARG002 - it always is
+        patience_ms: int | None = None,  # noqa: ARG002 - what is available answers at once
     ) -> MemoryWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
         self._ask(Call.OPEN, name, transactional_id or "")

@@ -476,6 +476,7 @@ class KafkaCluster(Protocol):
         *,
         tells: bool = False,
         is_prompt: bool = False,
+        patience_ms: int | None = None,
     ) -> Writer:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended.
 
@@ -486,6 +487,8 @@ class KafkaCluster(Protocol):
             is_prompt: Whether a record waits for no others that could go with it, but for the
                 answer to those before it: for few records, each of which somebody waits for. While
                 the Kafka cluster is away they wait for a minute and a half.
+            patience_ms: How long a record may wait for its acknowledgement, and `flush` for all of
+                them; None is ten seconds, as long as a broker that stands still is waited for.
         """
 
     def membership(self, name: str, group: str, topic: str) -> Membership:

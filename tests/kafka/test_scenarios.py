@@ -57,12 +57,12 @@ def transfers(result: Mapping[str, object]) -> tuple[object, object]:
 def run_on_kafka(
     name: str, addresses: Sequence[str], directory: Path, *, audit: bool = False
 ) -> tuple[Scenario, Mapping[str, Any]]:
-    """Return an example scenario and what became of it."""
+    """Return an example scenario and what became of it; a step that fails ends it."""
     scenario, fleet = fleet_for(EXAMPLES / f"{name}.yaml", addresses, directory)
     scenario = replace(scenario, audit=scenario.audit and audit)
     try:
         backend = RealBackend(fleet)
-        result = run_scenario(scenario, backend, backend_name="kafka")
+        result = run_scenario(scenario, backend, backend_name="kafka", report=pytest.fail)
         backend.close()
     finally:
         fleet.stop()

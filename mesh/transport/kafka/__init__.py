@@ -108,6 +108,7 @@ class RealKafka:
         *,
         tells: bool = False,
         is_prompt: bool = False,
+        patience_ms: int | None = None,
     ) -> KafkaWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended.
 
@@ -123,10 +124,13 @@ class RealKafka:
             transactional_id,
             self._batch_bytes_max,
             is_prompt=is_prompt,
+            patience_ms=patience_ms,
         )
         if tells:
             settings["delivery.report.only.error"] = False
-        writer = self._keep(KafkaWriter(self._site, name, settings, transactional_id, self._waited))
+        writer = self._keep(
+            KafkaWriter(self._site, name, settings, transactional_id, self._waited, patience_ms)
+        )
         if transactional_id is not None:
             self._pulse.begin()
         return writer

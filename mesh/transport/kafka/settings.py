@@ -165,6 +165,7 @@ def writer_settings(
     batch_bytes_max: int,
     *,
     is_prompt: bool = False,
+    patience_ms: int | None = None,
 ) -> Settings:
     """Return the settings of a writer.
 
@@ -175,12 +176,15 @@ def writer_settings(
         batch_bytes_max: Largest batch on the wire; a topic refuses batches above its limit.
         is_prompt: Whether records wait for no others, but for the answer to those before them; and
             for a Kafka cluster that is away for a while.
+        patience_ms: How long a record may wait for its acknowledgement, if not as long as usual.
     """
     own: Settings = {"client.id": client_id, "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max)}
     tuned = {**_TUNED, **_TUNED_WRITER}
     if is_prompt:
         tuned |= _TUNED_PROMPT_WRITER
         own["message.timeout.ms"] = PROMPT_TIMEOUT_MS
+    if patience_ms is not None:
+        own["message.timeout.ms"] = patience_ms
     if transactional_id is None:
         own |= _MANAGED_PLAIN_WRITER
     else:

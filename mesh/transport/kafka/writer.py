@@ -68,8 +68,10 @@ class KafkaWriter:
         settings: Settings,
         transactional_id: str | None,
         waited: Callable[[], None] = lambda: None,
+        patience_ms: int | None = None,
     ) -> None:
         self.name = name
+        self._patience_s = (patience_ms or MESSAGE_TIMEOUT_MS) / 1000 + _GRACE_S
         self.transactional_id = transactional_id
         self.is_closed = False
         state = WriterState(site, name, transactional_id, waited)
@@ -162,7 +164,7 @@ class KafkaWriter:
 
         In a transaction the failures stay on record: its commit raises them.
         """
-        wait_s = MESSAGE_TIMEOUT_MS / 1000 + _GRACE_S if patience_s is None else patience_s
+        wait_s = self._patience_s if patience_s is None else patience_s
         return self._reports(wait_s, gives_up=True)
 
     def _reports(self, wait_s: float, *, gives_up: bool) -> int:

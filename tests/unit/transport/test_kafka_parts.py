@@ -104,6 +104,8 @@ def test_the_operators_options_lie_between_ours() -> None:
     hasty = writer_settings({waits[1]: "5"}, "w", None, 500_000)
     assert hasty[waits[1]] == 1
     assert plain["message.timeout.ms"] < HOLD_MS < prompt["message.timeout.ms"]  # type: ignore[operator]
+    patient = writer_settings({}, "w", None, 500_000, patience_ms=30_000)
+    assert patient["message.timeout.ms"] == 30_000
     member = member_settings(options, "mesh-a-m", "mesh.a.lanes", 300)
     assert (member["group.id"], member["heartbeat.interval.ms"]) == ("mesh.a.lanes", 100)
     assert "group.instance.id" not in member
