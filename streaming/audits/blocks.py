@@ -432,14 +432,14 @@ class Blocks:
         blocks = self.open.get(place, {})
         return is_passed or any(n > number and one.last >= 0 for n, one in blocks.items())
 
-    def rest(self, now_s: float) -> None:
-        """Begin the rest of every block again: the clock is that of another process."""
+    def rest(self, now_s: float, ahead_s: float) -> None:
+        """Begin the rest of every block again: the clock is another one, so far ahead."""
         for _, _, block in self.walk():
             block.changed_s = block.judged_s = now_s
         for stranger in self.parked.values():
-            stranger.since_s = min(stranger.since_s, now_s)
+            stranger.since_s += ahead_s
         for late in self.late.values():
-            late.since_s = min(late.since_s, now_s)
+            late.since_s += ahead_s
 
     def begin_of(self, place: TopicPartition, target: TopicPartition, first: int) -> int:
         """Return from where on an endpoint partition holds what came of a source from an offset on.

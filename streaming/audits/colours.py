@@ -39,6 +39,10 @@ class Colours:
     is_told: bool = False
     found: int = 0
 
+    def go_ahead(self, ahead_s: float) -> None:
+        """Go on by a clock that is so far ahead."""
+        self.since_s += ahead_s
+
     def judge(self, splits: Splits, now_s: float) -> Iterator[Finding]:
         """Yield a finding once the two have differed in one way for too long."""
         differs = self._compare(splits, now_s)

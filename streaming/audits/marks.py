@@ -132,11 +132,11 @@ class Marks:
                 del self.unasked[key]
                 yield self._finding(row, names)
 
-    def rest(self, now_s: float) -> None:
-        """Go on by the clock of another process."""
-        self.unasked = {key: (min(at, now_s), one) for key, (at, one) in self.unasked.items()}
-        self.moved = {key: (min(at, now_s), one) for key, (at, one) in self.moved.items()}
-        self.again = {key: (min(at, now_s), one) for key, (at, one) in self.again.items()}
+    def go_ahead(self, ahead_s: float) -> None:
+        """Go on by a clock that is so far ahead."""
+        self.unasked = {key: (at + ahead_s, one) for key, (at, one) in self.unasked.items()}
+        self.moved = {key: (at + ahead_s, one) for key, (at, one) in self.moved.items()}
+        self.again = {key: (at + ahead_s, one) for key, (at, one) in self.again.items()}
 
     def _again(self, row: FrameRow | DeliveryRow, names: Names) -> Finding:
         place, source = place_of(self.prefix, row.place.topic), names.text(row.source)

@@ -111,9 +111,9 @@ class Needless:
             ):
                 yield self._finding(row, names)
 
-    def rest(self, now_s: float) -> None:
-        """Go on by the clock of another process."""
-        self.held = {key: (min(at, now_s), row) for key, (at, row) in self.held.items()}
+    def go_ahead(self, ahead_s: float) -> None:
+        """Go on by a clock that is so far ahead."""
+        self.held = {key: (at + ahead_s, row) for key, (at, row) in self.held.items()}
 
     def _was_asked(self, node: str, row: NeedlessRow, interest: Interest, names: Names) -> bool:
         """Say whether a node may have asked when the newest of the messages was routed."""

@@ -39,6 +39,12 @@ class Stalls:
     links: dict[str, tuple[float, str]] = field(default_factory=dict)
     untaken: dict[Untaken, float] = field(default_factory=dict)
 
+    def go_ahead(self, ahead_s: float) -> None:
+        """Go on by a clock that is so far ahead."""
+        for stood in (self.hops, self.links):
+            stood.update({one: (at + ahead_s, how) for one, (at, how) in stood.items()})
+        self.untaken = {one: at + ahead_s for one, at in self.untaken.items()}
+
     def judge_hops(self, stops: Mapping[str, Stop], now_s: float, register: Register) -> None:
         """Tell of hops that stand still, and take back what goes on.
 

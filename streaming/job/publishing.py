@@ -114,8 +114,9 @@ class Publishing:
         return is_new or not 0 <= self.clock() - self.saved_s < STATUS_S
 
     def _save(self, state: State) -> None:
+        state.clock_s = self.saved_s = self.clock()
         self.snapshots.save(state.batch, state)
-        self.saved_batch, self.saved_s = state.batch, self.clock()
+        self.saved_batch = state.batch
 
     def _rates(self, state: State) -> Mapping[str, float]:
         if 0 <= (over_s := self.clock() - self.rates_at_s) < RATES_S:

@@ -44,6 +44,7 @@ class State:
         ids: Topic name -> id, of all topics that are read, as brokers said the last time.
         delivery_doubts: What must be read again, in endpoints.
         frame_doubts: The same, in outboxes.
+        clock_s: What the auditor's clock said when this was saved.
     """
 
     names: Names
@@ -72,6 +73,7 @@ class State:
     ids: dict[str, str] = field(default_factory=dict)
     delivery_doubts: list[DeliverySuspicion] = field(default_factory=list)
     frame_doubts: list[FrameSuspicion] = field(default_factory=list)
+    clock_s: float = 0.0
 
     @classmethod
     def of(cls, topology: Topology) -> State:
@@ -122,13 +124,22 @@ class State:
         self.frame_doubts = [one for one in self.frame_doubts if place not in one.outboxes]
 
     def rest(self, now_s: float) -> None:
-        """Go on by the clock of another process."""
-        self.certifier.blocks.rest(now_s)
+        """Go on by the clock of another process, which may be that of another host.
+
+        The time in which nobody looked does not count: nobody knows whether what stood still then
+        did so all the while.
+        """
+        ahead_s = now_s - self.clock_s
+        self.clock_s = now_s
+        self.certifier.blocks.rest(now_s, ahead_s)
         self.register.rest(now_s)
-        self.marks.rest(now_s)
-        self.unwanted.rest(now_s)
-        self.needless.rest(now_s)
-        self.strangers.rest(now_s)
+        self.eras.go_ahead(ahead_s)
+        self.marks.go_ahead(ahead_s)
+        self.unwanted.go_ahead(ahead_s)
+        self.needless.go_ahead(ahead_s)
+        self.strangers.go_ahead(ahead_s)
+        self.stalls.go_ahead(ahead_s)
+        self.colours.go_ahead(ahead_s)
 
     def world(self, ends: Ends, read_s: float = inf) -> World:
         """Return what certificates look at.

@@ -508,7 +508,7 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(bench, plant):
     bench.outputs.clear()
     bench.restart()
     before.register.run = bench.auditor.run
-    before.certifier.blocks.rest(bench.clock_s)
+    before.certifier.blocks.rest(bench.clock_s, 0.0)
     before.register.now_ms = bench.auditor.state.register.now_ms
     before.links.moving = bench.auditor.state.links.moving  # is told once more: by now they rest
     before.splits.until = bench.auditor.state.splits.until  # goes on with the time

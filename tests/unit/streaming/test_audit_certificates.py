@@ -307,7 +307,7 @@ def test_the_rest_of_a_block_begins_anew_in_another_process(table):
     table.pass_to(4097)
     table.judge()
     table.at_s = 3.0
-    table.certifier.blocks.rest(table.at_s)
+    table.certifier.blocks.rest(table.at_s, 0.0)
     table.judge(1.0)
     assert list(table.certifier.blocks.open[PLACE]) == [0, 1]
     table.judge(20.0)

@@ -492,3 +492,17 @@ def test_a_record_of_another_mesh_or_of_no_number_changes_nothing(state: State) 
     assert not state.eras.configured(-1, published_text(AFTER), 0.0)
     assert not state.eras.configured(9, published_text(replace(AFTER, prefix="other.")), 0.0)
     assert list(state.eras.texts) == [1]
+
+
+def test_walks_of_a_former_topology_end_as_late_on_a_host_that_has_run_for_longer(
+    state: State,
+) -> None:
+    """Its clock is far ahead, and the walks were at an end at once: late ones were unplanned."""
+    take(state, Batch(small=[in_force(2, WITH_BOTH)]), 600.0)
+    begun = state.eras.settled
+    state.clock_s = 601.0
+    state.rest(1_000_000.0)
+    state.eras.settle(1_000_000.0 + SETTLE_S - 2, is_lagging=False)
+    assert state.eras.settled == begun
+    state.eras.settle(1_000_000.0 + SETTLE_S - 1, is_lagging=False)
+    assert state.eras.settled == 2

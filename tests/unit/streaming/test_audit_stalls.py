@@ -19,7 +19,7 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.passing import PositionKey, Stop
 from streaming.audits.rules import RULES
 from streaming.audits.silences import silent
-from streaming.audits.stalls import PATIENCE_S, Stalls
+from streaming.audits.stalls import PATIENCE_S, Stalls, Untaken
 from streaming.audits.untaken import untaken
 from streaming.job.state import State
 from streaming.tables.digest import Digest
@@ -64,6 +64,28 @@ def test_a_clock_that_began_anew_begins_the_minute_anew():
     assert kinds(register) == []
     stalls.judge_hops(stop(), 10.0 + PATIENCE_S, register)
     assert kinds(register) == [("stalled", "b", HOP)]
+
+
+@pytest.mark.parametrize("ahead_s", [1_000_000.0, -9_000.0], ids=["ahead", "behind"])
+def test_what_stands_still_is_told_after_a_minute_by_the_clocks_of_two_hosts(state, ahead_s):
+    """A host that had run for longer used to make it stand still for as long, and told it at once.
+
+    The minute goes on where it was when the state was saved: else an auditor that is restarted
+    every minute would never tell anything.
+    """
+
+    def judge(now_s: float) -> None:
+        state.stalls.judge_hops(stop(), now_s, state.register)
+        state.stalls.judge_links({"a->b": Stop("b", "frames wait")}, now_s, state.register)
+        state.stalls.judge_interest({Untaken(ENDPOINT, PLACE): None}, now_s, state.register)
+
+    judge(9_000.0)
+    state.clock_s = 9_020.0
+    state.rest(9_020.0 + ahead_s)
+    judge(9_059.0 + ahead_s)
+    assert kinds(state.register) == []
+    judge(9_060.0 + ahead_s)
+    assert len(kinds(state.register)) == 3
 
 
 def test_a_link_over_which_nothing_moves_is_news_until_it_does():

@@ -117,5 +117,5 @@ def test_a_moment_before_which_all_was_read_may_lie_before_the_suspicion() -> No
     unwanted = Unwanted("mesh.")
     unwanted.absorb([row("other/x")], 100.0)
     assert judged(unwanted, Interest(), 50.0) == []
-    unwanted.rest(20.0)  # another process, whose clock is lower
+    unwanted.go_ahead(-80.0)  # another process, whose clock is lower
     assert len(judged(unwanted, Interest(), 20.0 + PATIENCE_S)) == 1
