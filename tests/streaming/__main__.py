@@ -13,6 +13,7 @@ import time
 from itertools import count
 from pathlib import Path
 
+from tests.component.streaming.plain_bench import PlainTrial
 from tests.streaming.conftest import quick_session
 from tests.streaming.trial import Account, Trial
 
@@ -29,17 +30,20 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, help="faults to plant, or some more")
     parser.add_argument("--seed", default="1", help="decides everything")
     parser.add_argument("--only", type=int, help="the mesh with this number, and no other")
+    parser.add_argument("--plain", action="store_true", help="without Spark: a mesh in 2 s")
     options = parser.parse_args()
     account, began_s = Account(), time.monotonic()
-    spark = quick_session(lambda _: None)
+    spark = None if options.plain else quick_session(lambda _: None)
+    trial_class = PlainTrial if options.plain else Trial
     with tempfile.TemporaryDirectory(prefix="trellis-") as folder:
         for number in count() if options.only is None else (options.only,):
             if account.planted.total() >= options.count:
                 break
             told = len(account.wrong)
-            Trial(spark, Path(folder), f"{options.seed}/{number}", account).run()
+            trial_class(spark, Path(folder), f"{options.seed}/{number}", account).run()
             say(f"mesh {number}: {account.planted.total()} planted so far", *account.wrong[told:])
-    spark.stop()
+    if spark is not None:
+        spark.stop()
     say(
         f"{account.planted.total()} faults planted in {time.monotonic() - began_s:.0f} s:",
         ", ".join(f"{kind} {number}" for kind, number in sorted(account.planted.items())),

@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import platformdirs
 import pytest
@@ -169,7 +170,7 @@ def kafka_of(topic: str) -> str:
 class Bench:
     """An auditor over a plant, stepped by hand."""
 
-    spark: SparkSession
+    spark: SparkSession | None
     plant: Plant
     folder: Path
     topology: Topology = field(default_factory=chain_topology)
@@ -182,6 +183,7 @@ class Bench:
     clock_s: float = 1000.0
     kafkas: Sequence[str] = ("k1", "k2")
     home: Callable[[str], str] = kafka_of
+    auditor_class: ClassVar[type[Auditor]] = Auditor
 
     def __post_init__(self) -> None:
         self.restart()
@@ -189,7 +191,7 @@ class Bench:
     def restart(self) -> None:
         """Begin anew from the last snapshot, as a new process would."""
         sources = self.sources()
-        self.auditor = Auditor(
+        self.auditor = self.auditor_class(
             topology=self.topology,
             rereader=self.reader(sources),
             sources=sources,
@@ -213,7 +215,7 @@ class Bench:
         }
         return Sources("mesh.", brokers, clock=lambda: self.clock_s)
 
-    def reader(self, sources: Sources) -> PlantReader:
+    def reader(self, sources: Sources) -> Rereader:
         """Return what reads the plant again."""
         return PlantReader(self.spark, self.topology, sources, {}, plant=self.plant)
 
@@ -230,11 +232,14 @@ class Bench:
                 if self.home(place[0]) == name and end > self.taken.get(place, 0)
             ]
             if news:
-                frame = kafka_frame(self.spark, self.plant, self.taken, self.ends, news)
                 number = self.auditor.state.batches.get(name, -1) + 1
-                self.auditor.take(frame, name, number)
+                self.auditor.take(self.records(news), name, number)
         self.taken = dict(self.ends)
         self._check_pieces()
+
+    def records(self, places: Sequence[tuple[str, int]]) -> DataFrame:
+        """Return what was planted in partitions since the last batch."""
+        return kafka_frame(self.spark, self.plant, self.taken, self.ends, places)
 
     def _check_pieces(self) -> None:
         """See that what is saved of blocks, of some from before, is what they are."""

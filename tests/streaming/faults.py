@@ -117,6 +117,17 @@ class Scene:
         found = self.entries(ENDPOINT)
         return [one for one in found if one.delivery and not one.place.other.startswith("drill-")]
 
+    def reached(self) -> Mapping[tuple[At, SourcePartition], int]:
+        """Return up to where endpoint partitions hold messages of sources, whatever has them."""
+        found: dict[tuple[At, SourcePartition], int] = {}
+        for at, log in self.plant.logs.items():
+            if place_of(self.names.prefix, at[0]).kind == ENDPOINT:
+                for record in filter(None, log):
+                    told = delivery_of(record.headers)
+                    key = (at, told.source)
+                    found[key] = max(found.get(key, -1), told.offset)
+        return found
+
     def frames(self, letter: str = "g") -> list[Entry]:
         """Return what was sent over links."""
         return [one for one in self.entries(OUTBOX, letter) if one.header is not None]
@@ -256,10 +267,7 @@ def corrupt(scene: Scene) -> Fault | None:
 def unexpected(scene: Scene) -> Fault | None:
     """An endpoint gets what it did not ask for, of either class, and nothing is late for it."""
     letter = scene.drawn.rng.choice("gd")
-    reached: dict[tuple[At, SourcePartition], int] = {}
-    for one in scene.deliveries():
-        key = (one.at, one.delivery.source)
-        reached[key] = max(reached.get(key, -1), one.delivery.offset)
+    reached = scene.reached()
     spares = scene.published(SPARE, letter)
     places = [
         (spare, at, way)
@@ -270,6 +278,10 @@ def unexpected(scene: Scene) -> Fault | None:
         and not place.other.startswith("drill-")
         and (way := scene.way(spare.place.node, place.node)) is not None
         and spare.number > reached.get((at, scene.source(*spare.at)), -1)
+        and not any(
+            (topic, source) == (at[0], scene.source(*spare.at)) and partition != at[1]
+            for (topic, partition), source in reached
+        )
     ]
     if not places:
         return None

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
@@ -56,18 +57,19 @@ class Trial:
     """One drawn mesh, judged.
 
     Attributes:
-        spark: The session.
+        spark: The session; None: it goes without.
         folder: For snapshots.
         seed: Decides everything.
         account: Takes what comes of it.
     """
 
-    spark: SparkSession
+    spark: SparkSession | None
     folder: Path
     seed: str
     account: Account
     rng: random.Random = field(init=False)
     drawn: Drawn = field(init=False)
+    bench_class: ClassVar[type[Bench]] = Bench
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -108,7 +110,7 @@ class Trial:
     def _bench(self, name: str, plant: Plant, ids: Mapping[str, str]) -> Bench:
         topology = self.topology
         homes = {node: one.kafka for node, one in topology.nodes.items()}
-        return Bench(
+        return self.bench_class(
             self.spark,
             plant,
             self.folder / self.seed.replace("/", "-") / name,
