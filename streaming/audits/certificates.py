@@ -193,7 +193,11 @@ class Certifier:
                 block.unequal.pop(endpoint, None)
                 if len(members) == 1 and not judgement.is_glance:
                     settled[endpoint] = None
-            if verdict is Verdict.EQUAL and not judgement.is_glance:
+            # What was owed to it may turn out to be nothing: then that is certified instead.
+            is_equal = verdict is Verdict.EQUAL or (
+                verdict is Verdict.NOTHING and endpoint in block.issued
+            )
+            if is_equal and not judgement.is_glance:
                 block.standing.pop(endpoint, None)
                 sure = is_proof(offer, block.delivered(members), claim)
                 counts = (block.last, expected, expected)

@@ -351,17 +351,19 @@ class Eras:
         return found
 
     def _eras(self, place: TopicPartition) -> Iterator[tuple[int, int]]:
-        """Yield the first offset and the number of each era of a source partition."""
+        """Yield the first offset and the number of each era of a source partition.
+
+        The topology of an era may be unknown: `mesh.config` is read later, or was compacted.
+        """
         numbers = sorted(number for number in self.texts if number != OF_THE_FILE)
+        oldest = numbers[0] if numbers else OF_THE_FILE
         begins = dict(self.begins.get(place, ()))
-        if numbers and (known_from := begins.get(numbers[0], 0)) > 0:
+        if (known_from := begins.get(oldest, 0)) > 0:
             yield 0, FORGOTTEN
-            yield known_from, numbers[0]
-        else:
-            yield 0, numbers[0] if numbers else OF_THE_FILE
-        for number in numbers[1:]:
-            if number in begins:
-                yield begins[number], number
+        yield known_from, oldest
+        for number, first in begins.items():
+            if number > oldest:
+                yield first, number
 
     def rules_between(
         self, place: TopicPartition, first: int, last: int | None
@@ -380,10 +382,10 @@ class Eras:
 
     def _between(self, number: int, origin: str, reader: str) -> Between | None:
         """Return what stands between two nodes, or None if nothing can come."""
-        if number == FORGOTTEN and origin != reader:
-            return UNKNOWN
-        if origin == reader or number not in self.texts:
+        if origin == reader:
             return NOTHING
+        if number not in self.texts:
+            return UNKNOWN
         ways = _known(self.texts[number]).ways
         nodes = ways.topology.nodes
         if number == OF_THE_FILE and not (origin in nodes and reader in nodes):

@@ -6,11 +6,15 @@ import re
 
 import pytest
 
+from mesh.config.published import published_text
+from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Stop, Subscription
 from mesh.model.frames import MessageClass
+from mesh.model.state import Cut
 from streaming.audits.blocks import CLASSES, RETAIN_S
 from streaming.audits.cases import Outcome, Want
 from streaming.audits.certificates import RENEW_MS
+from streaming.audits.eras import CHANGED, Eras
 from streaming.audits.findings import FindingKind
 from streaming.audits.hours import HOUR_MS
 from streaming.audits.interest import EndpointKey, Interest
@@ -298,6 +302,31 @@ def test_a_full_block_is_kept_until_all_kafka_clusters_are_read_so_far(table):
     table.world.read_s = table.at_s
     table.judge()
     assert list(table.certifier.blocks.open[PLACE]) == [1]
+
+
+def test_what_was_missing_is_taken_back_where_nothing_had_to_come(table):
+    """A topology that was read late brings the end of a walk: nobody was owed what it carried."""
+    plan = {"kafka": {"k": {}}, "nodes": {"a": {}, "b": {}}}
+    links = {"Z": {"kind": "multi-hop", "links": [["a", "b"]]}}
+    joined, apart = (topology_from_mapping({**plan, "zones": zones}) for zones in (links, {}))
+    eras, interest = Eras.of(joined), table.world.interest
+    remote = EndpointKey("b", "s1")
+    interest.subscribe(remote, "acme/>", Subscription(), 0)
+    interest.unsubscribe(ENDPOINT, "acme/>", 1)
+    table.world.names.uuids["b"] = "v"
+    table.world.eras = eras
+    interest.cut(Cut(PLACE.topic, b"", 0, 0, "v", 0))
+    table.publish(0, 1)
+    table.pass_to(2)
+    table.judge(outcome=Outcome(2, 0, missing=2, missing_offsets=(0, 1)))
+    assert [one.kind for one in table.world.register.findings.values()] == ["missing"]
+    assert table.issued() == [(2, 0, False, True)]
+    eras.cut(Cut(PLACE.topic, bytes(16), 0, 0, CHANGED, 1))
+    assert eras.configured(1, published_text(apart), 0.0)
+    interest.version += 1
+    table.judge()
+    assert table.world.register.findings == {}
+    assert table.issued() == [(0, 0, True, True)]
 
 
 def test_the_rest_of_a_block_begins_anew_in_another_process(table):

@@ -18,6 +18,7 @@ from streaming.audits.claims import Span
 from streaming.audits.eras import CHANGED, SETTLE_S, UNKNOWN, Eras, Stretch
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.ways import NOTHING
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.state import State
 from streaming.tables.digest import Digest
@@ -506,3 +507,25 @@ def test_walks_of_a_former_topology_end_as_late_on_a_host_that_has_run_for_longe
     assert state.eras.settled == begun
     state.eras.settle(1_000_000.0 + SETTLE_S - 1, is_lagging=False)
     assert state.eras.settled == 2
+
+
+def test_what_was_routed_by_a_topology_that_is_not_read_yet_is_owed_to_nobody_so_far() -> None:
+    """`mesh.config` may be in a Kafka cluster that is read late: its end of a walk made it lost."""
+    made = eras(BEFORE)
+    made.cut(cut(CHANGED, 10, 2))
+    known, unknown = made.stretches(PLACE, "a", "d")
+    assert (known, unknown) == (Stretch(0, 9), Stretch(10, None, UNKNOWN, 2))
+    assert made.configured(2, published_text(WITHOUT), 0.0)
+    assert made.stretches(PLACE, "a", "d") == [Stretch(0, 9)]
+
+
+def test_a_topology_that_was_compacted_away_between_two_that_are_known_counts_as_unknown() -> None:
+    made = eras(BEFORE, AFTER)
+    made.cut(cut(CHANGED, 30, 4))
+    assert made.configured(4, published_text(WITH_BOTH), 0.0)
+    made.begins[PLACE].insert(2, (3, 20))
+    assert [(one.first, one.between) for one in made.stretches(PLACE, "a", "d")] == [
+        (0, NOTHING),
+        (20, UNKNOWN),
+        (30, NOTHING),
+    ]
