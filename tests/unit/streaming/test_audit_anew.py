@@ -324,6 +324,21 @@ def test_who_reads_little_beside_much_of_nobody_lags(bench: Bench) -> None:
     assert bench.auditor.lagging == {}
 
 
+def test_a_batch_that_lacks_a_fraction_of_a_record_per_partition_is_full(bench: Bench) -> None:
+    """Small batches of many partitions: what had not been read counted as read, and excused none.
+
+    Spark gives each partition its share of what a batch may read, rounded down.
+    """
+    bench.auditor.offsets_max = 1000
+    others = [TopicPartition("mesh.a.ep.many", number) for number in range(501)]
+    bench.read |= dict.fromkeys(others, 1)  # 1000 / 501 of each
+    bench.take(Batch())
+    assert bench.auditor.lagging == {"k1": None}
+    bench.read |= dict.fromkeys(others[:9], 2)
+    bench.take(Batch())
+    assert bench.auditor.lagging == {}
+
+
 def test_of_a_suspicion_nothing_is_told_before_all_is_read_that_may_excuse_it(
     bench: Bench,
 ) -> None:
