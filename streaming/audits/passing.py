@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mesh.model.facts import Accepted, Fact, Gap, Held, SourceAt
-from mesh.model.frames import SourcePartition
+from mesh.model.frames import SourcePartition, position_in_chain
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.names import Names
 from streaming.audits.turns import Turns
@@ -49,6 +49,7 @@ class Step:
         target: Position it must reach.
         accepted: For an outbox: the last offset of the sender's source that it must accept.
         chain: For an outbox: that source.
+        sender: For an outbox: its sender as the reader of that source.
         awaits: Ends of what its node had written when it was seen to have passed, and that nobody
             has read yet; None before.
         trail: Nodes that have passed before, on this way.
@@ -58,6 +59,7 @@ class Step:
     target: int
     accepted: int = -1
     chain: SourceKey | None = None
+    sender: PositionKey | None = None
     awaits: dict[TopicPartition, int] | None = None
     trail: tuple[str, ...] = ()
 
@@ -287,7 +289,20 @@ class Passing:
             return True
         chain = ChainKey(step.reader.place, step.chain)
         accepted = self.accepted.get(chain)
-        return chain not in self.gaps and (accepted is None or accepted >= step.accepted)
+        is_accepted = accepted is None or accepted >= step.accepted or self._is_beyond(step)
+        return chain not in self.gaps and is_accepted
+
+    def _is_beyond(self, step: Step) -> bool:
+        """Say whether frames speak of more than their sender has read: no repair brings that.
+
+        So a stranger's frame does, or one that was moved there. The reader asks for what it lacks,
+        gets all that there is, and accepts no more than that for ever.
+        """
+        if step.sender is None:
+            return False
+        generation = self.generations.get(step.sender.place, 0)
+        offset = self.positions.get(step.sender, 0)
+        return step.accepted >= position_in_chain(generation, offset)
 
     def _holds(self, node: str) -> TopicPartition | None:
         """Return a target that a node cannot write just now, if there is one. Spec: K20."""
@@ -307,6 +322,7 @@ class Passing:
                     head.offset + 1,
                     accepted=head.last,
                     chain=chain.source,
+                    sender=step.reader,
                     trail=(*step.trail, step.reader.node),
                 )
 

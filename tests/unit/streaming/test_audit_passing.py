@@ -203,6 +203,22 @@ def test_a_chain_of_which_the_beginning_vanished_has_not_passed(walk):
     assert walk.go()
 
 
+def test_a_frame_of_what_its_sender_has_never_read_keeps_no_hop_open(walk):
+    """A stranger's: its reader asked for a repair, got what there was, and accepts no more.
+
+    Whoever lacked something behind that hop used to wait for ever for the gap to be repaired.
+    """
+    walk.heads[ChainKey(FIRST, KEYS[INGRESS])] = ChainHead(last=10**9, offset=2)
+    for node, place, offset in (("a", INGRESS, 10), ("b", FIRST, 3), ("c", SECOND, 8)):
+        walk.position(node, place, offset)
+    walk.accept(FIRST, KEYS[INGRESS], 9)
+    gap = Gap(Place(*FIRST), identity(KEYS[INGRESS]), 9, 1, is_open=True)
+    walk.passing.read("b", gap)
+    assert not walk.go()
+    walk.passing.read("b", replace(gap, is_open=False))
+    assert walk.go()
+
+
 def test_the_target_of_a_hop_stays_where_it_was_seen_first(walk):
     """Else a busy stream would never be judged."""
     walk.position("a", INGRESS, 10)
@@ -284,6 +300,7 @@ def test_one_batch_takes_a_ticket_over_all_hops_that_had_passed(walk):
 
 def test_a_hop_ahead_must_pass_frames_of_old_messages_that_come_later(walk):
     all_passed(walk)
+    walk.position("a", INGRESS, 13)
     walk.ticket.carry(frame(FIRST, 4, first=9, last=12))
     read_up_to(walk, 5)
     assert not walk.go()
