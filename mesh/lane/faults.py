@@ -177,15 +177,14 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
 def _over(lane: Lane) -> Iterator[Input]:
     """Yield the end of those faults that the node knows of a lane, and the lane does not."""
     positions, known = lane.positions, lane.learner.faults
-    lanes = lane.topology.nodes[lane.node].lanes
     for (neighbour, *_), request in known.gaps.items():
         at = TopicPartition(request.outbox, request.outbox_partition)
         of = SourcePartition(request.topic_id, request.partition)
-        if at.partition % lanes == lane.number and (at, of) not in positions.gaps:
+        if lane.has(at.partition) and (at, of) not in positions.gaps:
             yield GapMended(neighbour, request)
     for topic, partition in known.stops:
         is_stopped = TopicPartition(topic, partition) in positions.stopped
-        if partition % lanes == lane.number and not is_stopped:
+        if lane.has(partition) and not is_stopped:
             yield SourceResumed(topic, partition)
 
 

@@ -148,6 +148,19 @@ class Lane:
         """The routing in force."""
         return self.narrowed or self.learner.router
 
+    @property
+    def lanes(self) -> int:
+        """How many lanes its node has."""
+        return self.topology.nodes[self.node].lanes
+
+    def has(self, partition: int) -> bool:
+        """Say whether it is the one among its node's lanes that a partition belongs to."""
+        return partition % self.lanes == self.number
+
+    def places(self, topic: str) -> Sequence[TopicPartition]:
+        """Return the partitions of a topic of its node that are its own."""
+        return [TopicPartition(topic, n) for n in range(self.number, self.partitions, self.lanes)]
+
     def open(self, now_ms: int) -> Batch:
         """Return the open batch; begin one if there is none."""
         if self.ages.lineage is not self.learner.lineage:

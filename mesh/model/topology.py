@@ -232,6 +232,11 @@ class LinkLimit:
         """Whether it limits what waits."""
         return self.outbox_bytes is not None or self.outbox_age_s is not None
 
+    @property
+    def sizes(self) -> str:
+        """Return what may wait, for people."""
+        return _sizes(self.outbox_bytes, self.outbox_age_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolePings:
@@ -273,9 +278,13 @@ class EndpointLimit:
     @property
     def sizes(self) -> str:
         """Return what may wait, for people."""
-        sizes = [] if self.size is None else [f"{self.size} bytes"]
-        sizes += [] if self.age_s is None else [f"{self.age_s:g} s"]
-        return " or ".join(sizes) + " may wait"
+        return _sizes(self.size, self.age_s)
+
+
+def _sizes(size: int | None, age_s: float | None) -> str:
+    sizes = [] if size is None else [f"{size} bytes"]
+    sizes += [] if age_s is None else [f"{age_s:g} s"]
+    return " or ".join(sizes) + " may wait"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,8 +48,7 @@ class Refusals:
     def hold_unwritable(self, lane: Lane, now_ms: int) -> None:
         """Have a lane leave out the targets that take nothing now."""
         lane.unwritable = self.unwritable
-        lanes = lane.topology.nodes[lane.node].lanes
-        for topic in self.unwritable.of_lane(lane.number, lanes):
+        for topic in self.unwritable.of_lane(lane.number, lane.lanes):
             if not lane.holds_target(topic) and _is_target(lane, topic):
                 hold(lane, topic, now_ms)
 

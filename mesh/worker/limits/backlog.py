@@ -7,13 +7,38 @@ is what waits.
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+from mesh.lane.lane import Lane
+from mesh.transport.port import TopicPartition
 
 SAMPLES_MAX = 1_000
 
 RELIEF = 0.5
 """What was full no longer is once only this part of the limit is left."""
+
+Written = Mapping[TopicPartition, tuple[Lane, int]]
+"""Partitions that are asked about: whose they are, and bytes written until then."""
+
+
+def written_to(lanes: Iterable[Lane], topics: Iterable[str]) -> Written:
+    """Return how much lanes have written to their partitions of topics."""
+    names = list(topics)
+    return {
+        at: (lane, lane.written.get(at, 0))
+        for lane in lanes
+        for name in names
+        for at in lane.places(name)
+    }
+
+
+def limit_of_lane(lane: Lane, size: int | None, age_s: float | None) -> tuple[float, float]:
+    """Return how many bytes may wait in a lane's part of a topic, and how many ms they may."""
+    size_max = math.inf if size is None else size / lane.lanes
+    return size_max, math.inf if age_s is None else age_s * 1000
 
 
 @dataclass(slots=True)
@@ -80,3 +105,20 @@ class Backlog:
             if written - before <= size and now_ms - next_ms <= age_ms:
                 return end
         return samples[-1][1] if samples else 0
+
+
+@dataclass(slots=True)
+class Counts:
+    """What waits in the partitions that lanes write; a lane that was taken again counts from 0."""
+
+    _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
+
+    def has(self, lane: Lane, at: TopicPartition) -> bool:
+        """Say whether what this lane writes there is counted."""
+        return at in self._known and self._known[at][0] is lane
+
+    def of(self, lane: Lane, at: TopicPartition) -> Backlog:
+        """Return the count of a partition; begin it if there is none."""
+        if not self.has(lane, at):
+            self._known[at] = lane, Backlog()
+        return self._known[at][1]

@@ -24,7 +24,14 @@ from mesh.model.topology import EndpointLimit, Topology, WhenFull
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition
 from mesh.worker.lanes.overfull import Overfull
 from mesh.worker.lanes.owned import Lanes
-from mesh.worker.limits.backlog import RELIEF, Backlog
+from mesh.worker.limits.backlog import (
+    RELIEF,
+    Backlog,
+    Counts,
+    Written,
+    limit_of_lane,
+    written_to,
+)
 
 LOOK_MS = 5_000
 """How often groups are asked for; where the endpoints end is noted at every step."""
@@ -40,13 +47,10 @@ _THEN = {
 
 _Offsets = Mapping[TopicPartition, int]
 
-_Written = Mapping[TopicPartition, tuple[Lane, int]]
-"""Partitions that are asked about: whose they are, and bytes written until then."""
-
 
 def _held(lane: Lane) -> Iterator[EndpointStatus]:
     """Yield the endpoints that a lane does not write, and why, as far as that is known."""
-    unwritable = lane.unwritable.of_lane(lane.number, lane.topology.nodes[lane.node].lanes)
+    unwritable = lane.unwritable.of_lane(lane.number, lane.lanes)
     for name in lane.learner.classes if unwritable or lane.holds_any else ():
         topic = lane.names.endpoint(lane.node, name)
         cause = f": {unwritable[topic]}" if topic in unwritable else ""
@@ -92,11 +96,11 @@ class EndpointBacklogs:
     home: KafkaCluster
     lanes: Lanes
     full: dict[tuple[int, str], str] = field(default_factory=dict)
-    _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
+    _counts: Counts = field(default_factory=Counts)
     _told: dict[str, EndpointStatus] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
-    _noted: _Written | None = None
-    _looked_at: _Written | None = None
+    _noted: Written | None = None
+    _looked_at: Written | None = None
 
     @property
     def has_work(self) -> bool:
@@ -154,8 +158,8 @@ class EndpointBacklogs:
     def _note(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> None:
         """Note where the endpoints end now: the more moments, the better the count."""
         if self._noted is None:
-            owned = [(at, lane) for at, (lane, _) in self._known.items() if self.lanes.owns(lane)]
-            self._noted = {at: (lane, lane.written.get(at, 0)) for at, lane in owned if limits}
+            written = written_to(self.lanes.owned.values(), map(self._topic, limits))
+            self._noted = {at: one for at, one in written.items() if self._counts.has(one[0], at)}
         ends: Mapping[TopicPartition, int] | None = {}
         try:
             if self._noted:
@@ -167,9 +171,9 @@ class EndpointBacklogs:
             return
         noted, self._noted = self._noted, None
         for at, end in ends.items():
-            lane, backlog = self._known[at]
-            if lane is noted[at][0]:
-                backlog.note(end, noted[at][1], now_ms)
+            lane, bytes_ = noted[at]
+            if self._counts.has(lane, at):
+                self._counts.of(lane, at).note(end, bytes_, now_ms)
 
     @property
     def is_asking(self) -> bool:
@@ -188,12 +192,7 @@ class EndpointBacklogs:
             return
         if self._looked_at is None:
             self._forget()  # an older answer after this one would look like a log that lost its end
-            self._looked_at = {
-                at: (lane, lane.written.get(at, 0))
-                for lane in self.lanes.owned.values()
-                for name in limits
-                for at in self._places(lane, name)
-            }
+            self._looked_at = written_to(self.lanes.owned.values(), map(self._topic, limits))
         written = self._looked_at
         besides = {self.lanes.names.lanes_group(node) for node in self.topology.nodes}
         topics = [self._topic(name) for name in limits]
@@ -213,7 +212,7 @@ class EndpointBacklogs:
             for name, limit in limits.items() if asked else ():
                 seen = {
                     at: _Seen(ends[at], max(read.get(at, 0), starts.get(at, 0)), asked[at])
-                    for at in self._places(lane, name)
+                    for at in lane.places(self._topic(name))
                     if at in asked and at in ends
                 }
                 self._judge(lane, name, limit, seen, now_ms)
@@ -232,7 +231,7 @@ class EndpointBacklogs:
             backlog = self._backlog(lane, at, limit)
             found, oldest_ms = backlog.look(one.end, one.passed, one.written, now_ms)
             size, age_ms = size + found, max(age_ms, oldest_ms)
-        size_max, age_max_ms = self._limit_of_lane(limit)
+        size_max, age_max_ms = limit_of_lane(lane, limit.size, limit.age_s)
         key = (lane.number, endpoint)
         part = RELIEF if key in self.full and not limit.is_exact else 1.0
         if size <= size_max * part and age_ms <= age_max_ms * part:
@@ -265,26 +264,21 @@ class EndpointBacklogs:
         """Have the oldest go until half of the limit is free."""
         if any(at in self.lanes.overfull for at in seen):
             return  # what a predecessor left comes first
-        size_max, age_max_ms = self._limit_of_lane(limit)
+        size_max, age_max_ms = limit_of_lane(lane, limit.size, limit.age_s)
         for at, one in seen.items():
-            _, backlog = self._known[at]
             keep = size_max * RELIEF / len(seen)
             age_ms = age_max_ms if limit.is_exact else age_max_ms * RELIEF
-            until = backlog.beyond(keep, age_ms, one.written, now_ms)
+            until = self._counts.of(lane, at).beyond(keep, age_ms, one.written, now_ms)
             if until > one.passed:
                 self.lanes.overfull[at] = Overfull(lane, endpoint, at, one.passed, until, reason)
 
     def _backlog(self, lane: Lane, at: TopicPartition, limit: EndpointLimit) -> Backlog:
-        """Return the count of a partition; a lane that was taken again counts from 0."""
-        counted, backlog = self._known.get(at, (None, None))
-        if backlog is None or counted is not lane:
-            backlog = Backlog()
-            self._known[at] = (lane, backlog)
-            if limit.when_full is WhenFull.DEAD_LETTER:
-                # Who had the lane before may have died between dead letters and deletion.
-                endpoint = at.topic.removeprefix(self._topic(""))
-                self.lanes.overfull[at] = Overfull(lane, endpoint, at, 0, 0, "")
-        return backlog
+        """Return the count of a partition."""
+        if limit.when_full is WhenFull.DEAD_LETTER and not self._counts.has(lane, at):
+            # Who had the lane before may have died between dead letters and deletion.
+            endpoint = at.topic.removeprefix(self._topic(""))
+            self.lanes.overfull[at] = Overfull(lane, endpoint, at, 0, 0, "")
+        return self._counts.of(lane, at)
 
     def _tell(self, limits: Mapping[str, EndpointLimit]) -> Iterator[Input]:
         """Yield what is new to people and clients."""
@@ -311,16 +305,6 @@ class EndpointBacklogs:
 
     def _topic(self, endpoint: str) -> str:
         return self.lanes.names.endpoint(self.node, endpoint)
-
-    def _places(self, lane: Lane, endpoint: str) -> Sequence[TopicPartition]:
-        lanes = self.topology.nodes[self.node].lanes
-        topic = self._topic(endpoint)
-        return [TopicPartition(topic, at) for at in range(lane.number, lane.partitions, lanes)]
-
-    def _limit_of_lane(self, limit: EndpointLimit) -> tuple[float, float]:
-        lanes = self.topology.nodes[self.node].lanes
-        size_max = float("inf") if limit.size is None else limit.size / lanes
-        return size_max, float("inf") if limit.age_s is None else limit.age_s * 1000
 
 
 def _ask(

@@ -6,7 +6,7 @@ Kafka is asked beside the loop: a look judges by what was written when the quest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,13 +22,10 @@ from mesh.model.inputs import Input, OutboxFull
 from mesh.model.topology import LinkLimit, Topology, WhenFull
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.worker.lanes.owned import Lanes
-from mesh.worker.limits.backlog import RELIEF, Backlog
+from mesh.worker.limits.backlog import RELIEF, Counts, Written, limit_of_lane, written_to
 from mesh.worker.limits.endpoints import EndpointBacklogs
 
 LOOK_MS = 500
-
-_Written = Mapping[TopicPartition, tuple[Lane, int]]
-"""Outbox partitions that are asked about: whose they are, and bytes written until then."""
 
 log = structlog.get_logger()
 
@@ -51,9 +48,9 @@ class Backlogs:
     full: dict[tuple[int, str], str] = field(default_factory=dict)
     _limits: Mapping[str, LinkLimit] = field(init=False)
     _endpoints: EndpointBacklogs = field(init=False)
-    _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
+    _counts: Counts = field(default_factory=Counts)
     _looked_ms: int = -LOOK_MS
-    _asked: _Written | None = None
+    _asked: Written | None = None
 
     def __post_init__(self) -> None:
         """Find the limits of the node's own outboxes; those of endpoints are seen to apart."""
@@ -93,7 +90,8 @@ class Backlogs:
         before = self._texts()
         if is_due:
             self._looked_ms = now_ms
-            self._asked = self._asked or self._written()
+            outboxes = [self._outbox(neighbour) for neighbour in self._limits]
+            self._asked = self._asked or written_to(self.lanes.owned.values(), outboxes)
         for number, neighbour in list(self.full):
             if number not in self.lanes.owned or neighbour not in self._limits:
                 del self.full[number, neighbour]
@@ -110,14 +108,6 @@ class Backlogs:
             if before.get(neighbour) != after.get(neighbour):
                 yield OutboxFull(neighbour, after.get(neighbour, ""))
 
-    def _written(self) -> _Written:
-        return {
-            at: (lane, lane.written.get(at, 0))
-            for lane in self.lanes.owned.values()
-            for neighbour in self._limits
-            for at in self._places(lane, neighbour)
-        }
-
     def _judge_all(self, link_states: Mapping[str, LinkState], now_ms: int) -> None:
         """Judge every outbox if Kafka has told where they end."""
         if self._asked is None:
@@ -129,7 +119,7 @@ class Backlogs:
         written, self._asked = self._asked, None
         for lane in list(self.lanes.owned.values()):
             for neighbour, limit in self._limits.items():
-                places = self._places(lane, neighbour)
+                places = lane.places(self._outbox(neighbour))
                 if all(written.get(at, (None, 0))[0] is lane for at in places):
                     told = {at: (ends[at], written[at][1]) for at in places if at in ends}
                     found = self._waiting(lane, neighbour, told, link_states, now_ms)
@@ -150,7 +140,7 @@ class Backlogs:
         """Note whether a lane's part of an outbox is full; begin to hold it if that is wanted."""
         key = (lane.number, neighbour)
         part = RELIEF if key in self.full else 1.0
-        size_max, age_max_ms = self._limit_of_lane(limit)
+        size_max, age_max_ms = limit_of_lane(lane, limit.outbox_bytes, limit.outbox_age_s)
         is_full = size > size_max * part or age_ms > age_max_ms * part
         if not is_full:
             if self.full.pop(key, None) is not None:
@@ -159,11 +149,11 @@ class Backlogs:
         if key in self.full:
             return
         refused = limit.when_full is WhenFull.REJECT
-        self.full[key] = f"outbox full: {_sizes(limit)}; " + (
+        self.full[key] = f"outbox full: {limit.sizes}; " + (
             "nothing more is taken of clients" if refused else "this link waits alone"
         )
         log.warning("outbox.full", lane=lane.number, neighbour=neighbour, bytes=size, age_ms=age_ms)
-        target = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
+        target = self._outbox(neighbour)
         if not refused and not lane.holds_target(target):
             hold(lane, target, now_ms)
 
@@ -190,29 +180,13 @@ class Backlogs:
             for told in (state.positions if state is not None else ())
         }
         found = [
-            self._backlog(lane, at).look(end, read.get(at, 0), written, now_ms)
+            self._counts.of(lane, at).look(end, read.get(at, 0), written, now_ms)
             for at, (end, written) in told.items()
         ]
         return sum(size for size, _ in found), max((age_ms for _, age_ms in found), default=0)
 
-    def _backlog(self, lane: Lane, at: TopicPartition) -> Backlog:
-        """Return the count of a partition; a lane that was taken again counts from 0."""
-        counted, backlog = self._known.get(at, (None, None))
-        if backlog is None or counted is not lane:
-            backlog = Backlog()
-            self._known[at] = (lane, backlog)
-        return backlog
-
-    def _places(self, lane: Lane, neighbour: str) -> Sequence[TopicPartition]:
-        topic = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
-        count, lanes = lane.partitions, self.topology.nodes[self.node].lanes
-        return [TopicPartition(topic, partition) for partition in range(lane.number, count, lanes)]
-
-    def _limit_of_lane(self, limit: LinkLimit) -> tuple[float, float]:
-        lanes = self.topology.nodes[self.node].lanes
-        size_max = float("inf") if limit.outbox_bytes is None else limit.outbox_bytes / lanes
-        age_max = float("inf") if limit.outbox_age_s is None else limit.outbox_age_s * 1000
-        return size_max, age_max
+    def _outbox(self, neighbour: str) -> str:
+        return self.lanes.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
 
     def _act(self) -> None:
         """Have the lanes take nothing of clients, or write nothing to a link, while it is full."""
@@ -224,20 +198,9 @@ class Backlogs:
             if self._limits[neighbour].when_full is WhenFull.REJECT:
                 refusing.add(number)
             else:
-                lane = self.lanes.owned[number]
-                target = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
-                waiting.add((number, target))
+                waiting.add((number, self._outbox(neighbour)))
         self.lanes.full = frozenset(waiting)
         gate = self.lanes.sources.gate
         if gate.refusing != refusing:
             gate.refusing = frozenset(refusing)
             self.lanes.sources.settle(self.lanes.owned, self._looked_ms)
-
-
-def _sizes(limit: LinkLimit) -> str:
-    sizes = []
-    if limit.outbox_bytes is not None:
-        sizes.append(f"{limit.outbox_bytes} bytes")
-    if limit.outbox_age_s is not None:
-        sizes.append(f"{limit.outbox_age_s:g} s")
-    return " or ".join(sizes) + " may wait"

@@ -117,8 +117,7 @@ class Moving:
 
     def _target_partition(self, partition: int) -> int:
         """Return which partition of outboxes takes a partition's copies: one of the lane's. K2."""
-        lanes = self.lane.topology.nodes[self.lane.node].lanes
-        return partition - partition % lanes + self.lane.number
+        return partition - partition % self.lane.lanes + self.lane.number
 
     def _leave_out(self, record: Record, why: str) -> None:
         """Keep what is no message, and cannot move, as a dead letter of the node."""

@@ -150,8 +150,7 @@ class HeldTargets:
     def _is_closed(self, lane: Lane, target: str) -> bool:
         """Say whether a look has found that nothing can be written there now."""
         unwritable = self.lanes.refusals.unwritable
-        lanes = self.lanes.topology.nodes[lane.node].lanes
-        return bool(unwritable) and target in unwritable.of_lane(lane.number, lanes)
+        return bool(unwritable) and target in unwritable.of_lane(lane.number, lane.lanes)
 
     def close(self) -> None:
         """Stop; whoever takes the lanes goes on."""
