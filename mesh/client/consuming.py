@@ -199,7 +199,7 @@ class QueueConsumer:
         offset = message.message.offset
         part = self._parts.get(message.message.place)
         out = part.out.get(offset) if part is not None else None
-        # In a topic that was made again another message may stand there.
+        # In a topic that was recreated another message may stand there.
         is_out = out is not None and out.message.identity == message.message.identity
         return (part if is_out else None), offset
 

@@ -44,7 +44,7 @@ class Published:
     def identity(self) -> MessageIdentity | None:
         """Its identity as receivers see it; None until it is accepted.
 
-        Not of a topic that was ever truncated, or made again while its client was open.
+        Not of a topic that was ever truncated, or recreated while its client was open.
         """
         if not self.is_accepted:
             return None

@@ -34,7 +34,7 @@ class Subscriptions:
             TransportError: The Kafka cluster does not answer.
         """
         end = self._kafka.admin().ends([self._place]).get(self._place, 0)
-        if end < self._passed:  # the topic was made again
+        if end < self._passed:  # the topic was recreated
             self._passed, self._found = 0, {}
         begins = {self._place: self._passed}
         for record in read_logs(self._kafka, [self._place], passed=begins, name="subscribed"):

@@ -82,7 +82,7 @@ class SubscriptionWriter:
         begin = self._kafka.admin().ends([place]).get(place)
         if begin is None:
             raise TransportUnavailableError(
-                f"topic {self._topic} is gone; its node makes it again while it runs: try again"
+                f"topic {self._topic} is gone; its node recreates it while it runs: try again"
             )
         self._in_flight.write(self._topic, value, key)
         return self._read_back(place, begin, key, value)

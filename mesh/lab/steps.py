@@ -223,7 +223,7 @@ class DeleteRecords(_Timed):
 
 
 class RecreateTopic(_Timed):
-    """Delete a topic and make it again, with its settings and another id."""
+    """Delete and recreate a topic, with its settings and another id."""
 
     topic: str
 

@@ -285,18 +285,18 @@ class NodeMachine:
         learner, leader = self.learner, self.leader
         match input_:
             case NeighbourReset(neighbour):
-                yield Note("control.anew", f"the control topic of {neighbour} is read again")
+                yield Note("control.recreated", f"the control topic of {neighbour} is read again")
                 learner.read_again(neighbour, is_reset=True)
                 yield from self._await_lanes(neighbour)
             case StreamReset(neighbour):
                 yield from leader.ask_again([neighbour]) if leader is not None else ()
             case ClientsReset():
-                yield Note("control.anew", "the node's clients topic is read again")
+                yield Note("control.recreated", "the node's clients topic is read again")
                 learner.clients_reset()
                 yield from self._await_lanes(neighbour_of(CLIENTS))
                 yield from [RestartLeadership()] if leader is not None else ()
             case OwnControlReset():
-                yield Note("control.anew", "a control topic of this node is written again")
+                yield Note("control.recreated", "a control topic of this node is written again")
                 self._control_repair.caught_up = False
                 yield from [RestartLeadership()] if leader is not None else ()
             case _:

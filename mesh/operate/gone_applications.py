@@ -2,7 +2,7 @@
 
 An application is gone when neither a lease nor a request of it stands on `roles`, and nothing is in
 its topic any more: what it is told stays there for ten minutes, its end too. If it comes back its
-node makes the topic again. Spec: kafka.md 1; tree_layer 13.
+node recreates the topic. Spec: kafka.md 1; tree_layer 13.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Follower:
     """Follows partitions of one Kafka cluster from their beginning.
 
     Partitions that do not exist yet are picked up once they do. A log that has lost its end, or a
-    topic that was made again, is followed from its beginning.
+    topic that was recreated, is followed from its beginning.
 
     Args:
         kafka: Where they are.

@@ -46,7 +46,7 @@ class Takings:
     """The partitions of one member.
 
     Offsets of one log only rise. A record that stands where others were read is of another log: the
-    topic was made again, or has lost its end. Taken for one that was read, it would be passed over
+    topic was recreated, or has lost its end. Taken for one that was read, it would be passed over
     in silence.
 
     Attributes:

@@ -104,7 +104,7 @@ class Passed:
     Attributes:
         offset: The next one to be consumed; `BEGINNING` if the group has committed nothing.
         remark: The committer's metadata; at most 4,096 bytes on stock brokers.
-        is_rewound: Whether that is no position of the group's: the log was made again or has
+        is_rewound: Whether that is no position of the group's: the log was recreated or has
             lost its end, and a member reads there once more.
     """
 
@@ -285,7 +285,7 @@ class Consumer(Protocol):
         """Return the partitions owned as of the last read, and where each was taken up.
 
         A partition that was lost and assigned again has a new `Passed` object. So has one of which
-        records are read where others were: its topic was deleted and made again, or has lost its
+        records are read where others were: its topic was deleted and recreated, or has lost its
         end. That object says so.
         """
 

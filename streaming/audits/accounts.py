@@ -61,7 +61,7 @@ class Account:
     ends: list[Mark] = field(default_factory=list)
     says: list[Mark] = field(default_factory=list)
 
-    def _begin_anew(self, *marks: list[Mark]) -> None:
+    def _forget(self, *marks: list[Mark]) -> None:
         """Compare nothing of what lies before: a side has not seen all of it."""
         self.agreed = None
         for side in marks:
@@ -70,9 +70,9 @@ class Account:
     def write(self, first: int, end: int, records_: int, messages: int, most: int) -> None:
         """Take what a batch read of the outbox, offsets `first` to `end`, that one excluded."""
         if first < self.sent.offset:
-            self._begin_anew(self.ends, self.says)  # of another topic of this name
+            self._forget(self.ends, self.says)  # of another topic of this name
         elif first != self.sent.offset or end - first != records_:
-            self._begin_anew(self.ends)  # some were deleted before they could be read
+            self._forget(self.ends)  # some were deleted before they could be read
         self.most = max(self.most, most)
         self.sent = Mark(end, self.sent.messages + messages)
         self.ends = [*self.ends, self.sent][-MARKS_MAX:]
@@ -81,9 +81,9 @@ class Account:
         """Take what one ledger record says of it; frames before `read.first` were not read."""
         topic_id = read.topic_id.hex()
         if read.first < self.reported.offset or self.topic_id not in ("", topic_id):
-            self._begin_anew(self.ends, self.says)
+            self._forget(self.ends, self.says)
         elif not self.topic_id and read.first > 0:
-            self._begin_anew(self.says)
+            self._forget(self.says)
         self.topic_id = topic_id
         self.reported = Mark(
             read.next, self.reported.messages + read.messages, self.reported.unread + unread
@@ -92,7 +92,7 @@ class Account:
 
     def forget(self) -> None:
         """Take it that some of what its reader said is not known."""
-        self._begin_anew(self.says)
+        self._forget(self.says)
         self.topic_id = ""
 
     def compared(self) -> Iterator[tuple[Mark, Mark]]:

@@ -74,7 +74,7 @@ class Receipt:
         records: Partition of the endpoint topic -> lowest and highest offset there.
         generations: Of the source, that the deliveries say.
         unmoved: How many did not come from another member of a queue.
-        is_cut: Whether some of it was in a topic that was made again since.
+        is_cut: Whether some of it was in a topic that was recreated since.
     """
 
     digest: Digest = NOTHING
@@ -472,8 +472,8 @@ class Blocks:
         for skipped in [one for one in blocks if one <= number]:
             del blocks[skipped]
 
-    def begin_anew(self, place: TopicPartition, unread: int) -> None:
-        """Forget a topic that was made again, and what waits for records of it.
+    def forget_recreated(self, place: TopicPartition, unread: int) -> None:
+        """Forget a topic that was recreated, and what waits for records of it.
 
         Args:
             place: A partition of it, whether an ingress or another.

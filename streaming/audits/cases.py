@@ -69,7 +69,7 @@ class Case:
         before: What was found equal before `first`.
         musts: What is claimed up to `last`.
         is_unequal: Whether digests alone tell that it differs.
-        is_cut: Whether some of what came was in a topic that was made again since.
+        is_cut: Whether some of what came was in a topic that was recreated since.
     """
 
     place: TopicPartition

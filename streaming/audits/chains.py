@@ -31,7 +31,7 @@ class ChainHead:
 
     Attributes:
         last: Position in the source of what was sent last.
-        offset: Offset of the last frame in the outbox; -1: that one was made again since.
+        offset: Offset of the last frame in the outbox; -1: that one was recreated since.
     """
 
     last: int
@@ -67,8 +67,8 @@ class Chains:
         for key, group in chains.items():
             yield from self._follow(key, group, names)
 
-    def begin_anew(self, place: TopicPartition) -> None:
-        """Forget an outbox that was made again: in the new one chains may begin anywhere.
+    def forget_recreated(self, place: TopicPartition) -> None:
+        """Forget an outbox that was recreated: in the new one chains may begin anywhere.
 
         How far they went stays known: who has accepted less lacks something, and what the reader
         has sent on is on its way.

@@ -278,8 +278,8 @@ class Interest:
             self.cuts[now] = [*before, *later]
         self.version += 1
 
-    def begin_clients_anew(self, uuid: str) -> None:
-        """Forget what lanes knew of a node whose `clients` topic was made again."""
+    def forget_clients(self, uuid: str) -> None:
+        """Forget what lanes knew of a node whose `clients` topic was recreated."""
         self.renamed = {one: now for one, now in self.renamed.items() if now != uuid}
         self.cuts = {key: cuts for key, cuts in self.cuts.items() if key.uuid != uuid}
         self.version += 1
@@ -647,8 +647,8 @@ class Interest:
             for one in subscriptions:
                 yield one.filter
 
-    def begin_anew(self, outbox: TopicPartition) -> None:
-        """Forget what an outbox held that was made again."""
+    def forget_recreated(self, outbox: TopicPartition) -> None:
+        """Forget what an outbox held that was recreated."""
         self.ends = {key: last for key, last in self.ends.items() if key.outbox != outbox}
 
     def ended(self, key: EndKey, last: dict[SourceKey, int]) -> None:

@@ -20,7 +20,7 @@ class Names:
         ids: Topic name -> newest topic id.
         uuids: Node -> uuid.
         by_brokers: Topic name -> id, as a broker says.
-        former: Ids of topics that were made again under their names.
+        former: Ids of topics that were recreated under their names.
         told: Nodes whose uuid is that of their present `clients` topic.
         version: Rises with every change: who is owed what rests on names.
     """

@@ -98,8 +98,8 @@ class Order:
             if partition != row.place.partition:
                 yield row, partition
 
-    def begin_anew(self, place: TopicPartition) -> None:
-        """Forget what an endpoint's topic held that was made again."""
+    def forget_recreated(self, place: TopicPartition) -> None:
+        """Forget what an endpoint's topic held that was recreated."""
         self.reached = {key: last for key, last in self.reached.items() if key.endpoint != place}
         runs = self.partitions.items()
         self.partitions = {key: number for key, number in runs if key.topic != place.topic}

@@ -180,7 +180,7 @@ class Passing:
                 if fact.generation > 0:
                     self.generations[place] = fact.generation
                     return self.turns.tell(source, fact.generation)
-                self.generations.pop(place, None)  # of a topic that was made again
+                self.generations.pop(place, None)  # of a topic that was recreated
             case Accepted():
                 self.accepted[_chain(place, fact.source)] = fact.last
             case Gap():
@@ -197,8 +197,8 @@ class Passing:
                 pass
         return False
 
-    def begin_anew(self, place: TopicPartition, topic_id: str) -> None:
-        """Forget how far nodes were with a topic that was made again, with this id."""
+    def forget_recreated(self, place: TopicPartition, topic_id: str) -> None:
+        """Forget how far nodes were with a topic that was recreated, with this id."""
         self.generations.pop(place, None)
         for key in [key for key in self.positions if key.place == place]:
             if self.of.get(key) != topic_id:
@@ -315,7 +315,7 @@ class Passing:
         place = step.reader.place
         for chain, head in sight.heads.items():
             outbox = place_of(self.prefix, chain.outbox.topic)
-            # Of a topic that was made again there may still be something on its way.
+            # Of a topic that was recreated there may still be something on its way.
             if sight.names.place(chain.source) == place and outbox.node == step.reader.node:
                 yield Step(
                     PositionKey(outbox.other, chain.outbox),

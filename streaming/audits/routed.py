@@ -111,7 +111,7 @@ class Routed:
                 del self.spans[key]
                 former = TopicPartition(self.topics[key.topic_id], key.partition)
                 where = records(former, first, (high + 1) * BLOCK_OFFSETS - 1)
-                texts.append(f"{where}: the topic was deleted, or made again, since then")
+                texts.append(f"{where}: the topic was deleted, or recreated, since then")
         return texts
 
     def untold(self, beginnings: Mapping[TopicPartition, int], now_ms: int) -> Sequence[str]:

@@ -10,7 +10,7 @@ from streaming.connectors.source import Ranges
 from streaming.job.holes import gaps
 from streaming.job.sources import Sources
 from streaming.job.state import State
-from streaming.job.unproven import compacted, deleted, made_again
+from streaming.job.unproven import compacted, deleted, recreated
 from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, LEDGER, OUTBOX, place_of
 
@@ -43,7 +43,7 @@ class Deletions:
     ) -> None:
         """Learn the ids of topics, and what was deleted or recreated before it was read.
 
-        Spark skips deleted records without a word, and in a topic that was made again it goes on
+        Spark skips deleted records without a word, and in a topic that was recreated it goes on
         where it was in the former one. Who wrote them and who got them cannot be judged.
         Spec: K4, K5.
 
@@ -68,16 +68,16 @@ class Deletions:
             or place.topic not in state.ids
             or state.read[place] < before.get(place, 0)  # Spark goes back with the end of a log
         }
-        recreated: dict[str, str] = {}
+        new_ids: dict[str, str] = {}
         for topic, id_ in self.sources.ids_of(kafka, topics).items():
             if place_of(prefix, topic).kind in (INGRESS, OUTBOX):
                 state.names.tell(topic, id_)
             if state.ids.setdefault(topic, id_) != id_:
-                recreated[topic] = state.ids[topic] = id_
-        for place in [place for place in here if place.topic in recreated]:
+                new_ids[topic] = state.ids[topic] = id_
+        for place in [place for place in here if place.topic in new_ids]:
             unread = min(before.get(place, 0), state.read[place])
-            state.begin_anew(place, recreated[place.topic], unread)
-            state.register.add(made_again(prefix, place, recreated[place.topic], unread))
+            state.forget_recreated(place, new_ids[place.topic], unread)
+            state.register.add(recreated(prefix, place, new_ids[place.topic], unread))
         places = [
             place
             for place in here

@@ -100,8 +100,8 @@ class State:
             consumed=Consumed(prefix),
         )
 
-    def begin_anew(self, place: TopicPartition, topic_id: str, unread: int) -> None:
-        """Forget what is known by offsets of a topic that was made again.
+    def forget_recreated(self, place: TopicPartition, topic_id: str, unread: int) -> None:
+        """Forget what is known by offsets of a topic that was recreated.
 
         Cuts and accounts tell themselves of which topic they are.
 
@@ -110,15 +110,15 @@ class State:
             topic_id: Of the new one.
             unread: So many records of the new one were not read.
         """
-        self.certifier.blocks.begin_anew(place, unread)
-        self.chains.begin_anew(place)
-        self.passing.begin_anew(place, topic_id)
-        self.interest.begin_anew(place)
-        self.order.begin_anew(place)
+        self.certifier.blocks.forget_recreated(place, unread)
+        self.chains.forget_recreated(place)
+        self.passing.forget_recreated(place, topic_id)
+        self.interest.forget_recreated(place)
+        self.order.forget_recreated(place)
         topic = place_of(self.eras.prefix, place.topic)
         if topic.kind == CLIENTS:
             self.names.told.pop(topic.node, None)
-            self.interest.begin_clients_anew(self.names.uuids.get(topic.node, ""))
+            self.interest.forget_clients(self.names.uuids.get(topic.node, ""))
         doubts = self.delivery_doubts
         self.delivery_doubts = [one for one in doubts if one.key.endpoint != place]
         self.frame_doubts = [one for one in self.frame_doubts if place not in one.outboxes]

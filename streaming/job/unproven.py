@@ -26,12 +26,12 @@ def spoiled(prefix: str, place: TopicPartition, first: int, last: int, reason: s
     )
 
 
-def made_again(prefix: str, place: TopicPartition, topic_id: str, unread: int) -> Finding:
-    """Return that a topic was made again."""
+def recreated(prefix: str, place: TopicPartition, topic_id: str, unread: int) -> Finding:
+    """Return that a topic was recreated."""
     where = records(place, 0, unread - 1) if unread else str(place)
     return Finding(
         kind=FindingKind.UNPROVEN,
-        text=f"{place} was made again: nothing more is certified about the former topic, nor about"
+        text=f"{place} was recreated: nothing more is certified about the former topic, nor about"
         f" the first {unread} records of this one, which were not read",
         ids=(where,),
         link=place_of(prefix, place.topic).link,

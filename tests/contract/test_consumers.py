@@ -182,7 +182,7 @@ def test_a_group_behind_the_log_goes_on_at_its_beginning(stand: Stand) -> None:
 
 
 def test_a_log_that_begins_anew_is_taken_up_anew(stand: Stand) -> None:
-    """The topic was made again under its reader: nothing in it was read, whatever its offset."""
+    """The topic was recreated under its reader: nothing in it was read, whatever its offset."""
     topic = stand.topic()
     group, at, admin = f"group.{topic}", TopicPartition(topic, 0), stand.kafka.admin()
     _write(stand, topic, b"a", b"b", b"c")

@@ -152,7 +152,7 @@ def test_a_deleted_stretch_of_an_outbox_stops_the_link_and_comes_again(pair: Pai
     assert pair.received(4) == ["1", "2", "3", "4"]
 
 
-def test_an_outbox_made_anew_under_way_loses_nothing(pair: Pair) -> None:
+def test_an_outbox_recreated_under_way_loses_nothing(pair: Pair) -> None:
     """The reader notices by the topic id, the chain brings what is missing. Spec: R6, K-2, K20."""
     pair.publish("1", "2")
     assert pair.received(2) == ["1", "2"]
@@ -168,7 +168,7 @@ def test_an_outbox_made_anew_under_way_loses_nothing(pair: Pair) -> None:
 
 
 def test_a_node_whose_progress_was_deleted_waits_for_a_person(pair: Pair) -> None:
-    """Nothing makes it again, a restart neither: it would deliver what the ingress keeps again."""
+    """Nothing recreates it, a restart neither: it would deliver what the ingress keeps again."""
     pair.publish("1", "2")
     assert pair.received(2) == ["1", "2"]
     progress, admin = pair.names.progress("b"), pair.kafka["far"].admin()

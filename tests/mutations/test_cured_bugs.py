@@ -32,9 +32,9 @@ from mesh.worker.topics.targets import Targets
 from mesh.worker.topics.writable import Looked
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
-from tests.component.worker import test_control_anew as control_anew
 from tests.component.worker import test_first_records as first
 from tests.component.worker import test_lagging_takeover as lagging
+from tests.component.worker import test_recreated_control as recreated_control
 from tests.component.worker import test_refused_topics as refused_topics
 from tests.component.worker import test_retention as retention
 from tests.component.worker import test_told_in_part as in_part
@@ -212,16 +212,16 @@ def a_group_falls_silent() -> None:
 
 
 def offers_are_read_again() -> None:
-    control_anew.test_nothing_is_missed_while_offers_are_read_again(SmallMesh())
+    recreated_control.test_nothing_is_missed_while_offers_are_read_again(SmallMesh())
 
 
 def a_node_starts_with_another_control_topic() -> None:
-    control_anew.test_epochs_rise_when_the_control_topic_is_another_one(SmallMesh())
+    recreated_control.test_epochs_rise_when_the_control_topic_is_another_one(SmallMesh())
 
 
-def clients_are_made_again_while_nobody_is_there() -> None:
+def clients_are_recreated_while_nobody_is_there() -> None:
     when = "while nobody is there"
-    control_anew.test_a_clients_topic_made_anew_is_read(SmallMesh(), when)
+    recreated_control.test_a_clients_topic_recreated_is_read(SmallMesh(), when)
 
 
 def a_member_dies() -> None:
@@ -233,8 +233,8 @@ def a_worker_that_lags_takes_the_lead() -> None:
     lagging.test_who_takes_the_lead_takes_back_nothing_that_was_acknowledged()
 
 
-def an_ingress_is_made_anew_before_it_was_read() -> None:
-    first.test_an_ingress_that_is_made_anew_before_anything_was_read_is_another_one()
+def an_ingress_is_recreated_before_it_was_read() -> None:
+    first.test_an_ingress_that_is_recreated_before_anything_was_read_is_another_one()
 
 
 def a_log_is_cut_off_where_its_last_record_is_read_once_more() -> None:
@@ -261,8 +261,8 @@ def _stage_of(spec: Mapping[str, object]) -> queue_movers.Stage:
     return queue_movers.Stage(mesh)
 
 
-def a_queue_is_made_again_under_its_mover() -> None:
-    queue_movers.test_what_comes_to_a_queue_made_again_moves(_stage_of, 0.0)
+def a_queue_is_recreated_under_its_mover() -> None:
+    queue_movers.test_what_comes_to_a_queue_recreated_moves(_stage_of, 0.0)
 
 
 def movers_go_on(patches: Patches) -> None:
@@ -335,9 +335,9 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(DEMANDS, a_member_dies, id="demands-never-end"),
         pytest.param(OLD_MARKS, offers_are_read_again, id="old-marks-prove"),
         pytest.param(EPOCHS, a_node_starts_with_another_control_topic, id="epochs-begin-again"),
-        pytest.param(GONE, clients_are_made_again_while_nobody_is_there, id="gone-awaited"),
+        pytest.param(GONE, clients_are_recreated_while_nobody_is_there, id="gone-awaited"),
         pytest.param(OFFERS_LESS, a_worker_that_lags_takes_the_lead, id="offers-less"),
-        pytest.param(FIRST_TAKEN, an_ingress_is_made_anew_before_it_was_read, id="first-taken"),
+        pytest.param(FIRST_TAKEN, an_ingress_is_recreated_before_it_was_read, id="first-taken"),
         pytest.param(
             ENDS_WHERE_IT_ENDS, a_log_is_cut_off_and_grows_less_than_it_lost, id="end-is-end"
         ),
@@ -358,9 +358,9 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         ),
         pytest.param(LAST_WORD, nobody_knows_of_a_last_commit, id="last-word-ends-hold"),
         pytest.param(LAST_WORD, a_last_commit_comes_late, id="last-word-ends-hold-late"),
-        pytest.param(MOVES_BLIND, a_queue_is_made_again_under_its_mover, id="moves-blind"),
+        pytest.param(MOVES_BLIND, a_queue_is_recreated_under_its_mover, id="moves-blind"),
         pytest.param(MOVERS_HOLD, what_waits_in_a_queue_while_sources_hold, id="movers-hold"),
-        pytest.param(ONE_LOG, a_queue_is_made_again_under_its_mover, id="one-log"),
+        pytest.param(ONE_LOG, a_queue_is_recreated_under_its_mover, id="one-log"),
         pytest.param(VANISHED, what_a_former_owner_moved_vanishes, id="moved-vanished"),
         pytest.param(ALL_OR_NONE, a_node_starts_without_a_topic, id="all-or-none"),
     ],

@@ -137,7 +137,7 @@ def test_a_link_that_comes_back_goes_on_where_it_ended() -> None:
     assert max(came.values()) == 1
 
 
-def test_an_outbox_that_was_made_anew_is_no_loss_when_its_link_comes_back() -> None:
+def test_an_outbox_that_was_recreated_is_no_loss_when_its_link_comes_back() -> None:
     """Spec: K11, K28."""
     linked, other = topology(Z=multi_hop("ab", "bc")), topology(Z=multi_hop("ac", "bc"))
     mesh = ChangedMesh(linked, seed=7)

@@ -448,7 +448,7 @@ def test_copies_that_an_outbox_lost_are_announced_and_the_queue_goes_on(
 
 
 @pytest.mark.parametrize("rest_s", [0.0, 12.0], ids=["at once", "by the node"])
-def test_what_comes_to_a_queue_made_again_moves(stage_of: Start, rest_s: float) -> None:
+def test_what_comes_to_a_queue_recreated_moves(stage_of: Start, rest_s: float) -> None:
     """Somebody deletes its topic under a mover: what comes later is not taken for what moved."""
     stage = stage_of(ANY)
     stage.queue("p", "t")

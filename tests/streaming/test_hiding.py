@@ -155,7 +155,7 @@ def test_where_all_that_was_read_came_what_was_consumed_is_no_proof(bench, plant
     assert (certificate.delivered, certificate.equal, certificate.sure) == (3, True, False)
 
 
-def test_a_copy_in_an_endpoint_that_was_made_again_is_one(bench, plant):
+def test_a_copy_in_an_endpoint_that_was_recreated_is_one(bench, plant):
     """The first one is gone with the former topic; what it had is not missing either."""
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
     plant.carry(5, ["c/s1"])

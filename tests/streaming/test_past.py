@@ -140,7 +140,7 @@ def test_what_was_consumed_of_a_range_is_neither_missing_nor_proven(bench, plant
     assert (account.summary["proofs"], account.summary["ok"]) == (0, False)
 
 
-def test_a_topic_that_was_made_again_is_told_and_nobody_is_blamed(bench, plant: Plant) -> None:
+def test_a_topic_that_was_recreated_is_told_and_nobody_is_blamed(bench, plant: Plant) -> None:
     """What was delivered of the former one is of a topic that no Kafka cluster has any more."""
     hours_of(plant, [], [])
     plant.publish("b", None)
@@ -150,7 +150,7 @@ def test_a_topic_that_was_made_again_is_told_and_nobody_is_blamed(bench, plant: 
     assert account.findings == {}
     assert not account.summary["ok"]
     (line,) = [one for one in account.lines() if one.startswith("not judged")]
-    assert line.startswith("not judged: mesh.a.in.g/0@0-8191: the topic was deleted, or made again")
+    assert line.startswith("not judged: mesh.a.in.g/0@0-8191: the topic was deleted, or recreated")
 
 
 def test_a_kafka_cluster_that_the_file_does_not_tell_of_is_named(bench, plant: Plant) -> None:

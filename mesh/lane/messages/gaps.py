@@ -97,7 +97,7 @@ def announce(
         link = lane.link(neighbour)
         if lane.is_held(link, source):
             continue  # its catch-up finds the same loss; what an operator accepts waits for that
-        # A log may have been cut off and made again at once: what was sent is beyond its end then.
+        # A log may have been cut off and recreated at once: what was sent is beyond its end then.
         last = max(goes_on - 1, lane.sent_to(link, source))
         first = min(position_in_chain(source.generation, stop.first), last)
         chain = lane.next_chain(link, source, first, last)

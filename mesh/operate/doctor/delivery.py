@@ -262,7 +262,7 @@ def _misplaced(
     where = f"{place.topic}[{place.partition}]"
     if topic_id and topic_id != info.topic_id:
         yield (
-            f"{where} was made again: the position belongs to topic id {topic_id.hex()}, "
+            f"{where} was recreated: the position belongs to topic id {topic_id.hex()}, "
             f"it is {info.topic_id.hex()} now"
         )
     elif offset > moment.ends[place]:

@@ -52,7 +52,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
                 Category.LANES,
                 _description(node),
                 first_of(faults),
-                f"two workers believed in one lane, or the progress of {node} was made again: stop "
+                f"two workers believed in one lane, or the progress of {node} was recreated: stop "
                 f"all workers of {node}, start one (mesh node run {node}); see mesh audit report",
             )
             yield from _standbys(at, kafka, node)

@@ -64,7 +64,7 @@ def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]
     for spec in at.endpoint_topics(node):
         # The doctor does not make it: only its node knows when what is written there must begin.
         if spec.name not in found and is_subscribed(at.view, node):
-            hint = f"{node} makes it again with the next message for it; what was in it is lost"
+            hint = f"{node} recreates it with the next message for it; what was in it is lost"
             yield f"{spec.name} does not exist", hint
     for spec in at.topics_of(node):
         info = found.get(spec.name)

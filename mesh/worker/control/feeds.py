@@ -276,7 +276,7 @@ class Feeds:
         for place in places:
             feed = self.of(place.topic, place.partition)
             if feed is not None and feed.assigned:
-                log.warning("control.read_anew", topic=place.topic)
+                log.warning("control.read_again", topic=place.topic)
                 news += self.begin_again(feed)
         return news
 

@@ -129,7 +129,7 @@ class Sources:
             is_asked = self.is_read(at) and self.readers[self._kafka_of(at)].reachable()
             if lane is not None and at in lane.sources and is_asked:
                 self._leave(lane, at)
-                self.topics[at.topic].info = None  # a topic that was made again has lost no end
+                self.topics[at.topic].info = None  # a topic that was recreated has lost no end
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were recreated, and partitions that were added. Spec: R6, K-2, K-6."""

@@ -96,7 +96,7 @@ class Mover:
     def doubted(self) -> Sequence[GivenPart]:
         """Partitions of which messages wait, since nobody knows yet of which topic they are.
 
-        Kafka is read by name, and the topic may have been made again: sent as the former one's,
+        Kafka is read by name, and the topic may have been recreated: sent as the former one's,
         they would be taken for repeats.
         """
         if all(part.is_known for part in self._parts.values()):

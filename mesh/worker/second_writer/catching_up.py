@@ -169,7 +169,7 @@ class CatchUp:
         for at in self._kafka:
             stop = self.lane.positions.stopped.get(at)
             if stop is not None and stop.reason == StopReason.RECREATED:
-                raise TransportError(f"{at} was made again while it was read again")
+                raise TransportError(f"{at} was recreated while it was read again")
         self.is_met = False
         if self._count() < most:
             self._fetch(0.0)

@@ -69,7 +69,7 @@ class OwnTopics:
     def changed(self, now_ms: int) -> Sequence[str]:
         """Return the topics that are others than at the last look, or than when they were written.
 
-        Those that vanished are made again.
+        Those that vanished are recreated.
         """
         if now_ms - self.looked_ms < LOOK_MS:
             return ()

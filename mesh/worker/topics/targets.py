@@ -143,7 +143,7 @@ class Targets:
             whole |= dict.fromkeys(gone, "it does not exist")
             if now_ms - self._missed_ms >= REFUSED_MS:
                 self._missed_ms = now_ms
-                self.lanes.refusals.topics.update(dict.fromkeys(gone))  # they are made again
+                self.lanes.refusals.topics.update(dict.fromkeys(gone))  # they are recreated
         parts = self._parts() if self._seen.away else {}
         self.lanes.hold_unwritable(Unwritable(whole, parts), now_ms)
 

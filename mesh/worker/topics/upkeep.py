@@ -184,7 +184,7 @@ class Upkeep:
 
 
 def _restore(admin: Admin, wanted: Sequence[TopicSpec]) -> bool:
-    """Make topics again that somebody deleted; what was in them is lost."""
+    """Recreate topics that somebody deleted; what was in them is lost."""
     known = admin.describe([spec.name for spec in wanted])
     if gone := [spec for spec in wanted if spec.name not in known]:
         refused = create_each(admin, gone)

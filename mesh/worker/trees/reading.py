@@ -149,7 +149,7 @@ class Feeds:
         return any(feed.place in places for feed in self._feeds.values())
 
     def lost(self, places: Collection[TopicPartition]) -> Sequence[str]:
-        """Look again for topics that lost their end, or were made again; return whose they were.
+        """Look again for topics that lost their end, or were recreated; return whose they were.
 
         What lay between is nobody's: links start over, and applications say again what they want.
         """

@@ -276,7 +276,7 @@ def test_what_clients_published_at_a_node_that_goes(run: Run, chain: Chain, tmp_
     assert left == ["mesh.c.control.log", "mesh.c.dlq", "mesh.c.ep.e", "mesh.c.ledger"]
 
 
-@pytest.mark.parametrize("fate", ["cut off", "made anew", "hidden"])
+@pytest.mark.parametrize("fate", ["cut off", "recreated", "hidden"])
 def test_what_took_the_place_of_what_was_read_at_a_node_that_goes(
     run: Run, chain: Chain, tmp_path: Path, fate: str
 ) -> None:
@@ -300,7 +300,7 @@ def test_what_took_the_place_of_what_was_read_at_a_node_that_goes(
         writer.begin()
         writer.produce(at.topic, b"never committed", None, at.partition)
         assert writer.flush() == 0
-    if fate == "made anew":
+    if fate == "recreated":
         right.admin().delete([info.name])
         right.admin().create([TopicSpec(name=info.name, partitions=info.partitions)])
     run("publish", "other/x", "4", "-n", "c", "--key", "k", "-f", file)

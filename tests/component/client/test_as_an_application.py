@@ -526,7 +526,7 @@ def test_what_is_of_another_kind_is_told(
 
 
 def test_whoever_subscribes_where_the_topic_is_gone_is_told(mesh: Mesh) -> None:
-    """Its node makes it again."""
+    """Its node recreates it."""
     client = mesh.client("a")
     client.wait(client.subscribe("e", "x"))
     mesh.world.kafka["left"].admin().delete(["mesh.a.clients"])

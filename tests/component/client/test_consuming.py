@@ -309,7 +309,7 @@ def test_behind_what_was_deleted_unread_messages_come(
     assert _payloads(_read(client.consume("orders"), 2)) == last
 
 
-def test_what_comes_to_a_queue_made_again_is_handed_out(mesh: Mesh, client: MeshClient) -> None:
+def test_what_comes_to_a_queue_recreated_is_handed_out(mesh: Mesh, client: MeshClient) -> None:
     """Its offsets begin at 0 once more, and mean other messages than those that were done."""
     consumer = client.consume("orders")
     _publish(client, b"1", b"2", b"3")
@@ -329,7 +329,7 @@ def test_what_comes_to_a_queue_made_again_is_handed_out(mesh: Mesh, client: Mesh
 def test_an_acknowledgement_is_good_for_the_message_that_it_names(
     mesh: Mesh, client: MeshClient
 ) -> None:
-    """In a queue that was made again another message stands where one stood that is still open."""
+    """In a queue that was recreated another message stands where one stood that is still open."""
     consumer = client.consume("orders")
     _publish(client, b"1", b"2")
     former = _read(consumer, 2)

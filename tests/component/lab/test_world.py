@@ -210,7 +210,7 @@ def test_a_truncation_takes_the_marker_with_the_record() -> None:
     assert lab.backend.truncate(TopicPartition("mesh.a.in.g", 0), "k", 1) == 2
 
 
-def test_deleted_records_and_topics_made_anew() -> None:
+def test_deleted_records_and_topics_recreated() -> None:
     lab = Lab()
     endpoint = "mesh.b.ep.s"
     steps = [
@@ -231,7 +231,7 @@ def test_deleted_records_and_topics_made_anew() -> None:
     assert sum(info.ends([TopicPartition(endpoint, n) for n in range(4)]).values()) > 0
 
 
-def test_an_ingress_made_anew_is_not_drained_by_what_was_read_of_the_former_one() -> None:
+def test_an_ingress_recreated_is_not_drained_by_what_was_read_of_the_former_one() -> None:
     """Spec: K4, lab.md 1 (`drain`)."""
     lab = Lab()
     remade = NamedStep("recreate_topic", RecreateTopic(topic="mesh.a.in.g"))

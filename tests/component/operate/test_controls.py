@@ -112,7 +112,7 @@ def test_a_node_without_client_advertises_nothing_and_a_static_one_does(controll
 
 
 def test_a_missing_channel_is_a_visible_error(mesh: Mesh) -> None:
-    """In status and doctor, until its node makes it anew. Spec: UM-10."""
+    """In status and doctor, until its node recreates it. Spec: UM-10."""
     mesh.subscribe("c", "e", "acme/>")
     assert [one.is_well for one in statuses(mesh)] == [True] * 3
     assert not failed(mesh, Category.TOPICS)

@@ -154,7 +154,7 @@ def test_the_marker_of_a_clients_transaction_is_no_message(busy: Mesh) -> None:
     assert failed(busy) == {}
 
 
-def test_a_topic_made_anew_is_told_by_its_id(busy: Mesh) -> None:
+def test_a_topic_recreated_is_told_by_its_id(busy: Mesh) -> None:
     """Spec: R6."""
     kafka = busy.world.kafka["left"]
     busy.world.kill("b")
@@ -168,7 +168,7 @@ def test_a_topic_made_anew_is_told_by_its_id(busy: Mesh) -> None:
         Result.FAILED,
     )
     assert re.sub(r"\[\d\]", "[N]", found.error) == (
-        f"mesh.a.to.b.g[N] was made again: the position belongs to topic id {old}, it is {new} now"
+        f"mesh.a.to.b.g[N] was recreated: the position belongs to topic id {old}, it is {new} now"
     )
 
 

@@ -10,7 +10,7 @@ from tests.component.in_memory_mesh import Mesh
 OUTBOX = "mesh.a.to.b.g"
 
 
-def test_an_outbox_that_was_made_anew_is_not_taken_for_read(mesh: Mesh) -> None:
+def test_an_outbox_that_was_recreated_is_not_taken_for_read(mesh: Mesh) -> None:
     """What its reader has passed were offsets of the former topic. Spec: K4, K9."""
     mesh.subscribe("c", "orders", ">")
     for number in range(20):

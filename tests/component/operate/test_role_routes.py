@@ -145,7 +145,7 @@ def test_of_a_silent_kafka_cluster_and_an_older_release_no_routes_are_known(
     assert (told["routes"], told["unknown"]) == ([], ["a", "b", "c"])
 
 
-def test_a_deleted_topic_is_made_again_and_filled(mesh: Mesh, ends: Sequence[Roles]) -> None:
+def test_a_deleted_topic_is_recreated_and_filled(mesh: Mesh, ends: Sequence[Roles]) -> None:
     assert ends
     mesh.pause(12)  # the node has looked which topics it has
     mesh.world.kafka["left"].admin().delete([TopicNames("mesh.").routes("a")])

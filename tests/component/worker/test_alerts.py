@@ -126,7 +126,7 @@ def loses_its_kafka(of: Scraped) -> None:
     of.mesh.run(1_000)
 
 
-def is_made_anew(of: Scraped) -> None:
+def is_recreated(of: Scraped) -> None:
     """The outbox that b reads: offsets of the former one mean nothing there."""
     of.mesh.publish(b"x", [subject("acme/x")])
     of.mesh.run()
@@ -284,7 +284,7 @@ MESHES: Mapping[Callable[[Scraped], None], Sequence[str]] = {
     dies: ["MeshLinkDown", "MeshNodeWithoutLeader"],
     hangs: ["MeshLoopStuck"],
     loses_its_kafka: ["MeshNodeNotReady", "MeshNodeWithoutLeader"],
-    is_made_anew: ["MeshSourceStopped"],
+    is_recreated: ["MeshSourceStopped"],
     is_written_to_by_strangers: ["MeshControlRefused"],
     gets_no_subject: ["MeshMessagesDropped"],
     is_too_slow: ["MeshLinkLag"],

@@ -52,7 +52,7 @@ def test_a_request_asks_for_so_many_endpoints_at_most(
     assert all(mesh.names.endpoint("c", name) in mesh.kafka.topics for name in names)
 
 
-def test_what_was_deleted_is_made_again_for_who_subscribes_again(mesh: SmallMesh) -> None:
+def test_what_was_deleted_is_recreated_for_who_subscribes_again(mesh: SmallMesh) -> None:
     """Spec: K13."""
     topic = mesh.names.endpoint("c", "s")
     mesh.kafka.delete_topic(topic)

@@ -1,4 +1,4 @@
-"""Topics that are made anew before anything of them was read: their records are their own. R6, K9."""
+"""Topics that are recreated before anything of them was read: their records are their own. R6, K9."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def id_of(mesh: SmallMesh, topic: str) -> bytes:
     return mesh.kafka.admin().describe([topic])[topic].topic_id
 
 
-def test_an_ingress_that_is_made_anew_before_anything_was_read_is_another_one() -> None:
+def test_an_ingress_that_is_recreated_before_anything_was_read_is_another_one() -> None:
     mesh = SmallMesh()
     mesh.kafka.recreate(INGRESS.topic)
     publish(mesh, b"0", b"1")
@@ -45,7 +45,7 @@ def test_an_ingress_that_is_made_anew_before_anything_was_read_is_another_one() 
     assert delivered(mesh) == [(b"0", new), (b"1", new), (b"2", new)]
 
 
-def test_an_outbox_that_is_made_anew_before_anything_was_read_loses_nothing_of_the_new_one() -> (
+def test_an_outbox_that_is_recreated_before_anything_was_read_loses_nothing_of_the_new_one() -> (
     None
 ):
     mesh = SmallMesh()

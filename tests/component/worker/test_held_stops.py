@@ -71,7 +71,7 @@ def test_what_is_deleted_is_told_to_each_as_far_as_it_lacks_it(held: SmallMesh) 
     assert values(held, "mesh.a.ep.t") == [0, 1, 2, 3, 4, None, 7, 8, 9]
 
 
-def test_what_was_in_a_topic_that_is_made_anew_is_told(held: SmallMesh) -> None:
+def test_what_was_in_a_topic_that_is_recreated_is_told(held: SmallMesh) -> None:
     held.kafka.recreate(INGRESS)
     assert go_on(held) == [(2, 4), (5, None)]
     assert values(held, "mesh.c.ep.s") == [0, 1, None, None, 8, 9]

@@ -70,7 +70,7 @@ def test_the_same_offsets_lost_once_more_are_another_loss(mesh: SmallMesh) -> No
     assert values(mesh) == [0, 1, 2, 3, None, 4, 5, None, 6]
 
 
-def test_a_topic_made_anew_while_another_loss_waits_is_a_loss_of_its_own(mesh: SmallMesh) -> None:
+def test_a_topic_recreated_while_another_loss_waits_is_a_loss_of_its_own(mesh: SmallMesh) -> None:
     """What stands in the new topic is read from its beginning. Spec: R6, K-2."""
     publish(mesh, 0, 1, 2, 3)
     mesh.run()
@@ -203,7 +203,7 @@ def test_what_was_sent_beside_a_lane_is_known_after_two_deaths(mesh: SmallMesh) 
     assert [at for (place, of), at in sent.items() if (place, of.partition) == PLACE] == [4]
 
 
-@pytest.mark.parametrize("how", ["made anew", "cut off"])
+@pytest.mark.parametrize("how", ["recreated", "cut off"])
 def test_what_was_passed_in_another_log_deletes_nothing(mesh: SmallMesh, how: str) -> None:
     """Offsets that were passed long ago are given out again, and nobody has read them. K5, K9."""
     publish(mesh, *range(6))
@@ -258,7 +258,7 @@ def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off(mesh: SmallMesh) ->
 
 
 @pytest.mark.parametrize("topic", ["mesh.c.ep.s", OUTBOX])
-def test_a_target_that_is_deleted_while_it_is_left_out_is_made_again(
+def test_a_target_that_is_deleted_while_it_is_left_out_is_recreated(
     mesh: SmallMesh, topic: str
 ) -> None:
     """No lane writes it then, so whoever catches up has to find that out. Spec: K20, R6."""

@@ -197,7 +197,7 @@ def test_a_neighbour_has_a_word_on_its_own_outbox_alone() -> None:
     assert list(admin.starts(kept).values()) == [0, 0]
 
 
-def test_what_waits_in_an_ingress_that_was_made_anew_is_not_deleted_by_what_was_read_before(
+def test_what_waits_in_an_ingress_that_was_recreated_is_not_deleted_by_what_was_read_before(
     mesh: SmallMesh,
 ) -> None:
     """It stands still until somebody accepts the loss: positions of the former one say nothing."""

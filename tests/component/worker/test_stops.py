@@ -168,7 +168,7 @@ def test_what_an_outbox_lost_is_sent_again_once_reading_goes_on(mesh: SmallMesh)
 
 
 @pytest.mark.parametrize("accepted", [False, True])
-def test_a_topic_made_anew_is_another_topic(mesh: SmallMesh, accepted: bool) -> None:
+def test_a_topic_recreated_is_another_topic(mesh: SmallMesh, accepted: bool) -> None:
     """Noticed while it is read; its messages have identities of their own. Spec: K-2, R6, K9."""
     publish(mesh, b"1", b"2")
     mesh.run()
@@ -236,7 +236,7 @@ def test_a_direct_source_goes_on_by_itself(mesh: SmallMesh) -> None:
 
 
 @pytest.mark.parametrize("topic", ["mesh.c.ep.s", OUTBOX])
-def test_a_target_that_somebody_deleted_is_made_again(mesh: SmallMesh, topic: str) -> None:
+def test_a_target_that_somebody_deleted_is_recreated(mesh: SmallMesh, topic: str) -> None:
     """What was in it is lost with it; what comes afterwards is delivered. Spec: K20, R6."""
     publish(mesh, b"1")
     mesh.run()
@@ -250,7 +250,7 @@ def test_a_target_that_somebody_deleted_is_made_again(mesh: SmallMesh, topic: st
     assert payloads(mesh)[-2:] == [b"2", b"3"]
 
 
-def test_a_topic_made_anew_has_lost_no_end(mesh: SmallMesh) -> None:
+def test_a_topic_recreated_has_lost_no_end(mesh: SmallMesh) -> None:
     """Also where its log is looked at for a record that does not come. Spec: K-2, R6."""
     publish(mesh, b"1", b"2")
     mesh.run()

@@ -148,7 +148,7 @@ def test_who_is_not_there_is_not_found(application: Open) -> None:
 @pytest.mark.parametrize(
     "topic", ["mesh.b.to.c.t", "mesh.c.to.b.t", "mesh.a.sends", "mesh.c.roles"]
 )
-def test_a_topic_made_again_is_read_again(mesh: Mesh, application: Open, topic: str) -> None:
+def test_a_topic_recreated_is_read_again(mesh: Mesh, application: Open, topic: str) -> None:
     """As one whose reader was away for longer than it keeps anything. Spec: tree_layer 12."""
     host, sender = application("c"), application("a")
     host.add("desk-7", "pricing")
@@ -185,7 +185,7 @@ def test_what_was_deleted_before_its_node_read_it_ends_with_a_null(
         *("mesh.a.app.app", "mesh.c.app.app"),
     ],
 )
-def test_a_topic_that_somebody_deleted_is_made_again(
+def test_a_topic_that_somebody_deleted_is_recreated(
     mesh: Mesh, application: Open, topic: str
 ) -> None:
     """No client would miss it: it waits for a topic that may come. Spec: tree_layer 12."""

@@ -104,7 +104,7 @@ class Damage:
         stop = self.book.stops.get((node, topic, partition))
         read = watch.passed.get((node, topic, partition), 0)
         if stop is not None:
-            # Of one that was made anew nothing is read before that is accepted.
+            # Of one that was recreated nothing is read before that is accepted.
             read = 0 if stop.reason == StopReason.RECREATED else stop.first
         for message in watch.published.values():
             if message.identity[:2] == (topic_id, partition):
@@ -131,7 +131,7 @@ class Damage:
         )
         if kafka is None or is_waiting or not self.is_known(topic):
             return  # nobody could tell what stood in one that came and went
-        self.world.reached["topic made anew" if again else "topic deleted"] += 1
+        self.world.reached["topic recreated" if again else "topic deleted"] += 1
         parts = len(kafka.topics[topic].logs)
         if topic in self.world.oracle.ingresses:
             for partition in range(parts):

@@ -145,7 +145,7 @@ class Outages:
             case "lose" if (kafka := self._kafka(who)) is not None:
                 self._lose(kafka, who, int(str(more["records"])))
             case "anew" if (kafka := self._kafka(who)) is not None:
-                world.reached["control topic made anew"] += 1
+                world.reached["control topic recreated"] += 1
                 kafka.recreate(who)
                 world.watch.rewind(who, 0, 0)
             case "due":

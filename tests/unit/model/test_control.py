@@ -19,7 +19,7 @@ def test_what_a_link_state_does_not_name_stays_as_it_was_said_last() -> None:
     assert known == LinkState(2, 8, (at(1, 21), at(0, 10)))
 
 
-def test_of_a_topic_that_was_made_again_the_former_positions_are_forgotten() -> None:
+def test_of_a_topic_that_was_recreated_the_former_positions_are_forgotten() -> None:
     """They are offsets of another log. Spec: K3, K24."""
     former = LinkState(1, 5, (at(0, 10), at(1, 20)))
     told = LinkState(1, 6, (at(0, 1, SECOND),))

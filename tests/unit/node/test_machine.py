@@ -492,7 +492,7 @@ def test_who_leads_a_neighbour_and_has_no_mark_of_its_own_there_is_read_again(
 
 
 @pytest.mark.parametrize("name", ["b", "clients"])
-def test_a_round_waits_for_no_lane_that_has_told_what_a_topic_made_anew_voids(name: str) -> None:
+def test_a_round_waits_for_no_lane_that_has_told_what_a_topic_recreated_voids(name: str) -> None:
     """An idle lane would not tell it again by itself, and no other round could begin. K23, K25."""
     topology = topology_from_mapping(
         {

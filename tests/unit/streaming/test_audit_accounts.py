@@ -155,7 +155,7 @@ def test_what_was_deleted_before_the_auditor_read_it_is_not_held_against_anybody
     assert found(accounts) == []
 
 
-def test_a_topic_that_was_made_anew_begins_anew(accounts: Accounts) -> None:
+def test_a_topic_that_was_recreated_begins_anew(accounts: Accounts) -> None:
     write(accounts, 0, 3, 3)
     tell(accounts, 0, 2, 6)
     assert found(accounts) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaming.tables.rows import Batch, StrayRow
-from tests.unit.streaming.test_audit_anew import TARGET, Bench, Reader, delivered, id_of
+from tests.unit.streaming.test_audit_recreated import TARGET, Bench, Reader, delivered, id_of
 
 
 class Slow(Reader):

@@ -80,10 +80,10 @@ def test_a_chain_that_begins_in_the_middle_is_a_gap_unless_its_beginning_is_dele
     assert gaps(chains, replace(frames(71, 10, 11, 11), place=late.place)) == [(10, 10)]
 
 
-def test_in_an_outbox_that_was_made_again_chains_may_begin_anywhere(chains):
+def test_in_an_outbox_that_was_recreated_chains_may_begin_anywhere(chains):
     """How far they went in the former one stays known."""
     assert gaps(chains, frames(0, -1, 0, 4)) == []
-    chains.begin_anew(frames(0, -1, 0, 4).place)
+    chains.forget_recreated(frames(0, -1, 0, 4).place)
     assert [(one.last, one.offset) for one in chains.heads.values()] == [(4, -1)]
     assert gaps(chains, frames(0, 9, 10, 12)) == []
     assert gaps(chains, frames(1, 14, 15, 15)) == [(13, 14)]

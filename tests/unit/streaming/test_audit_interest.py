@@ -139,10 +139,10 @@ def test_a_node_that_calls_itself_otherwise_is_owed_what_it_was_owed(interest):
     assert spans(interest) == [Span(10), Span(40)]
 
 
-def test_versions_of_a_clients_topic_that_was_made_again_are_others(interest):
+def test_versions_of_a_clients_topic_that_was_recreated_are_others(interest):
     """They begin at 0 again, so what lanes knew of the former one would stand for them."""
     cut(interest, PLACE, 10, 50)
-    interest.begin_clients_anew("u")
+    interest.forget_clients("u")
     assert spans(interest) == [None]
     cut(interest, PLACE, 60, 0)
     interest.subscribe(EndpointKey("c", "s2"), "b", Subscription(), 0)
@@ -237,5 +237,5 @@ def test_a_uuid_of_another_node_is_nobodys_to_take():
     assert [learn("b", "u"), learn("c", "v"), learn("c", "v")] == [None, None, None]
     assert [learn("c", "u"), learn("c", "v")] == [None, None]
     assert learn("c", "w") == "v"
-    names.told.clear()  # its clients topic was made again
+    names.told.clear()  # its clients topic was recreated
     assert [learn("c", "x"), learn("c", "y")] == [None, "x"]

@@ -15,7 +15,7 @@ from streaming.job.snapshots import Snapshots
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import Batch, TopicPartition
-from tests.unit.streaming.test_audit_anew import (
+from tests.unit.streaming.test_audit_recreated import (
     INGRESS,
     LEDGER,
     SMALL,

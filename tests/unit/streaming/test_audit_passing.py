@@ -133,7 +133,7 @@ def test_a_kafka_cluster_that_does_not_answer_keeps_a_hop_open(walk):
     assert walk.go()
 
 
-def test_what_waits_behind_an_outbox_that_was_made_again_is_followed(walk):
+def test_what_waits_behind_an_outbox_that_was_recreated_is_followed(walk):
     """b has read it and c has not: all that was on its way used to be missing."""
     walk.position("a", INGRESS, 10)
     walk.accept(FIRST, KEYS[INGRESS], 9)
@@ -141,7 +141,7 @@ def test_what_waits_behind_an_outbox_that_was_made_again_is_followed(walk):
     walk.names.ids[FIRST.topic] = "ff" * 16
     walk.names.topics["ff" * 16] = FIRST.topic
     chains = Chains("mesh.", walk.heads, {FIRST: 0})
-    chains.begin_anew(FIRST)
+    chains.forget_recreated(FIRST)
     assert not walk.go()
     assert walk.where() == "c at mesh.b.to.c.g/0: read up to 0 of 8"
     walk.position("c", SECOND, 8)
@@ -152,7 +152,7 @@ def test_what_was_lost_with_an_outbox_is_waited_for_until_it_is_sent_again(walk)
     """K11: its reader has not accepted it, and asks for it."""
     walk.position("a", INGRESS, 10)
     walk.accept(FIRST, KEYS[INGRESS], 5)
-    Chains("mesh.", walk.heads, {FIRST: 0}).begin_anew(FIRST)
+    Chains("mesh.", walk.heads, {FIRST: 0}).forget_recreated(FIRST)
     assert not walk.go()
     assert walk.where().endswith("has not accepted all up to 9, a gap is repaired")
 

@@ -26,7 +26,7 @@ from streaming.audits.queues import QueueRules
 from streaming.audits.ways import Ways
 from streaming.tables.rows import DeliveryRow, SmallRow, TopicPartition
 from tests.unit.streaming.certified import PLACE, SOURCE, Table, digest
-from tests.unit.streaming.test_audit_anew import Bench
+from tests.unit.streaming.test_audit_recreated import Bench
 
 TOPOLOGY = topology_from_mapping(
     {

@@ -123,12 +123,12 @@ def test_what_no_lane_has_written_tells_nothing(
     assert routed.ranges(names) == {}
 
 
-def test_a_topic_that_was_made_again_is_told_and_left_out(routed: Routed, names: Names) -> None:
+def test_a_topic_that_was_recreated_is_told_and_left_out(routed: Routed, names: Names) -> None:
     """So is what was delivered of it: nobody has forged it."""
     former = b"j" * 16
     routed.take([ledger(1_500, 0, 7, id_=former), ledger(1_500, 0, 7)])
     (text,) = routed.leave_out(names, {PLACE: 7})
-    assert text == "mesh.a.in.g/1@0-4095: the topic was deleted, or made again, since then"
+    assert text == "mesh.a.in.g/1@0-4095: the topic was deleted, or recreated, since then"
     assert routed.ranges(names) == {PLACE: (0, BLOCK_OFFSETS)}
     assert not is_delivered(routed, names, delivery(0, 1, SourceKey(former.hex(), 1)))
     assert is_delivered(routed, names, delivery(0, 1))

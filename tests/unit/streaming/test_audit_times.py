@@ -70,9 +70,9 @@ def test_a_ledger_that_is_read_later_tells_the_time_of_what_is_certified(table):
     assert times(table) == []
 
 
-def test_a_topic_that_was_made_again_has_times_of_its_own(table):  # noqa: F811
+def test_a_topic_that_was_recreated_has_times_of_its_own(table):  # noqa: F811
     routed(table, 0, 9, NOW_MS)
-    table.certifier.blocks.begin_anew(PLACE, 0)
+    table.certifier.blocks.forget_recreated(PLACE, 0)
     routed(table, 0, 9, NOW_MS + 5000)
     assert table.certifier.blocks.times[PLACE].at(8) == NOW_MS + 5000
 

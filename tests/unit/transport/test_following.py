@@ -76,7 +76,7 @@ def test_who_waits_for_an_end_ends_when_another_thread_closes() -> None:
 
 @pytest.mark.parametrize("look", [Follower.poll, Follower.catch_up, Follower.glance])
 @pytest.mark.parametrize("fresh", [1, 7])
-def test_a_topic_that_was_made_again_is_followed_from_its_beginning(
+def test_a_topic_that_was_recreated_is_followed_from_its_beginning(
     look: Callable[[Follower], Iterator[Record]], fresh: int
 ) -> None:
     """Who looks for weeks would take a node for down whose control topic was deleted once."""

@@ -451,7 +451,7 @@ def test_a_life_that_begins_as_the_last_one_ends_keeps_what_it_takes() -> None:
 
 
 def test_the_end_of_a_request_counts_though_the_node_never_read_its_own() -> None:
-    """Kafka did not take it, or the topic was made again: the next end was taken for it."""
+    """Kafka did not take it, or the topic was recreated: the next end was taken for it."""
     apps = served()
     lead = RoleRequest(PLACE, is_exclusive=True)
     other = RoleKey("other", "desk", "pricing")

@@ -1,4 +1,4 @@
-"""A topic that is made again under its name is another one: its records are judged again."""
+"""A topic that is recreated under its name is another one: its records are judged again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def id_of(number: int) -> bytes:
 
 
 class Brokers:
-    """One Kafka cluster, of which topics are made again."""
+    """One Kafka cluster, of which topics are recreated."""
 
     def __init__(self) -> None:
         self.ids: dict[str, bytes] = {}
@@ -194,7 +194,7 @@ def bench(tmp_path: Path) -> Bench:
     [(0, 0, 0), (4, 4, 1), (9000, 5000, 2)],
     ids=["empty when seen", "shorter when seen", "longer when seen"],
 )
-def test_what_is_lost_of_a_topic_that_was_made_again_is_found(
+def test_what_is_lost_of_a_topic_that_was_recreated_is_found(
     bench: Bench, before: int, unread: int, block: int
 ) -> None:
     """An end below what was read, or another id, tells; what Spark skips is told as unproven.
@@ -280,7 +280,7 @@ def test_a_log_that_only_became_shorter_is_the_same_topic(bench: Bench) -> None:
     assert bench.auditor.state.certifier.blocks.dropped == {INGRESS: 0}
 
 
-def test_what_an_endpoint_had_got_before_it_was_made_again_is_not_missing(bench: Bench) -> None:
+def test_what_an_endpoint_had_got_before_it_was_recreated_is_not_missing(bench: Bench) -> None:
     """Whoever reads the block again finds a part of it alone, and knows that."""
     blocks = bench.auditor.state.certifier.blocks
     bench.brokers.ids[TARGET.topic] = id_of(3)

@@ -1,4 +1,4 @@
-"""A topic that is made again after elections is read, on three real brokers. Spec: R6."""
+"""A topic that is recreated after elections is read, on three real brokers. Spec: R6."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT_S = 60.0
 AT = TopicPartition("t", 0)
 
 
-def test_a_topic_made_again_after_elections_is_read(
+def test_a_topic_recreated_after_elections_is_read(
     kafka_software: KafkaSoftware, tmp_path: Path
 ) -> None:
     """Its leader begins with a lower epoch than the former one's: the client library believes none.
@@ -69,7 +69,7 @@ def test_a_topic_made_again_after_elections_is_read(
         write(b"again")
         reader.renew()
         reader.assign({AT: 0})
-        wait_for("a record of the topic made again", lambda: has(b"again"), LIMIT_S)
+        wait_for("a record of the topic recreated", lambda: has(b"again"), LIMIT_S)
     finally:
         kafka.close()
         brokers.stop()

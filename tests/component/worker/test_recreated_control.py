@@ -1,4 +1,4 @@
-"""Control topics that lose their end, are made anew, or lack tombstones are read again.
+"""Control topics that lose their end, are recreated, or lack tombstones are read again.
 
 Spec: K13, K16, K21, K23, K24, R8.
 """
@@ -40,7 +40,7 @@ STARTS: dict[str, Callable[[SmallMesh], None]] = {
 
 
 def remake(mesh: SmallMesh, topic: str, when: str) -> None:
-    """Delete a topic and make it again, with all that stood there gone."""
+    """Delete and recreate a topic, with all that stood there gone."""
     STARTS[when](mesh)
     mesh.run(500)
     mesh.kafka.recreate(topic)
@@ -82,7 +82,7 @@ def states(mesh: SmallMesh, node: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("when", STARTS)
-def test_a_control_topic_made_anew_is_read_by_neighbours(mesh: SmallMesh, when: str) -> None:
+def test_a_control_topic_recreated_is_read_by_neighbours(mesh: SmallMesh, when: str) -> None:
     """What was offered there counts on, what is offered anew is learned, the node is not down."""
     remake(mesh, mesh.names.control("c"), when)
     mesh.run(20_000)
@@ -98,7 +98,7 @@ def test_a_control_topic_made_anew_is_read_by_neighbours(mesh: SmallMesh, when: 
     assert told.applied == told.complete == 1
 
 
-def test_control_topics_of_two_neighbours_made_anew_at_once_are_written_again(
+def test_control_topics_of_two_neighbours_recreated_at_once_are_written_again(
     mesh: SmallMesh,
 ) -> None:
     """Neither waits for the other's to be proven before it writes its own. Spec: K16, K23, K26."""
@@ -149,7 +149,7 @@ def test_epochs_rise_when_the_control_topic_is_another_one(mesh: SmallMesh) -> N
 
 @pytest.mark.parametrize("topic", ["mesh.c.control", "mesh.c.clients", "mesh.c.to.b.c"])
 @pytest.mark.parametrize("before", ["it is found", "it is looked at"])
-def test_a_topic_made_anew_just_after_its_leader_wrote_it_is_written_again(
+def test_a_topic_recreated_just_after_its_leader_wrote_it_is_written_again(
     mesh: SmallMesh, topic: str, before: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever reads it knows the new one alone: only the leader wrote the former one. Spec: K16."""
@@ -194,7 +194,7 @@ def test_a_topic_that_its_reader_has_found_anew_is_not_taken_for_anew_by_the_nex
 
 
 @pytest.mark.parametrize("when", STARTS)
-def test_a_clients_topic_made_anew_is_read(mesh: SmallMesh, when: str) -> None:
+def test_a_clients_topic_recreated_is_read(mesh: SmallMesh, when: str) -> None:
     """Its offsets begin at 0 again; acknowledgements name the topic that they are about."""
     for index in range(20):
         mesh.subscribe("c", "s", f"z/{index}")
@@ -215,7 +215,7 @@ def test_a_clients_topic_made_anew_is_read(mesh: SmallMesh, when: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["control", "clients", "stream"])
-def test_a_topic_that_is_deleted_is_made_again(mesh: SmallMesh, topic: str) -> None:
+def test_a_topic_that_is_deleted_is_recreated(mesh: SmallMesh, topic: str) -> None:
     name = mesh.names.to_control("c", "b") if topic == "stream" else getattr(mesh.names, topic)("c")
     mesh.kafka.delete_topic(name)
     mesh.run(30_000)
@@ -386,7 +386,7 @@ def test_a_mark_of_another_topic_proves_nothing(mesh: SmallMesh) -> None:
 
 
 def test_a_log_of_control_records_that_is_deleted_ends_nobody() -> None:
-    """The leader's next write fails, and who takes the lead makes the topic again. Spec: K16."""
+    """The leader's next write fails, and who takes the lead recreates the topic. Spec: K16."""
     mesh = SmallMesh()
     worker = mesh.world.workers["a"]
     mesh.kafka.admin().delete([mesh.names.control_log("a")])
@@ -400,7 +400,7 @@ def test_a_log_of_control_records_that_is_deleted_ends_nobody() -> None:
 
 @pytest.mark.parametrize("which", ["learned", "lanes"])
 @pytest.mark.parametrize("when", STARTS)
-def test_what_workers_of_a_node_know_each_other_by_is_made_again(
+def test_what_workers_of_a_node_know_each_other_by_is_recreated(
     mesh: SmallMesh, which: str, when: str
 ) -> None:
     """Without the one nobody leads, without the other nobody gets a lane. Spec: K16, R6."""
