@@ -112,13 +112,13 @@ class KafkaAdmin:
             return
         changes = self._changing()
 
-        def ask() -> Mapping[str, Future[None]]:
-            futures: Mapping[str, Future[None]] = changes.client.create_topics(
+        changes.answers(
+            "create topic",
+            lambda: changes.client.create_topics(
                 missing, request_timeout=changes.request_s, operation_timeout=changes.request_s
-            )
-            return futures
-
-        changes.answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
+            ),
+            good={KafkaError.TOPIC_ALREADY_EXISTS},
+        )
         self._wait_usable([topic.topic for topic in missing])
 
     def _missing(self, topics: Sequence[TopicSpec]) -> list[NewTopic]:
@@ -168,13 +168,14 @@ class KafkaAdmin:
         if not names:
             return {}
 
-        def ask() -> Mapping[str, Future[TopicDescription]]:
-            futures: Mapping[str, Future[TopicDescription]] = self._looks.client.describe_topics(
-                TopicCollection(list(dict.fromkeys(names))), request_timeout=self._looks.request_s
-            )
-            return futures
-
-        return self._looks.answers("describe topic", ask, good=MISSING)
+        topics = TopicCollection(list(dict.fromkeys(names)))
+        return self._looks.answers(
+            "describe topic",
+            lambda: self._looks.client.describe_topics(
+                topics, request_timeout=self._looks.request_s
+            ),
+            good=MISSING,
+        )
 
     def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         """Return all settings in force of those that exist."""
@@ -453,13 +454,11 @@ class KafkaAdmin:
             return
         changes = self._changing()
 
-        def ask() -> Mapping[Place, Future[object]]:
-            futures: Mapping[Place, Future[object]] = changes.client.delete_records(
-                wanted, request_timeout=changes.request_s
-            )
-            return futures
-
-        changes.answers("delete records of", ask, good=MISSING)
+        changes.answers(
+            "delete records of",
+            lambda: changes.client.delete_records(wanted, request_timeout=changes.request_s),
+            good=MISSING,
+        )
 
 
 def _infos(found: Mapping[str, TopicDescription]) -> Mapping[str, TopicInfo]:

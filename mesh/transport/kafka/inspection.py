@@ -62,13 +62,11 @@ class InspectingAdmin(KafkaAdmin):
             return
         changes = self._changing()
 
-        def ask() -> Mapping[str, Future[None]]:
-            futures: Mapping[str, Future[None]] = changes.client.delete_topics(
-                wanted, request_timeout=changes.request_s
-            )
-            return futures
-
-        changes.answers("delete topic", ask, good=MISSING)
+        changes.answers(
+            "delete topic",
+            lambda: changes.client.delete_topics(wanted, request_timeout=changes.request_s),
+            good=MISSING,
+        )
 
     def try_create(self, topics: Sequence[TopicSpec]) -> None:
         """Have the brokers judge a creation without doing it; what exists is left out.
@@ -81,13 +79,13 @@ class InspectingAdmin(KafkaAdmin):
             return
         changes = self._changing()
 
-        def ask() -> Mapping[str, Future[None]]:
-            futures: Mapping[str, Future[None]] = changes.client.create_topics(
+        changes.answers(
+            "create topic",
+            lambda: changes.client.create_topics(
                 missing, request_timeout=changes.request_s, validate_only=True
-            )
-            return futures
-
-        changes.answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
+            ),
+            good={KafkaError.TOPIC_ALREADY_EXISTS},
+        )
 
     def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
         """Return what the present principal may do with those that exist."""
