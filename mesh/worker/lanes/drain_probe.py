@@ -83,14 +83,10 @@ class DrainProbe:
                 return False
             self._ends, self._kafka = found
         passed = [
-            self._is_routed(lanes[at.partition % self._count], at, end)
+            self._is_routed(lanes[at.partition % self.lanes.count], at, end)
             for at, end in self._ends.items()
         ]  # each is asked: what is not there yet is watched from now on
         return all(passed) and not any(lane.holds_any for lane in lanes.values())
-
-    @property
-    def _count(self) -> int:
-        return self.lanes.topology.nodes[self.lanes.machine.node].lanes
 
     def _asking_for_ends(self) -> Callable[[], _Ends]:
         """Return what asks where the outboxes that the lanes read end; what is hidden counts."""
@@ -101,7 +97,7 @@ class DrainProbe:
         for topic in sources.topics:
             if topic.link is not None and topic.link.neighbour not in shut:
                 outboxes.setdefault(topic.kafka, []).append(topic.name)
-        numbers, count = frozenset(self.lanes.owned), self._count
+        numbers, count = frozenset(self.lanes.owned), self.lanes.count
 
         def ask() -> _Ends:
             ends: dict[TopicPartition, int] = {}

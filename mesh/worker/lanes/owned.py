@@ -259,6 +259,11 @@ class Lanes:
             del meeting[lane.number]
         self.sources.settle(self.owned, self.clock.now_ms())
 
+    @property
+    def count(self) -> int:
+        """How many lanes the node has, those of its other workers included."""
+        return self.topology.nodes[self.machine.node].lanes
+
     def owns(self, lane: Lane) -> bool:
         """Say whether a lane is still the one that this worker owns under its number."""
         return self.owned.get(lane.number) is lane
@@ -269,9 +274,8 @@ class Lanes:
 
     def resume_accepted(self, now: int) -> Iterator[Input]:
         """Resume what operators accepted, as far as brokers answer."""
-        lanes = self.topology.nodes[self.machine.node].lanes
         consents = self.machine.learner.faults.accepted
-        for lane, stop in self._accepted.due(self.owned, lanes, consents, now):
+        for lane, stop in self._accepted.due(self.owned, self.count, consents, now):
             if lane.number in self.sources.gate.meeting:
                 continue  # its catch-up is about to end, and knows nothing of the loss
             if lane.closing is not None:
@@ -306,10 +310,10 @@ class Lanes:
         for lane in self.owned.values():
             lane.direct.expire(self.clock.now_ms())
             ask_due(lane, now)
-        lanes = self.topology.nodes[self.machine.node].lanes
+        count = self.count
         for at, records in self.sources.identified(self.owned, data, now).items():
             while records and self.sources.is_read(at) and not self.sources.comes_again(at):
-                owner = self.owned.get(at.partition % lanes)
+                owner = self.owned.get(at.partition % count)
                 source = owner.sources.get(at) if owner is not None else None
                 if owner is None or source is None:
                     break  # fetched before the lane was given up

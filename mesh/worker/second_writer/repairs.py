@@ -120,13 +120,12 @@ class Repairs:
 
     def _due(self, now_ms: int) -> tuple[Lane, Source, Asked] | None:
         """Return what is to be repaired next: what failed comes behind all else."""
-        count = self.lanes.topology.nodes[self.lanes.machine.node].lanes
         open_ = {one: key for key, one in self.asked.items() if self._done.get(key) != one.offset}
         self._failed_ms = {one: ms for one, ms in self._failed_ms.items() if one in open_}
         for asked in sorted(open_, key=lambda one: self._failed_ms.get(one, -RETRY_MS)):
             if now_ms - self._failed_ms.get(asked, -RETRY_MS) < RETRY_MS:
                 return None
-            lane = self.lanes.owned.get(asked.request.outbox_partition % count)
+            lane = self.lanes.owned.get(asked.request.outbox_partition % self.lanes.count)
             if lane is None or lane.is_learning:
                 continue
             source = self._source(lane, asked)
