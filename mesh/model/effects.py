@@ -201,11 +201,8 @@ class Note:
     text: str
 
 
-Effect = (
-    EnsureEndpoint
-    | Reroute
-    | Relinked
-    | WriteAdvert
+Write = (
+    WriteAdvert
     | WriteMark
     | WriteAck
     | WriteSubscribed
@@ -216,8 +213,16 @@ Effect = (
     | WriteRepair
     | WriteLinks
     | DropLinks
-    | ResumeSource
     | EndSubscription
+)
+"""What is written to the node's own control topics."""
+
+Effect = (
+    Write
+    | EnsureEndpoint
+    | Reroute
+    | Relinked
+    | ResumeSource
     | RestartLeadership
     | RepeatLearned
     | ReadAgain

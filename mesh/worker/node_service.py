@@ -29,6 +29,7 @@ from mesh.model.effects import (
     Reroute,
     RestartLeadership,
     ResumeSource,
+    Write,
     WriteHeartbeat,
 )
 from mesh.model.inputs import Input, Ticked
@@ -38,7 +39,6 @@ from mesh.worker.background import BackgroundWork
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
 from mesh.worker.control.changing import Changing
 from mesh.worker.control.leadership import Leadership
-from mesh.worker.control.leading import Write
 from mesh.worker.control.listening import Listener
 from mesh.worker.control.standing_by import StandingBy
 from mesh.worker.control.unreachable_neighbours import Unread

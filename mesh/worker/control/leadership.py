@@ -14,7 +14,7 @@ import structlog
 
 from mesh.errors import TransportError, TransportHeldError
 from mesh.model.control import Identity
-from mesh.model.effects import Relinked
+from mesh.model.effects import Relinked, Write
 from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -23,7 +23,6 @@ from mesh.transport.reading import read_tail
 from mesh.worker.control.leading import (
     ControlWriter,
     Positions,
-    Write,
     Written,
     identity_of,
     read_written,

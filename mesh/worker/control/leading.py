@@ -27,6 +27,7 @@ from mesh.model.control import (
 from mesh.model.effects import (
     DropLinks,
     EndSubscription,
+    Write,
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
@@ -89,21 +90,6 @@ from mesh.wire.keys import (
 )
 from mesh.wire.links import decode_node_links, encode_node_links
 from mesh.worker.control.lost_writes import LostWrites
-
-Write = (
-    WriteAdvert
-    | WriteMark
-    | WriteAck
-    | WriteSubscribed
-    | WriteHeartbeat
-    | WriteLinkState
-    | WriteLearned
-    | WriteStop
-    | WriteRepair
-    | WriteLinks
-    | DropLinks
-    | EndSubscription
-)
 
 LEARNED_BYTES = 50_000
 """About the size of one record of `learned`; a set of many filters takes several. The records of
