@@ -37,6 +37,7 @@ from streaming.audits.judgements import (
 )
 from streaming.audits.offers import Offer
 from streaming.audits.passing import Ticket
+from streaming.audits.spans import is_settled
 from streaming.audits.verdicts import Verdict, compare, is_proof, owed
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
@@ -172,7 +173,7 @@ class Certifier:
             if endpoint in judgement.others:
                 moved = moved_to(place, endpoint, block.receipts[endpoint], world)
                 claim = [*map(unowed, claim), *moved]
-            if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
+            if not is_settled(world.interest, endpoint, claim, number * BLOCK_OFFSETS):
                 continue
             doubted = doubted_of(judgement, members, claim, world)
             if doubted:

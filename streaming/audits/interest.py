@@ -1,8 +1,6 @@
-"""Who must get a message and who may: from `clients` records and cuts alone. Spec: K25, K31.
+"""What clients asked for, and from where on sources knew it: `clients` records and cuts. Spec: K25.
 
-An endpoint *must* get a message from the cut on with which the origin's ingress partition began
-to know the subscription, up to the last message that the subscriber's own lanes had routed when
-they put its end in force. Before and after it *may*.
+What follows for one source and endpoint is `streaming.audits.spans`'s to tell.
 """
 
 from __future__ import annotations
@@ -12,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mesh.model.control import Subscription
-from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
-from streaming.audits.claims import Claim, Span, unproven
 from streaming.audits.cuts import CutKey, KnownCut, first_knowing
-from streaming.audits.eras import OF_THE_FILE, Stretch
+from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
 from streaming.tables.filters import Filters
@@ -25,17 +21,12 @@ from streaming.tables.rows import SourceKey, TopicPartition
 Claimed = Callable[["EndpointKey", Collection[str]], Collection[str]]
 """Endpoint and filters that it has left -> those that matter to what is not certified for good."""
 
-Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
-"""Node and source -> outbox partitions over which the node got messages of the source."""
-
 ErasOf = Callable[[TopicPartition], Sequence[int]]
 """Source partition -> numbers of the topologies that it was routed by."""
 
 RulesBetween = Callable[[TopicPartition, int, int | None], Sequence[QueueRules | None]]
 """Source partition, numbers of two topologies -> what these and those between them by which it was
 routed say of queues, where that is known; without the second, up to the newest."""
-
-_GUARANTEED = f".{MessageClass.GUARANTEED.letter}"
 
 PRUNE_EVERY = 1000
 """Changes after which needless things are forgotten."""
@@ -342,7 +333,7 @@ class Interest:
         return {
             together: members
             for together, members in found.items()
-            if not any(one.is_unsure and one.removed is None for one in self._of_queue(together))
+            if not any(one.is_unsure and one.removed is None for one in self.of_queue(together))
         }
 
     def sharing(self, endpoint: EndpointKey) -> Iterator[EndpointKey]:
@@ -360,185 +351,11 @@ class Interest:
                 if one != endpoint and one.name.casefold() == name:
                     yield one
 
-    def _of_queue(self, together: EndpointKey) -> Iterator[JudgedSubscription]:
+    def of_queue(self, together: EndpointKey) -> Iterator[JudgedSubscription]:
+        """Yield what all members of a queue ask for, or asked for."""
         for endpoint, subscriptions in self.subscriptions.items():
             if endpoint.name.casefold() == together.name:
                 yield from subscriptions
-
-    def is_settled(self, endpoint: EndpointKey, claims: Sequence[Claim], first: int) -> bool:
-        """Say whether a shared queue was one all along from a source offset on."""
-        if endpoint.node != EVERYWHERE or not any(w.is_unsure for w in self._of_queue(endpoint)):
-            return True
-        begins = [claim.span.first for claim in claims if claim.span is not None]
-        return bool(begins) and first >= max(begins)
-
-    def claims(
-        self,
-        endpoint: EndpointKey,
-        uuid: str | None,
-        place: TopicPartition,
-        source: SourceKey | None,
-        *,
-        is_local: bool,
-        carriers: Carriers,
-        stretches: Sequence[Stretch] = (Stretch(),),
-        origin: str = "",
-        is_linked: Callable[[TopicPartition], bool] = lambda _: True,
-        below: float = 0,
-    ) -> Sequence[Claim]:
-        """Return what an endpoint claims of one ingress partition.
-
-        Args:
-            endpoint: Who claims.
-            uuid: Of its node; None as long as the node has not told it.
-            place: The ingress partition.
-            source: The same by topic id, if known.
-            is_local: Whether the ingress belongs to the endpoint's own node.
-            carriers: How messages came to the endpoint's node.
-            stretches: Where in the ingress messages can come to the endpoint at all.
-            origin: Whose ingress it is: a queue with a home is for its neighbours alone.
-            is_linked: Whether an outbox partition is still read: of others no cut comes any more.
-            below: What came of offsets below this one may have been deleted unread.
-        """
-        claims = []
-        for subscription in self.subscriptions.get(endpoint, ()):
-            for stretch in stretches:
-                between = stretch.between
-                if between.is_direct_only and place.topic.endswith(_GUARANTEED):
-                    continue  # it does not come: should it, nobody claims it. DMR-11
-                step = (origin, endpoint.node)
-                is_sure = subscription.policy and not subscription.is_unsure
-                if is_sure and not self.queues.may_come(
-                    subscription.policy, endpoint.name, step, between, is_local=is_local
-                ):
-                    continue
-                span, undecided, until, is_untaken = None, None, None, False
-                is_owed = subscription.is_certified and (is_local or not subscription.noexport)
-                is_refusable = is_owed and not (between.is_sure or subscription.policy in SHARED)
-                is_owed &= not is_refusable  # selectors let shared ones pass
-                is_last = subscription.removed is None and stretch.last is None
-                if is_owed and uuid is not None and source is not None:
-                    ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
-                    told = (subscription, uuid, place, source, stretch)
-                    span = self._span(*told, ways)
-                    if subscription.removed is not None:
-                        until = self._until(subscription, uuid, place, source, ways)
-                        ways = tuple(filter(is_linked, ways))
-                        undecided = self._undecided(*told, ways, span)
-                is_untaken = is_owed and is_last and span is None
-                named = (subscription.filter, *between.joins, *between.kept)
-                newest = self.filters.newest(named)
-                claims.append(
-                    Claim(
-                        subscription.filter,
-                        span,
-                        between,
-                        is_untaken,
-                        is_refusable,
-                        newest,
-                        undecided,
-                        until,
-                    )
-                )
-                if span is not None and span.first < below:
-                    claims[-1:] = unproven(claims[-1], span, below)
-        return claims
-
-    def _span(
-        self,
-        subscription: JudgedSubscription,
-        uuid: str,
-        place: TopicPartition,
-        source: SourceKey,
-        stretch: Stretch,
-        ways: Sequence[TopicPartition],
-    ) -> Span | None:
-        first = self.position(place, uuid, subscription.added, stretch.era)
-        if first is None or (stretch.last is not None and first > stretch.last):
-            return None
-        if subscription.removed is None:
-            return Span(first, stretch.last)
-        known = [self._end(way, place, source, uuid, subscription.removed) for way in ways]
-        told = [one for one in known if one is not None]
-        last = max((*told, subscription.lacked.get(place, -1)), default=-1)
-        limit = self._limit(place, uuid, subscription.removed, stretch)
-        last = last if limit is None else min(last, limit)
-        return Span(first, last) if first <= last else None
-
-    def _undecided(
-        self,
-        subscription: JudgedSubscription,
-        uuid: str,
-        place: TopicPartition,
-        source: SourceKey,
-        stretch: Stretch,
-        ways: Sequence[TopicPartition],
-        span: Span | None,
-    ) -> Span | None:
-        """Return what is owed or not, as lanes will tell that know where a subscription ended."""
-        first = self.position(place, uuid, subscription.added, stretch.era)
-        removed = subscription.removed
-        if first is None or removed is None:
-            return None
-        if all(self._end(way, place, source, uuid, removed) is not None for way in ways):
-            return None
-        begin = first if span is None or span.last is None else span.last + 1
-        limit = self._limit(place, uuid, removed, stretch)
-        return Span(begin, limit) if limit is None or begin <= limit else None
-
-    def _until(
-        self,
-        subscription: JudgedSubscription,
-        uuid: str,
-        place: TopicPartition,
-        source: SourceKey,
-        ways: Sequence[TopicPartition],
-    ) -> int | None:
-        """Return the last offset that may still come to a subscription that has ended.
-
-        That is what came before its own lanes knew of the end, and what its origin's lane routed
-        before it did. None where not all of that is known, or what was moved may come at any time.
-        """
-        removed = subscription.removed
-        if removed is None or subscription.may_move or not ways:
-            return None
-        forgotten = self.position(place, uuid, removed)
-        ends = [self._end(way, place, source, uuid, removed) for way in ways]
-        told = [one for one in ends if one is not None and one >= 0]
-        if forgotten is None or len(told) < len(ends):
-            return None
-        return max(forgotten - 1, *told)
-
-    def _limit(
-        self, place: TopicPartition, uuid: str, removed: int, stretch: Stretch
-    ) -> int | None:
-        """Return the last offset that can be owed to a subscription that has ended, if any.
-
-        From some position on its origin's lane has known of the end, or gone by another topology.
-        """
-        forgotten = self.position(place, uuid, removed)
-        ends = [stretch.last, None if forgotten is None else forgotten - 1]
-        return min((one for one in ends if one is not None), default=None)
-
-    def _end(
-        self,
-        way: TopicPartition,
-        place: TopicPartition,
-        source: SourceKey,
-        uuid: str,
-        removed: int,
-    ) -> int | None:
-        """Return the last offset of the source that came this way before the subscription ended.
-
-        None as long as that is not known: -1 where none did.
-        """
-        position = self.position(way, uuid, removed)
-        if position is None:
-            return None
-        if way == place:
-            return position - 1
-        end = self.ends.get(EndKey(way, position))
-        return None if end is None else end.get(source, -1)
 
     def lacked(self, endpoint: EndpointKey, place: TopicPartition, last: int) -> None:
         """Take that something had not come to an endpoint when every hop had passed all of it.

@@ -17,10 +17,11 @@ from streaming.audits.claims import Claim, unowed
 from streaming.audits.consumed import Consumed
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register, records
-from streaming.audits.interest import Carriers, EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.offers import Offer
 from streaming.audits.passing import Ends, Passing, Sight, Ticket
+from streaming.audits.spans import Carriers, claims_on
 from streaming.audits.verdicts import Verdict, compare, is_proof, musts_of, wants_of
 from streaming.tables.digest import BLOCK_OFFSETS, Digest
 from streaming.tables.rows import TopicPartition
@@ -220,7 +221,8 @@ def doubted_of(
 def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
     """Return what an endpoint claims of an ingress partition."""
     origin = place_of(world.passing.prefix, place.topic).node
-    return world.interest.claims(
+    return claims_on(
+        world.interest,
         endpoint,
         world.names.uuids.get(endpoint.node),
         place,

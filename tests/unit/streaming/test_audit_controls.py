@@ -14,6 +14,7 @@ from mesh.model.state import Cut
 from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Stretch
 from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.spans import claims_on
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.drawn import random_filter, random_subject
@@ -42,7 +43,8 @@ def claims(subscription: Subscription, *, node: str = "c", filter_: str = ">") -
     interest.subscribe(endpoint, filter_, subscription, 0)
     interest.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
     return list(
-        interest.claims(
+        claims_on(
+            interest,
             endpoint,
             "u",
             PLACE,

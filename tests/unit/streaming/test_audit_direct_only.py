@@ -13,6 +13,7 @@ from mesh.model.state import Cut
 from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Stretch
 from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.spans import claims_on
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_ways, random_legal_topology
@@ -38,7 +39,8 @@ def claims(node: str, letter: str = "g") -> list[Claim]:
     interest.subscribe(endpoint, ">", Subscription(), 0)
     interest.cut(Cut(place.topic, b"", 0, 5, "u", 0))
     return list(
-        interest.claims(
+        claims_on(
+            interest,
             endpoint,
             "u",
             place,

@@ -18,6 +18,7 @@ from streaming.audits.claims import Span
 from streaming.audits.eras import CHANGED, SETTLE_S, UNKNOWN, Eras, Stretch
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.spans import claims_on
 from streaming.audits.ways import NOTHING
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.state import State
@@ -146,7 +147,8 @@ def test_what_cannot_come_any_more_is_not_expected_and_what_comes_back_is() -> N
     interest.subscribe(EndpointKey("d", "s"), ">", Subscription(), 0)
     for position, era in ((3, 1), (15, 2), (25, 3), (26, 3)):
         interest.cut(cut("u", position, 0), era)
-    claims = interest.claims(
+    claims = claims_on(
+        interest,
         EndpointKey("d", "s"),
         "u",
         PLACE,
@@ -185,7 +187,8 @@ def test_what_a_forgotten_topology_may_have_kept_back_is_not_owed() -> None:
     interest.subscribe(endpoint, "acme/>", Subscription(), 0)
     for position, era in ((0, -1), (30, 5)):
         interest.cut(cut("u", position, 0), era)
-    claims = interest.claims(
+    claims = claims_on(
+        interest,
         endpoint,
         "u",
         PLACE,
@@ -211,7 +214,8 @@ def test_of_cuts_at_one_position_those_count_that_the_ledger_tells_after_the_cha
     place = TopicPartition("mesh.a.ledger", 0)
     take(state, Batch(ledgers=[SmallRow(place, 0, "0", encode_ledger(ledger), 0)]), 0.0)
     stretches = [Stretch(0, 9), Stretch(10, era=3)]
-    claims = state.interest.claims(
+    claims = claims_on(
+        state.interest,
         EndpointKey("b", "s"),
         "u",
         PLACE,
@@ -232,7 +236,8 @@ def test_what_own_clients_ask_for_no_change_has_lanes_forget() -> None:
     interest, endpoint = Interest(), EndpointKey("a", "s")
     interest.subscribe(endpoint, "acme/>", Subscription(), 0)
     interest.cut(cut("u", 0, 0))
-    (claim,) = interest.claims(
+    (claim,) = claims_on(
+        interest,
         endpoint,
         "u",
         PLACE,

@@ -12,6 +12,7 @@ from mesh.model.state import Cut
 from streaming.audits.claims import Level, Span
 from streaming.audits.interest import EndKey, EndpointKey, Interest
 from streaming.audits.names import Names
+from streaming.audits.spans import claims_on
 from streaming.tables.rows import SourceKey, TopicPartition
 
 ENDPOINT = EndpointKey("c", "s1")
@@ -25,8 +26,8 @@ def cut(interest: Interest, place: TopicPartition, position: int, offset: int) -
 
 
 def spans(interest: Interest, *, is_local: bool = False) -> list[Span | None]:
-    claims = interest.claims(
-        ENDPOINT, "u", PLACE, SOURCE, is_local=is_local, carriers=lambda *_: [WAY]
+    claims = claims_on(
+        interest, ENDPOINT, "u", PLACE, SOURCE, is_local=is_local, carriers=lambda *_: [WAY]
     )
     return [claim.span for claim in claims]
 
@@ -111,8 +112,8 @@ def test_nothing_is_owed_to_a_subscription_that_nodes_refuse(interest):
     interest.subscribe(endpoint, "a/>", direct, 6)
     interest.subscribe(endpoint, "b/>", Subscription(), 7)
     cut(interest, PLACE, 10, 7)
-    claims = interest.claims(
-        endpoint, "u", PLACE, SOURCE, is_local=False, carriers=lambda *_: [WAY]
+    claims = claims_on(
+        interest, endpoint, "u", PLACE, SOURCE, is_local=False, carriers=lambda *_: [WAY]
     )
     assert [(claim.filter, claim.span) for claim in claims] == [("a/>", None), ("b/>", None)]
     assert list(interest.certified()) == [ENDPOINT]
@@ -130,8 +131,8 @@ def test_a_node_that_calls_itself_otherwise_is_owed_what_it_was_owed(interest):
     interest.subscribe(ENDPOINT, "other/>", Subscription(), 6)
     interest.cut(Cut(PLACE.topic, b"", 0, 40, "v", 6))
     interest.cut(Cut(PLACE.topic, b"", 0, 50, "u", 8))  # of a lane that has not heard yet
-    claims = interest.claims(
-        ENDPOINT, "v", PLACE, SOURCE, is_local=False, carriers=lambda *_: [WAY]
+    claims = claims_on(
+        interest, ENDPOINT, "v", PLACE, SOURCE, is_local=False, carriers=lambda *_: [WAY]
     )
     assert [claim.span for claim in claims] == [Span(10), Span(40)]
     assert interest.position(PLACE, "v", 8) == 50

@@ -12,6 +12,7 @@ from mesh.model.state import Cut
 from streaming.audits.eras import Eras
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.queues import QueueRules
+from streaming.audits.spans import claims_on
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.interplay import Phase, owed, random_interplay
 from tests.sim.meshes import naive_ways
@@ -37,7 +38,8 @@ def claimed(phase: Phase, interest: Interest, message: Publish) -> tuple[set[str
     must, may = set[str](), set[str]()
     for endpoint, members in endpoints.items():
         for member in members:
-            for claim in interest.claims(
+            for claim in claims_on(
+                interest,
                 member,
                 member.node,
                 place,

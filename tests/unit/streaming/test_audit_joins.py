@@ -14,6 +14,7 @@ from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.paths import LinkPlan
+from streaming.audits.spans import claims_on
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_ways, random_legal_topology
@@ -57,7 +58,8 @@ def test_what_a_join_does_not_select_is_claimed_by_nobody_behind_it() -> None:
     interest = Interest()
     interest.subscribe(EndpointKey("a", "s"), ">", Subscription(), 0)
     interest.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
-    claims = interest.claims(
+    claims = claims_on(
+        interest,
         EndpointKey("a", "s"),
         "u",
         PLACE,

@@ -23,6 +23,7 @@ from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.late import late_cases
 from streaming.audits.queues import QueueRules
+from streaming.audits.spans import claims_on, is_settled
 from streaming.audits.ways import Ways
 from streaming.tables.rows import DeliveryRow, SmallRow, TopicPartition
 from tests.unit.streaming.certified import PLACE, SOURCE, Table, digest
@@ -356,7 +357,7 @@ def test_who_subscribed_by_another_policy_is_promised_nothing_by_this_one(known,
     assert interest.doubt({"a": "u"}, eras.rules_between) == ([a] if removed is None else [])
     assert interest.version > version
     assert interest.doubt({"a": "u"}, eras.rules_between) == []
-    claims = interest.claims(a, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
+    claims = claims_on(interest, a, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
     assert [claim.span for claim in claims] == [None], "it may get anything, and must nothing"
 
 
@@ -384,7 +385,7 @@ def test_who_had_left_before_a_change_was_promised_what_the_former_policy_says()
     interest.cut(Cut(PLACE.topic, b"", 0, 3, "u", 1))
     interest.follow(QueueRules.of(SECOND), is_change=True)
     assert interest.doubt({"a": "u"}, eras.rules_between) == []
-    claims = interest.claims(a, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
+    claims = claims_on(interest, a, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
     assert [claim.span for claim in claims] == [Span(0, 2)]
 
 
@@ -462,9 +463,15 @@ def test_copies_of_before_a_change_are_no_duplicates_of_a_queue_that_is_shared_s
     table.pass_to(4)
     assert table.judge() == table.judge() == []
     assert not table.world.register.findings
-    claims = interest.claims(
-        EndpointKey("a", "work"), "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: []
+    claims = claims_on(
+        interest,
+        EndpointKey("a", "work"),
+        "u",
+        PLACE,
+        SOURCE,
+        is_local=True,
+        carriers=lambda *_: [],
     )
     together = EndpointKey("*", "work")
-    assert not interest.is_settled(together, claims, 0)
-    assert interest.is_settled(together, claims, 3)
+    assert not is_settled(interest, together, claims, 0)
+    assert is_settled(interest, together, claims, 3)

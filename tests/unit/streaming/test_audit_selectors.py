@@ -16,6 +16,7 @@ from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Eras, Stretch
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.offers import Offer
+from streaming.audits.spans import claims_on
 from streaming.audits.verdicts import is_proof
 from streaming.audits.ways import Between, Ways
 from streaming.tables.rows import SourceKey, TopicPartition
@@ -94,7 +95,8 @@ def test_what_a_selector_may_refuse_is_no_must(is_sure: bool, level: Level) -> N
     interest = Interest()
     interest.subscribe(EndpointKey("b", "s"), ">", Subscription(), 0)
     interest.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
-    claims = interest.claims(
+    claims = claims_on(
+        interest,
         EndpointKey("b", "s"),
         "u",
         PLACE,
