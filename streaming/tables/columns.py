@@ -216,18 +216,12 @@ def moves_column() -> Column:
     return F.coalesce(F.conv(written, 16, 10).try_cast("long"), F.lit(0))
 
 
-def with_delivery(records: DataFrame, headers: Column) -> DataFrame:
-    """Add `delivery`: what the header `mesh`, the last of a delivered record, says, or null.
+def _read_delivery(headers: Column) -> Column:
+    """Return what the header `mesh`, the last of a delivered record, says, or null. Spec: K8, K9.
 
     It is read in a projection of its own, as is a frame's header: each place that names what
     `from_avro` reads would read it again, and every reader loads Hadoop's settings in every task.
-    Of offsets below 0 there are no messages. Spec: K8, K9.
     """
-    read = records.withColumn("delivery", _read_delivery(headers))
-    return read.withColumn("delivery", _sound_delivery())
-
-
-def _read_delivery(headers: Column) -> Column:
     last = F.try_element_at(headers, F.lit(-1))
     options = {**_LENIENT, "avroSchema": DELIVERY_READER}
     told = F.when(last["key"] == MESH_HEADER, last["value"])
@@ -235,6 +229,7 @@ def _read_delivery(headers: Column) -> Column:
 
 
 def _sound_delivery() -> Column:
+    """Return that, or null: of offsets below 0 there are no messages."""
     delivery = F.col("delivery")
     numbers = [delivery[name] >= 0 for name in ("partition", "generation", "offset")]
     is_sound = reduce(Column.__and__, numbers, delivery["version"] == VERSION)

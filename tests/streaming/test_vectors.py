@@ -11,7 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 import schemas
-from streaming.tables.columns import frame_messages_column, with_delivery, with_header
+from streaming.tables.columns import (
+    _read_delivery,
+    _sound_delivery,
+    frame_messages_column,
+    with_header,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +52,9 @@ def deltas_of(spark, cells: list) -> list:
 
 
 def deliveries_of(spark, cells: list) -> DataFrame:
-    return with_delivery(rows_of(spark, "headers", cells), F.col("headers"))
+    rows = rows_of(spark, "headers", cells)
+    read = rows.withColumn("delivery", _read_delivery(F.col("headers")))
+    return read.withColumn("delivery", _sound_delivery())
 
 
 def test_frame_headers_are_read_whole(spark):
