@@ -23,6 +23,9 @@ _Shape = TypeVar("_Shape")
 SEQUENCE_MAX = 1_000_000_000
 """What a publisher says is kept as a bit each: a larger number is no count of messages."""
 
+LINE_MAX = 1 << 24
+"""The longest line is that of the run, by its square number of ways between nodes."""
+
 
 class Outcome(StrEnum):
     """What a publisher was told of one message."""
@@ -248,7 +251,9 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         with path.open(encoding="utf-8") as file:
-            for number, text in enumerate(file, 1):
+            for number, text in enumerate(iter(lambda: file.readline(LINE_MAX + 1), ""), 1):
+                if len(text) > LINE_MAX:
+                    raise _bad(path, number, "no line of a history is so long; name a history file")
                 with _Located(path, number):
                     yield number, dict(json.loads(text))
     except OSError as error:

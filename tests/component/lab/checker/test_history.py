@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mesh.errors import ConfigError
-from mesh.lab.checker.history import check_writable, read_history, write_history
+from mesh.lab.checker.history import LINE_MAX, check_writable, read_history, write_history
 from mesh.lab.checker.judge import check
 from tests.component.lab.checker.histories import Run, wanted
 
@@ -40,6 +40,7 @@ def test_a_file_gives_the_same_history(tmp_path: Path) -> None:
             "no line of a history: it has no 'origins'; name a file",
         ),
         ('{"is":"run","drained":1,"drains":[],"origins":[1]}', "h.jsonl:1", "no line of a history"),
+        ("\0" * (LINE_MAX + 1), "h.jsonl:1", "no line of a history is so long"),
         ("[" * 100_000, "h.jsonl:1", "no line of a history"),
         ("\udcff\udcfe", "h.jsonl", "is not UTF-8 at byte 0"),
     ],
