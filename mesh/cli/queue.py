@@ -131,7 +131,12 @@ def consume_queue(
         _look_at(client, node, queue)
         with interruptible() as is_interrupted:
             while not is_interrupted() and (count is None or done < count):
-                for one in consumer.read(_LOOK_S, 1):
+                messages = consumer.read(_LOOK_S, 1)
+                for told in (*consumer.skipped, *consumer.losses):
+                    say(str(told))
+                consumer.skipped.clear()
+                consumer.losses.clear()
+                for one in messages:
                     with standard_output():
                         print_message(topology, one.message, output)
                     consumer.ack(one)

@@ -57,6 +57,7 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_nodes import NodeSeen
 from mesh.model.trees import Address, Extent
+from mesh.transport.port import Skipped
 from mesh.view.messages import MessageIdentity, ReceivedMessage
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "RoleRequest",
     "RoleTaken",
     "Roles",
+    "Skipped",
     "SplitTold",
     "SubjectError",
     "TransportError",

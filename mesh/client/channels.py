@@ -16,7 +16,7 @@ from mesh.client.outbound import check_name, check_text
 from mesh.errors import ClosedError, SubjectError, TransportMovedError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, TopicPartition
+from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, Skipped, TopicPartition
 from mesh.view.messages import ReceivedMessage, Sifter, place_of
 
 FETCHED = 100
@@ -31,6 +31,11 @@ class ChannelReader(Sifter):
     """One member of a group that reads a channel; an iterator without end.
 
     One thread uses it; another one may close it.
+
+    Attributes:
+        skipped: What was deleted before the group had read it, as of the messages read so far,
+            oldest first; each is a warning of the logger `mesh.kafka`, too. Reading goes on with
+            the oldest that is still there.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -65,6 +70,7 @@ class ChannelReader(Sifter):
         self._topic = TopicNames(topology.prefix).endpoint(node, endpoint)
         self._now_ms = now_ms
         self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
+        self.skipped: list[Skipped] = []
         self._waiting: deque[Record] = deque()
         self._taken: dict[TopicPartition, Passed] = {}
         self._done: dict[TopicPartition, int] = {}
@@ -154,6 +160,7 @@ class ChannelReader(Sifter):
 
     def _fetch(self, consumer: Consumer, wait_s: float, most: int) -> None:
         records = consumer.read(wait_s, most)
+        self.skipped += consumer.skipped()
         self._follow(consumer)
         self._waiting.extend(records)
 

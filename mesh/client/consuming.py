@@ -28,6 +28,7 @@ from mesh.transport.port import (
     KafkaCluster,
     Passed,
     Record,
+    Skipped,
     TopicPartition,
     TopicSpec,
     Writer,
@@ -99,6 +100,9 @@ class QueueConsumer:
     Attributes:
         foreign: Records passed over because the mesh did not write them.
         losses: What was announced as lost among the messages read so far, oldest first.
+        skipped: What was deleted before the queue's consumers were done with it, as of the messages
+            read so far, oldest first; each is a warning of the logger `mesh.kafka`, too. Reading
+            goes on with the oldest that is still there.
         given_up: Messages that became dead letters here.
 
     Args:
@@ -147,6 +151,7 @@ class QueueConsumer:
         self._topic_id = b""
         self.foreign = 0
         self.losses: list[Loss] = []
+        self.skipped: list[Skipped] = []
         self.given_up = 0
 
     def read(self, timeout_s: float, most: int = 100) -> Sequence[QueueMessage]:
@@ -232,6 +237,7 @@ class QueueConsumer:
         # What waits here is of no use to the other consumers: not too much of it.
         consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
         records = consumer.read(timeout_s, PREFETCH)
+        self.skipped += consumer.skipped()
         try:
             self._follow(consumer)
         except TransportError:

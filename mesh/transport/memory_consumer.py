@@ -8,7 +8,7 @@ from mesh.transport.groups import Takings
 from mesh.transport.memory_clients import MemoryReader
 from mesh.transport.memory_group import GroupTicket, MemoryGroup, MemoryMembership
 from mesh.transport.memory_log import MemoryBroker, MemoryRecord
-from mesh.transport.port import Passed, TopicPartition
+from mesh.transport.port import BEGINNING, Passed, Skipped, TopicPartition
 
 
 class MemoryConsumer:
@@ -24,6 +24,7 @@ class MemoryConsumer:
         self._takings = Takings()
         self._paused: frozenset[TopicPartition] = frozenset()
         self._resumed_at: dict[TopicPartition, int] = {}
+        self._skipped: list[Skipped] = []
         self._ticket = GroupTicket(group, self._member, of)
 
     @property
@@ -51,16 +52,30 @@ class MemoryConsumer:
             if place not in self._paused:
                 self._assign(place)
         found = self._reader.read(timeout_s, limit)
+        reached = {place: self._reader.position(place) for place in self._takings.owned}
         for place in self._reader.lost():
             log = self._broker.log(place)
             if log is not None and place in self._takings.owned:
+                self._skip(place, reached[place])
                 self._reader.assign({place: log.start})
         return self._takings.follow(list(found))
 
     def _assign(self, place: TopicPartition) -> None:
+        self._skip(place, self._resumed_at[place])
         log = self._broker.log(place)
         start = 0 if log is None else log.start
         self._reader.assign({place: max(start, self._resumed_at[place])})
+
+    def _skip(self, place: TopicPartition, position: int) -> None:
+        """Note what was deleted behind a position of the group, if it has one."""
+        log = self._broker.log(place)
+        if log is not None and BEGINNING < position < log.start:
+            self._skipped.append(Skipped(place, position, log.start - 1))
+
+    def skipped(self) -> Sequence[Skipped]:
+        """Return, once each, what was deleted before the group had passed it."""
+        skipped, self._skipped = self._skipped, []
+        return skipped
 
     def _give_up(self, lanes: frozenset[int]) -> None:
         going = [place for place in self._takings.owned if place.partition in lanes]

@@ -113,6 +113,27 @@ class Passed:
     is_rewound: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Offsets that were deleted before a consumer group had passed them.
+
+    Not each of them need have been a record: some may have been marks of transactions.
+
+    Attributes:
+        place: Their partition.
+        first, last: The range, both included.
+    """
+
+    place: TopicPartition
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        at = f"{self.place.topic}[{self.place.partition}]"
+        return f"{at}: offsets {self.first} to {self.last} were deleted before they were read"
+
+
 class Reader(Protocol):
     """Reads assigned partitions of one Kafka cluster, committed records only.
 
@@ -274,7 +295,8 @@ class Consumer(Protocol):
     """A member of a consumer group that shares out one topic. One thread uses it.
 
     Only committed records are read. Positions are the group's: a partition is read on from where
-    the group has come, from its beginning if it has not come anywhere or that is deleted.
+    the group has come, from its beginning if it has not come anywhere or that is deleted. What it
+    has not read before it was deleted is told by `skipped`.
     """
 
     @property
@@ -294,6 +316,14 @@ class Consumer(Protocol):
 
         Raises:
             TransportDeniedError: The brokers refuse this member.
+        """
+
+    def skipped(self) -> Sequence[Skipped]:
+        """Return, once each, what was deleted before the group had passed it, as of the last read.
+
+        Each range is told before a record behind it is returned. Who takes a partition up that the
+        group has never committed begins with what is there, and skips nothing. Where a member has
+        not moved the group on since, its successor tells the range again.
         """
 
     def pause(self, places: Collection[TopicPartition]) -> None:

@@ -8,7 +8,15 @@ import pytest
 
 from mesh.errors import TransportError, TransportMovedError
 from mesh.transport.kafka import health
-from mesh.transport.port import BEGINNING, Consumer, Passed, Record, TopicPartition, TopicSpec
+from mesh.transport.port import (
+    BEGINNING,
+    Consumer,
+    Passed,
+    Record,
+    Skipped,
+    TopicPartition,
+    TopicSpec,
+)
 from tests.contract.conftest import Stand, values
 
 
@@ -169,8 +177,8 @@ def test_paused_partitions_rest(stand: Stand) -> None:
     consumer.close()
 
 
-def test_a_group_behind_the_log_goes_on_at_its_beginning(stand: Stand) -> None:
-    """What retention or a limit took is reported elsewhere; a group is not stopped by it."""
+def test_a_group_behind_the_log_goes_on_at_its_beginning_and_says_so(stand: Stand) -> None:
+    """It is not stopped by what retention or a limit took, and passes over nothing in silence."""
     topic = stand.topic()
     at = TopicPartition(topic, 0)
     _write(stand, topic, b"a", b"b", b"c")
@@ -178,6 +186,66 @@ def test_a_group_behind_the_log_goes_on_at_its_beginning(stand: Stand) -> None:
     stand.kafka.admin().delete_before({at: 2})
     consumer = stand.kafka.consumer("one", f"group.{topic}", topic)
     assert values(_take(stand, consumer, 1)) == [b"c"]
+    assert consumer.skipped() == [Skipped(at, 0, 1)]
+    assert consumer.skipped() == []
+    consumer.close()
+
+
+def test_a_log_that_leaves_its_reader_behind_is_read_on_and_said_so(stand: Stand) -> None:
+    """Between two reads, as where a group rests longer than records are kept."""
+    topic = stand.topic(2)
+    at, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    _write(stand, topic, b"a", b"b")
+    consumer = stand.kafka.consumer("one", f"group.{topic}", topic)
+    assert values(_take(stand, consumer, 2)) == [b"a", b"b"]
+    consumer.pause([at])
+    taken_up = consumer.owned()[at]
+    _write(stand, topic, b"c", b"d", b"e")
+    stand.kafka.admin().delete_before({at: 4})
+    _write(stand, topic, b"f", partition=1)
+    assert values(_take(stand, consumer, 1)) == [b"f"]
+    consumer.pause([])
+    assert values(_take(stand, consumer, 1)) == [b"e"]
+    assert consumer.skipped() == [Skipped(at, 2, 3)]
+    assert consumer.owned()[at] is taken_up
+    consumer.commit({at: Passed(5), other: Passed(1)})
+    _write(stand, topic, b"g")
+    assert values(_take(stand, consumer, 1)) == [b"g"]
+    assert consumer.skipped() == []
+    consumer.close()
+
+
+def test_others_go_on_where_they_were_when_one_is_left_behind(stand: Stand) -> None:
+    """What was fetched of them and not handed out comes once, and in order."""
+    topic = stand.topic(2)
+    at, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    _write(stand, topic, b"a", b"b", b"c")
+    stand.commit_group(f"group.{topic}", {at: 0, other: 0})
+    stand.kafka.admin().delete_before({at: 2})
+    wanted = [b"%d" % number for number in range(20)]
+    _write(stand, topic, *wanted, partition=1)
+    consumer = stand.kafka.consumer("one", f"group.{topic}", topic)
+    found: list[bytes | None] = []
+
+    def is_enough() -> bool:
+        found.extend(values(consumer.read(0.1, 3)))
+        return len(found) > len(wanted)
+
+    stand.wait(is_enough)
+    assert [one for one in found if one != b"c"] == wanted
+    assert values(consumer.read(0.5, 3)) == []
+    assert consumer.skipped() == [Skipped(at, 0, 1)]
+    consumer.close()
+
+
+def test_a_group_that_was_never_anywhere_skips_nothing(stand: Stand) -> None:
+    """It begins with what is there: what was deleted before was not for it."""
+    topic = stand.topic()
+    _write(stand, topic, b"a", b"b", b"c")
+    stand.kafka.admin().delete_before({TopicPartition(topic, 0): 2})
+    consumer = stand.kafka.consumer("one", f"group.{topic}", topic)
+    assert values(_take(stand, consumer, 1)) == [b"c"]
+    assert consumer.skipped() == []
     consumer.close()
 
 

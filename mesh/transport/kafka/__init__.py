@@ -11,7 +11,7 @@ from mesh.transport.kafka.admin import cluster_id
 from mesh.transport.kafka.asking import DEADLINE_S
 from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.faults import Site
-from mesh.transport.kafka.health import Health, StallDetector
+from mesh.transport.kafka.health import Begins, Health, StallDetector
 from mesh.transport.kafka.inspection import InspectingAdmin
 from mesh.transport.kafka.logs import HIDDEN
 from mesh.transport.kafka.member import KafkaMembership
@@ -95,11 +95,14 @@ class RealKafka:
         """Return a new reader; see the port for its patience, and for topics known early."""
         client_id = f"{self._prefix}-{name}"
         settings = reader_settings(self._options, client_id, patience_ms, gathers=gathers)
-        asking = (self._stalls(), lambda places: self.admin().asked_begins(places))
+        asking = (self._stalls(), self._begins())
         return self._keep(KafkaReader(self._site, name, settings, self._health, *asking, topics))
 
     def _stalls(self) -> StallDetector:
         return StallDetector(lambda places: self.admin().asked_ends(places))
+
+    def _begins(self) -> Begins:
+        return Begins(lambda places: self.admin().asked_begins(places))
 
     def writer(
         self,
@@ -163,7 +166,8 @@ class RealKafka:
     def consumer(self, name: str, group: str, topic: str) -> KafkaConsumer:
         """Join a group of consumers of `topic`; `name` ends the client id that others see."""
         settings = consumer_settings(self._options, f"{self._prefix}-{name}", group)
-        return self._keep(KafkaConsumer(self._site, name, group, settings, topic, self._stalls()))
+        asking = (self._stalls(), self._begins())
+        return self._keep(KafkaConsumer(self._site, name, group, settings, topic, *asking))
 
     def admin(self) -> InspectingAdmin:
         """Return the one admin of this Kafka cluster."""

@@ -19,6 +19,7 @@ from confluent_kafka import TopicPartition as Place
 from mesh.errors import TransportError, TransportMovedError
 from mesh.transport.groups import Takings
 from mesh.transport.kafka.faults import (
+    GONE,
     MISSING,
     MOVED,
     Site,
@@ -27,10 +28,10 @@ from mesh.transport.kafka.faults import (
     is_denied,
     transport_error,
 )
-from mesh.transport.kafka.health import StallDetector
+from mesh.transport.kafka.health import Begins, StallDetector
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
-from mesh.transport.port import BEGINNING, Passed, Record, TopicPartition
+from mesh.transport.port import BEGINNING, Passed, Record, Skipped, TopicPartition
 
 COMMITTED_S = 0.3
 """How long a group is asked where to begin, before it is asked again."""
@@ -62,6 +63,7 @@ class KafkaConsumer:
         settings: Settings,
         topic: str,
         stalls: StallDetector,
+        begins: Begins,
     ) -> None:
         self.name = name
         self.is_closed = False
@@ -70,6 +72,10 @@ class KafkaConsumer:
         self._settings = settings
         self._topic = topic
         self._stalls = stalls
+        self._begins = begins
+        self._starts: dict[TopicPartition, int] = {}
+        self._outside: dict[TopicPartition, int] = {}
+        self._skipped: list[Skipped] = []
         self._ends: dict[TopicPartition, int] = {}
         self._takings = Takings()
         self._paused: frozenset[TopicPartition] = frozenset()
@@ -131,27 +137,29 @@ class KafkaConsumer:
             if not is_away(error):
                 raise transport_error(self._site, f"offsets of {self._group}", error) from exc
             return False
-        begins: list[Place] = []
+        begins: dict[TopicPartition, int] = {}
         for answer in answers:
             if answer.error is not None:
                 return False
             at = TopicPartition(answer.topic, answer.partition)
             offset = answer.offset if answer.offset >= 0 else BEGINNING
             self._takings.begin(at, Passed(offset, answer.metadata or ""))
-            self._ends.pop(at, None)
             # Not by its name: the client library would come back to where a log begins, see
-            # `KafkaReader`. Where offset 0 is gone it begins behind that.
-            begins.append(Place(at.topic, at.partition, max(0, offset)))
+            # `KafkaReader`. Where offset 0 is gone it goes on behind that: see `_go_on`.
+            begins[at] = max(0, offset)
         self._given = []
-        self._consumer.assign(begins)
-        self._apply_pause(self._paused & self._takings.owned.keys())
+        self._assign(begins)
         return True
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
         self._taking += 1
         self._given = []
         for place in partitions:
-            self._takings.end(TopicPartition(place.topic, place.partition))
+            at = TopicPartition(place.topic, place.partition)
+            self._takings.end(at)
+            self._starts.pop(at, None)
+            self._outside.pop(at, None)
+            self._begins.forget(at)
         consumer.unassign()
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
@@ -171,6 +179,8 @@ class KafkaConsumer:
             raise refusal
         if self._given and not self._take_up(min(timeout_s, COMMITTED_S)):
             timeout_s = 0.0
+        if self._begins:
+            self._go_on()
         found: list[Message] = []
         taking = self._taking
         message = self._poll(timeout_s)
@@ -196,6 +206,47 @@ class KafkaConsumer:
         # What was read of partitions that were taken away since is read elsewhere.
         return self._takings.follow(cast("list[Record]", found if self._taking == taking else []))
 
+    def _go_on(self) -> None:
+        """Read on where logs begin that have left this member behind, and note what it skips."""
+        begins = self._begins.told()
+        if not begins:
+            return
+        for at, begin in begins.items():
+            position = self._outside.pop(at)
+            if begin > position and not self._is_unread(at, position):
+                skipped = Skipped(at, position, begin - 1)
+                self._skipped.append(skipped)
+                LOG.warning(self._site.text(f"group {self._group}: {skipped}"))
+        # A partition that stands still behind a fault cannot be sought, and of what the group gives
+        # in one go no part can be begun again alone.
+        self._assign({**self._reached(), **self._outside, **begins})
+
+    def _assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets, and nothing else."""
+        self._starts = dict(positions)
+        for at in positions:
+            self._ends.pop(at, None)
+        self._consumer.assign([Place(at.topic, at.partition, to) for at, to in positions.items()])
+        self._apply_pause(self._paused & self._takings.owned.keys())
+
+    def _reached(self) -> dict[TopicPartition, int]:
+        """Return how far the records go that were handed out, of all that is owned."""
+        answers = self._consumer.position([Place(at.topic, at.partition) for at in self._starts])
+        return {
+            at: max(start, answer.offset, self._ends.get(at, BEGINNING))
+            for (at, start), answer in zip(self._starts.items(), answers, strict=True)
+        }
+
+    def _is_unread(self, at: TopicPartition, position: int) -> bool:
+        """Say whether the group has never been anywhere: it begins with what is there."""
+        is_new = self._takings.owned[at].offset == BEGINNING
+        return is_new and position <= 0 and at not in self._ends
+
+    def skipped(self) -> Sequence[Skipped]:
+        """Return, once each, what was deleted before the group had passed it."""
+        skipped, self._skipped = self._skipped, []
+        return skipped
+
     def _poll(self, timeout_s: float) -> Message | None:
         """Return the next record or fault, and note ends of partitions on the way."""
         deadline_s = time.monotonic() + timeout_s
@@ -218,12 +269,8 @@ class KafkaConsumer:
 
     def _look_for_stalls(self) -> None:
         """Join once more, with another client, where this one hands out nothing more."""
-        asked = [at for at in self._takings.owned if at not in self._paused]
-        answers = self._consumer.position([Place(at.topic, at.partition) for at in asked])
-        reached = {
-            at: max(self._takings.owned[at].offset, answer.offset, self._ends.get(at, BEGINNING))
-            for at, answer in zip(asked, answers, strict=True)
-        }
+        resting = self._paused | self._outside.keys()
+        reached = {at: to for at, to in self._reached().items() if at not in resting}
         stalled = self._stalls.look(reached)
         for at in stalled:
             what = f"{at.topic}[{at.partition}] at offset {reached[at]}"
@@ -243,18 +290,31 @@ class KafkaConsumer:
         self._taking += 1
         self._given, self._asked = [], None
         self._takings.end_all()
+        self._starts.clear()
+        self._outside.clear()
+        self._begins.forget_all()
 
     def _is_record(self, message: Message) -> bool:
         error = message.error()
         if error is None:
             return True
         code = error.code()
+        if code in GONE:
+            self._note_outside(message)
+            return False
         if is_denied(error) and code not in MISSING:
             raise transport_error(self._site, f"consume in group {self._group}", error)
         if code not in self._logged:
             self._logged.add(code)
             LOG.warning(self._site.text(f"group {self._group}: {error.str()}"))
         return False
+
+    def _note_outside(self, message: Message) -> None:
+        """Have it asked where a log begins that does not have this member's position."""
+        at = TopicPartition(message.topic() or "", message.partition() or 0)
+        if at in self._takings.owned:
+            self._outside[at] = message.offset() or 0
+            self._begins.want(at)
 
     def pause(self, places: Collection[TopicPartition]) -> None:
         """Read nothing of exactly these partitions until the next call."""

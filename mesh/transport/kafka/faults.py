@@ -31,6 +31,14 @@ MISSING = frozenset(
         KafkaError.UNKNOWN_TOPIC_ID,
     }
 )
+GONE = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._LOG_TRUNCATION,
+    }
+)
+"""What is said of a position that its log does not have."""
 MOVED = frozenset(
     {
         KafkaError.ILLEGAL_GENERATION,

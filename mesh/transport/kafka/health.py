@@ -38,6 +38,9 @@ request, which is a third of that, however slow the way is."""
 PATIENCE_MAX = 16
 """So many times as long it may take where other clients had stalled before."""
 
+ASK_AGAIN_S = 0.5
+"""How soon brokers are asked again where a log begins that have not told."""
+
 Ends = Mapping[TopicPartition, Future[Any]]
 """What brokers answer, each with an `offset`."""
 
@@ -141,6 +144,59 @@ class StallDetector:
         """Go on with another client, more patiently: slow brokers must not be given up."""
         self._ends, self._since = {}, {}
         self._patience = min(2 * self._patience, PATIENCE_MAX)
+
+
+class Begins:
+    """Asks where logs begin until brokers have told, and waits for no answer.
+
+    Args:
+        ask: Asks where logs begin.
+        clock_s: A monotonic clock.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Sequence[TopicPartition]], Ends],
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._clock_s = clock_s
+        self._wanted: dict[TopicPartition, Future[Any] | None] = {}
+        self._asked_s = -ASK_AGAIN_S
+
+    def __bool__(self) -> bool:
+        """Whether something is wanted."""
+        return bool(self._wanted)
+
+    def want(self, place: TopicPartition) -> None:
+        """Ask where one begins, as of now."""
+        self._wanted[place] = None
+
+    def forget(self, place: TopicPartition) -> None:
+        """Want to know it of this one no more."""
+        self._wanted.pop(place, None)
+
+    def forget_all(self) -> None:
+        """Want to know nothing any more."""
+        self._wanted.clear()
+
+    def told(self) -> Mapping[TopicPartition, int]:
+        """Return, once each, what brokers have told since, and ask for what they have not."""
+        found: dict[TopicPartition, int] = {}
+        for place, asked in list(self._wanted.items()):
+            if asked is None or not asked.done():
+                continue
+            if (begin := told_offset(asked)) is None:
+                self._wanted[place] = None
+                continue
+            del self._wanted[place]
+            found[place] = begin
+        unasked = [place for place, asked in self._wanted.items() if asked is None]
+        now_s = self._clock_s()
+        if unasked and now_s - self._asked_s >= ASK_AGAIN_S:
+            self._asked_s = now_s
+            self._wanted.update(self._ask(unasked))
+        return found
 
 
 def told_offset(asked: Future[Any] | None) -> int | None:

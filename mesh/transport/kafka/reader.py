@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from mesh.transport.kafka.faults import MISSING, Site, error_of, transport_error
-from mesh.transport.kafka.health import Ends, Health, StallDetector, told_offset
+from mesh.transport.kafka.faults import GONE, MISSING, Site, error_of, transport_error
+from mesh.transport.kafka.health import Begins, Health, StallDetector
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
 from mesh.transport.port import BEGINNING, Record, TopicPartition
@@ -27,16 +26,6 @@ LEADERS_S = 0.5
 BEHIND_S = 1.0
 """How often the ends of logs are noted."""
 
-ASK_AGAIN_S = 0.5
-"""How soon brokers are asked again where a log begins that have not told."""
-
-_GONE = frozenset(
-    {
-        KafkaError._AUTO_OFFSET_RESET,
-        KafkaError.OFFSET_OUT_OF_RANGE,
-        KafkaError._LOG_TRUNCATION,
-    }
-)
 _EOF = KafkaError._PARTITION_EOF
 
 
@@ -58,7 +47,7 @@ class KafkaReader:
         settings: Of the client library.
         health: Knows whether the Kafka cluster answers.
         stalls: Finds partitions of which nothing more comes.
-        ask_begins: Asks where logs begin.
+        begins: Asks where logs begin.
         topics: Those whose leaders are to be known early.
     """
 
@@ -69,7 +58,7 @@ class KafkaReader:
         settings: Settings,
         health: Health,
         stalls: StallDetector,
-        ask_begins: Callable[[Sequence[TopicPartition]], Ends],
+        begins: Begins,
         topics: Collection[str] = (),
     ) -> None:
         self.name = name
@@ -80,9 +69,7 @@ class KafkaReader:
         self._settings = settings
         self._health = health
         self._stalls = stalls
-        self._ask_begins = ask_begins
-        self._begins: dict[TopicPartition, Future[Any] | None] = {}
-        self._begins_asked_s = -ASK_AGAIN_S
+        self._begins = begins
         self._is_outdated = False
         self._consumer = self._open()
         # Guards what follows; never held while the client library waits.
@@ -189,7 +176,7 @@ class KafkaReader:
             changes, self._changes = self._changes, {}
             self.heeded = self.noted
         for place in changes:
-            self._begins.pop(place, None)
+            self._begins.forget(place)
         assigned = {(place.topic, place.partition) for place in self._consumer.assignment()}
         moved = [place for place in changes if (place.topic, place.partition) in assigned]
         if moved:
@@ -205,21 +192,11 @@ class KafkaReader:
 
     def _find_begins(self) -> None:
         """Go on where logs begin of which offset 0 is gone, as soon as brokers have told."""
-        now_s = time.monotonic()
-        for place, asked in list(self._begins.items()):
-            if asked is None or not asked.done():
-                continue
-            if (begin := told_offset(asked)) is None:
-                self._begins[place] = None
-                continue
-            del self._begins[place]
-            with self._lock:
+        begins = self._begins.told()
+        with self._lock:
+            for place, begin in begins.items():
                 if place in self._starts and place not in self._changes:
                     self._changes[place] = begin
-        unasked = [place for place, asked in self._begins.items() if asked is None]
-        if unasked and now_s - self._begins_asked_s >= ASK_AGAIN_S:
-            self._begins_asked_s = now_s
-            self._begins.update(self._ask_begins(unasked))
 
     def _find_leaders(self, topics: set[str]) -> None:
         """Ask who leads new topics before they are assigned.
@@ -247,16 +224,16 @@ class KafkaReader:
         if topic is None or partition is None:
             return  # about the connection: logged by the client library, judged by `reachable`
         place = TopicPartition(topic, partition)
-        is_begun = code in _GONE and self._is_begun(place)
+        is_begun = code in GONE and self._is_begun(place)
         with self._lock:
             if place not in self._starts or place in self._changes:
                 return
             if code == _EOF:
                 self._passed[place] = offset or 0
                 return
-            if code in _GONE:
+            if code in GONE:
                 if self._starts[place] == BEGINNING and not is_begun:
-                    self._begins[place] = None
+                    self._begins.want(place)
                     return
                 self._lost[place] = None
                 self._outside.add(place)

@@ -144,8 +144,6 @@ def consumer_settings(options: Mapping[str, str], client_id: str, group: str) ->
         "group.id": group,
         # What every client library knows: members that others have written are in the group too.
         "partition.assignment.strategy": "range,roundrobin",
-        # What retention or a limit has deleted is not lost by who reads on from there.
-        "auto.offset.reset": "earliest",
         # Few are handed out at a time: what is fetched ahead is of use to nobody else.
         "queued.min.messages": 1_000,
     }

@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as Place
 from mesh.transport.kafka import consumer as kafka_consumer
 from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.faults import Site
-from mesh.transport.kafka.health import StallDetector
+from mesh.transport.kafka.health import Begins, StallDetector
 from mesh.transport.port import Passed, TopicPartition
 
 WITHIN_S = 20.0
@@ -60,7 +60,8 @@ class Group:
 def member(monkeypatch: pytest.MonkeyPatch) -> KafkaConsumer:
     monkeypatch.setattr(kafka_consumer, "Consumer", Group)
     stalls = StallDetector(lambda places: {})  # nobody knows an end: nothing stalls
-    return KafkaConsumer(Site("k", "nowhere.test:1"), "mover", "t", {}, "t", stalls)
+    begins = Begins(lambda places: {})
+    return KafkaConsumer(Site("k", "nowhere.test:1"), "mover", "t", {}, "t", stalls, begins)
 
 
 def group_of(member: KafkaConsumer) -> Group:

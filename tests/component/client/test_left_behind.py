@@ -1,0 +1,99 @@
+"""Messages that are deleted before a group has read them are named, and reading goes on behind them.
+
+Spec: G16b, DESIGN 4.4.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.client import ChannelReader, MeshClient, QueueConsumer, Skipped
+from mesh.transport.port import TopicPartition
+from tests.component.in_memory_mesh import Mesh
+
+TOPIC = "mesh.a.ep.orders"
+Stream = ChannelReader | QueueConsumer
+
+
+@pytest.fixture
+def client(mesh: Mesh) -> MeshClient:
+    """A client of a node with an endpoint called orders."""
+    client = mesh.client("a")
+    client.wait(client.subscribe("orders", "acme/>"))
+    return client
+
+
+def _opened(client: MeshClient, kind: str) -> Stream:
+    return client.channel("orders", "g") if kind == "channel" else client.consume("orders")
+
+
+def _publish(client: MeshClient, mesh: Mesh, *payloads: bytes) -> None:
+    for payload in payloads:
+        client.publish("acme/eu", payload, key=b"k")
+        client.flush()
+        mesh.pause(2)
+
+
+def _read(stream: Stream, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for _ in range(20):
+        for one in stream.read(1.0):
+            if isinstance(stream, QueueConsumer):
+                assert stream.ack(one)  # type: ignore[arg-type]
+            found.append(getattr(one, "message", one).payload)
+        if len(found) >= count:
+            break
+    stream.commit()
+    return found
+
+
+def _log(mesh: Mesh) -> tuple[TopicPartition, int]:
+    """Return the one partition that has records, and its end."""
+    count = mesh.topology.nodes["a"].partitions
+    places = [TopicPartition(TOPIC, partition) for partition in range(count)]
+    ends = mesh.world.kafka["left"].admin().ends(places)
+    place = max(ends, key=lambda one: ends[one])
+    return place, ends[place]
+
+
+def _delete_all_but_the_last(mesh: Mesh) -> int:
+    """Delete records; return the first offset that is left."""
+    place, end = _log(mesh)
+    mesh.world.kafka["left"].admin().delete_before({place: end - 2})  # a record, and its mark
+    return end - 2
+
+
+@pytest.mark.parametrize("kind", ["channel", "queue"])
+def test_who_comes_back_too_late_is_told_what_was_deleted(
+    kind: str, client: MeshClient, mesh: Mesh
+) -> None:
+    """The group had come somewhere, and its next member begins behind that."""
+    _publish(client, mesh, b"1", b"2")
+    stream = _opened(client, kind)
+    assert _read(stream, 2) == [b"1", b"2"]
+    stream.close()
+    place, end = _log(mesh)
+    _publish(client, mesh, b"3", b"4", b"5")
+    begin = _delete_all_but_the_last(mesh)
+    late = _opened(client, kind)
+    assert _read(late, 1) == [b"5"]
+    # It had come to the last record: the mark behind that is none.
+    assert late.skipped == [Skipped(place, end - 1, begin - 1)]
+    assert "were deleted before they were read" in str(late.skipped[0])
+
+
+@pytest.mark.parametrize("kind", ["channel", "queue"])
+def test_who_reads_too_slowly_is_told_what_was_deleted(
+    kind: str, client: MeshClient, mesh: Mesh
+) -> None:
+    """Between two reads: what comes behind that is read, and nothing is told twice."""
+    _publish(client, mesh, b"1", b"2")
+    stream = _opened(client, kind)
+    assert _read(stream, 2) == [b"1", b"2"]
+    place, end = _log(mesh)
+    _publish(client, mesh, b"3", b"4", b"5")
+    begin = _delete_all_but_the_last(mesh)
+    assert _read(stream, 1) == [b"5"]
+    _publish(client, mesh, b"6")
+    assert _read(stream, 1) == [b"6"]
+    assert stream.skipped == [Skipped(place, end, begin - 1)]
