@@ -152,6 +152,11 @@ class KafkaConsumer:
         return True
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
+        if consumer is self._consumer:  # what a former client had is gone already
+            self._forget(partitions)
+        consumer.unassign()
+
+    def _forget(self, partitions: Sequence[Place]) -> None:
         self._taking += 1
         self._given = []
         for place in partitions:
@@ -160,10 +165,10 @@ class KafkaConsumer:
             self._starts.pop(at, None)
             self._outside.pop(at, None)
             self._begins.forget(at)
-        consumer.unassign()
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
-        LOG.warning(self._site.text(f"{self.name} was taken for dead in group {self._group}"))
+        if consumer is self._consumer:
+            LOG.warning(self._site.text(f"{self.name} was taken for dead in group {self._group}"))
         self._on_revoke(consumer, partitions)
 
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
@@ -202,7 +207,10 @@ class KafkaConsumer:
                 break
             message = self._poll(0)
         if self._stalls.is_due(drained=message is None) and not self._is_changing():
-            self._look_for_stalls()
+            try:
+                self._look_for_stalls()
+            except TransportError as exc:
+                self._refusal = exc  # what was read is handed out first, here too
         # What was read of partitions that were taken away since is read elsewhere.
         return self._takings.follow(cast("list[Record]", found if self._taking == taking else []))
 
@@ -231,7 +239,8 @@ class KafkaConsumer:
 
     def _reached(self) -> dict[TopicPartition, int]:
         """Return how far the records go that were handed out, of all that is owned."""
-        answers = self._consumer.position([Place(at.topic, at.partition) for at in self._starts])
+        asked = [Place(at.topic, at.partition) for at in self._starts]
+        answers = self._consumer.position(asked) if asked else ()
         return {
             at: max(start, answer.offset, self._ends.get(at, BEGINNING))
             for (at, start), answer in zip(self._starts.items(), answers, strict=True)
@@ -281,10 +290,14 @@ class KafkaConsumer:
             self._join_again()
 
     def _join_again(self) -> None:
+        """Go on with another client; without one, all stays as it is.
+
+        The former one leaves beside whoever reads: while its brokers hang that takes seconds.
+        """
+        former, self._consumer = self._consumer, self._join()
+        self._beside.submit(former.close)
         self._end_all()
-        self._consumer.close()
         self._stalls.begin_again()
-        self._consumer = self._join()
 
     def _end_all(self) -> None:
         self._taking += 1

@@ -9,16 +9,18 @@ pause: it says no more of that.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
+from mesh.errors import TransportDeniedError
 from mesh.transport.kafka import RealKafka, health
 from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.health import LOOK_EVERY_S, STALLED_S, StallDetector
@@ -101,6 +103,70 @@ def test_a_member_of_a_group_is_given_the_rest_too(kafka: RealKafka) -> None:
     member._consumer.pause([Place(STALLS.topic, STALLS.partition)])
     write(kafka, STALLS, b"3", b"4")
     assert read_until(member, lambda found: b"4" in found)[-2:] == [b"3", b"4"]
+
+
+def test_a_member_that_can_have_no_other_client_keeps_the_one_it_has(
+    kafka: RealKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate is being replaced, say: it says so, hands out what it has read, and goes on."""
+    member = kafka.consumer("c", "g", "t")
+    write(kafka, STALLS, b"1")
+    read_until(member, lambda found: found == [b"1"])
+    joins, refusals = member._join, []
+
+    def refuses() -> Consumer:
+        monkeypatch.setattr(member, "_join", joins)
+        write(kafka, GOES, b"2")
+        raise TransportDeniedError("no such certificate")
+
+    monkeypatch.setattr(member, "_join", refuses)
+    member._consumer.pause([Place(STALLS.topic, STALLS.partition)])
+    write(kafka, STALLS, b"3")
+    found: list[bytes] = []
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not (b"3" in found and b"2" in found):
+        assert time.monotonic() < deadline_s, found
+        try:
+            found += [record.value() or b"" for record in member.read(0.1, 100)]
+        except TransportDeniedError as exc:
+            refusals.append(str(exc))
+    assert refusals == ["no such certificate"]
+
+
+def test_who_joins_again_does_not_wait_until_the_former_client_has_left(
+    kafka: RealKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its brokers may hang; and what it gives back by then takes nothing from its successor."""
+    member = kafka.consumer("c", "g", "t")
+    read_until(member, lambda _: len(member.owned()) == 2)
+    leaves = threading.Event()
+    monkeypatch.setattr(member, "_beside", _Later(member._beside, leaves))
+    member._join_again()
+    assert not member.read(0.0, 1)
+    leaves.set()
+    write(kafka, STALLS, b"1")
+    assert read_until(member, bool) == [b"1"]
+    owned = dict(member.owned())
+    former = cast("Consumer", SimpleNamespace(unassign=lambda: None))
+    member._on_revoke(former, [Place(at.topic, at.partition) for at in owned])
+    assert member.owned() == owned
+
+
+class _Later:
+    """Has what is done beside a reader begin when the test says so."""
+
+    def __init__(self, beside: ThreadPoolExecutor, gate: threading.Event) -> None:
+        self._beside, self._gate = beside, gate
+
+    def submit(self, call: Callable[..., object], *given: Any, **named: Any) -> Future[Any]:
+        def wait_and_call() -> object:
+            assert self._gate.wait(PATIENCE_S)
+            return call(*given, **named)
+
+        return self._beside.submit(wait_and_call)
+
+    def shutdown(self) -> None:
+        self._beside.shutdown()
 
 
 def test_a_member_that_has_all_or_was_told_to_pause_stays(kafka: RealKafka) -> None:
