@@ -37,7 +37,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.transport.groups import slowest
-from mesh.transport.kafka.asking import DEADLINE_S, RETRY_S, Asking
+from mesh.transport.kafka.asking import DEADLINE_S, RETRY_S, Asking, as_raised
 from mesh.transport.kafka.epochs import agrees_until
 from mesh.transport.kafka.faults import MISSING, Site, error_of, is_away, transport_error
 from mesh.transport.kafka.health import ANSWER_WITHIN_S, ASKED_TOPIC, ENDS_WITHIN_S
@@ -95,8 +95,8 @@ class KafkaAdmin:
         """Send the smallest request there is; the future ends when it is answered."""
         self._looks.client.poll(0)
         asked = TopicCollection([ASKED_TOPIC])
-        answers: Mapping[str, Future[Any]] = self._looks.client.describe_topics(
-            asked, request_timeout=timeout_s
+        answers: Mapping[str, Future[Any]] = as_raised(
+            lambda: self._looks.client.describe_topics(asked, request_timeout=timeout_s)
         )
         return answers[ASKED_TOPIC]
 

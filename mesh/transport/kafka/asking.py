@@ -34,6 +34,7 @@ PARTS_S = 2.0
 RETRY_S = 0.1
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+_A = TypeVar("_A")
 
 
 class _Identity:
@@ -53,6 +54,20 @@ class _Identity:
         """Record what the client tells."""
         if error.code() in IDENTITY:
             self.refused = error
+
+
+def as_raised(send: Callable[[], _A]) -> _A:
+    """Return what a call of the client library returns.
+
+    It (as of 2.16) returns a result although the handler of a signal has raised meanwhile, which
+    Python tells as a SystemError: whoever pressed Ctrl-C is to see what the handler raised.
+    """
+    try:
+        return send()
+    except SystemError as exc:
+        if exc.__cause__ is None:
+            raise
+        raise exc.__cause__ from None
 
 
 class Asking:
@@ -116,7 +131,7 @@ class Asking:
             answers: dict[_K, _V] = {}
             again: KafkaError | None = None
             denied: TransportError | None = None
-            for key, future in ask().items():
+            for key, future in as_raised(ask).items():
                 try:
                     answer = future.result(self.request_s + 1)
                     if is_told(answer):

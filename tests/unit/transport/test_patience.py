@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 
 import pytest
@@ -46,6 +47,22 @@ def test_an_end_that_no_broker_tells_is_none() -> None:
         with pytest.raises(TransportUnavailableError, match="list offsets of"):
             admin.ends([TopicPartition("t", 0)])
         del admin
+
+
+def test_what_the_handler_of_a_signal_raises_in_a_question_is_raised_as_it_is() -> None:
+    """Ctrl-C is no failure of the client library."""
+
+    def interrupted() -> Mapping[str, Future[None]]:
+        raise SystemError("a call returned a result with an exception set") from KeyboardInterrupt()
+
+    def broken() -> Mapping[str, Future[None]]:
+        raise SystemError("something else")
+
+    looks = asking.Asking(Site("k", "nowhere.test:1"), {"bootstrap.servers": ""}, 1.0)
+    with pytest.raises(KeyboardInterrupt):
+        looks.answers("ask", interrupted)
+    with pytest.raises(SystemError, match="something else"):
+        looks.answers("ask", broken)
 
 
 def test_brokers_that_answer_late_are_heard_again_after_an_outage(
