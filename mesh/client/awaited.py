@@ -79,14 +79,32 @@ class AwaitedTopic(Generic[Source]):
     ) -> Sequence[Item]:
         """Return what `take` finds as soon as it finds something, or nothing after the timeout.
 
+        Nothing, too, where another thread closes this meanwhile.
+
         Args:
             timeout_s: The longest wait.
             take: Reads once, waiting so many seconds at most.
 
         Raises:
             TransportError: Kafka does not answer, or refuses.
-            ClosedError: This process was forked after this was made.
+            ClosedError: This is closed, or this process was forked after it was made.
         """
+        self.check_open()
+        return self.read_on(timeout_s, take)
+
+    def check_open(self) -> None:
+        """Refuse to be read once closed: whoever reads in a loop would go round for ever.
+
+        Raises:
+            ClosedError: It is.
+        """
+        if self.is_closed:
+            raise ClosedError("this reader is closed; open another one")
+
+    def read_on(
+        self, timeout_s: float, take: Callable[[Source, float], Sequence[Item]]
+    ) -> Sequence[Item]:
+        """Read likewise; once closed there is nothing more, as where somebody iterates."""
         deadline = deadline_of(self._now_ms(), timeout_s)
         while True:
             with self.used():

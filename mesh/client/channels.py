@@ -84,7 +84,7 @@ class ChannelReader(Sifter):
 
         Raises:
             TransportError: Kafka does not answer, or refuses.
-            ClosedError: This process was forked after this reader was made.
+            ClosedError: This reader is closed, or this process was forked after it was made.
         """
 
         def take(consumer: Consumer, wait_s: float) -> Sequence[ReceivedMessage]:
@@ -101,7 +101,7 @@ class ChannelReader(Sifter):
             return self._hand_out(1)
 
         while not self._reading.is_closed:
-            for message in self._fetched(1) or self._reading.read(READ_S, take):
+            for message in self._fetched(1) or self._reading.read_on(READ_S, take):
                 yield message
                 self._done[message.place] = message.offset + 1
             if self._now_ms() - self._committed_ms >= COMMIT_MS:

@@ -161,19 +161,22 @@ class QueueConsumer:
 
         Raises:
             TransportError: Kafka does not answer, or refuses; nothing was handed out.
-            ClosedError: This process was forked after this consumer was made.
+            ClosedError: This consumer is closed, or this process was forked after it was made.
         """
+        self._reading.check_open()
+        return self._read_on(timeout_s, most)
 
+    def _read_on(self, timeout_s: float, most: int) -> Sequence[QueueMessage]:
         def take(consumer: Consumer, wait_s: float) -> Sequence[QueueMessage]:
             self._fetch(consumer, wait_s)
             return self._hand_out(consumer, most)
 
-        return self._reading.read(timeout_s, take)
+        return self._reading.read_on(timeout_s, take)
 
     def __iter__(self) -> Iterator[QueueMessage]:
         """Yield messages until `close`, one at a time: the one before is to be settled first."""
         while not self._reading.is_closed:
-            yield from self.read(READ_S, 1)
+            yield from self._read_on(READ_S, 1)
 
     def ack(self, message: QueueMessage) -> bool:
         """Say that a message is done; the group is told with the next `read`, or by `commit`.

@@ -58,7 +58,7 @@ class Deliveries(Sifter):
         Raises:
             TransportError: Messages were deleted before they could be read. The next call goes on
                 with the oldest that are still there.
-            ClosedError: This process was forked after this reader was made.
+            ClosedError: This reader is closed, or this process was forked after it was made.
         """
         return self._read_before() or self._reading.read(timeout_s, self._take)
 
@@ -75,13 +75,15 @@ class Deliveries(Sifter):
 
         Raises:
             TransportError: As for `read`, or the Kafka cluster does not answer.
+            ClosedError: As for `read`.
         """
+        self._reading.check_open()
         deadline = deadline_of(self._now_ms(), timeout_s)
         ends = self._kafka.admin().stable_ends(self._places)
         found = self._read_before()
         try:
             while self._is_before(ends) and self._now_ms() <= deadline:
-                found += self._reading.read(READ_S, self._take)
+                found += self._reading.read_on(READ_S, self._take)
         except BaseException:
             self._ahead.extend(found)  # the next call returns it
             raise
@@ -105,7 +107,7 @@ class Deliveries(Sifter):
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`."""
         while not self._reading.is_closed:
-            self._ahead.extend(self.read(READ_S))
+            self._ahead.extend(self._read_before() or self._reading.read_on(READ_S, self._take))
             while self._ahead:
                 yield self._ahead.popleft()
 

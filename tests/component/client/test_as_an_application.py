@@ -487,6 +487,29 @@ def test_a_reader_that_is_closed_saves_nothing(mesh: Mesh) -> None:
     assert len(client.channel("orders", "billing").read(5.0)) == 1
 
 
+@pytest.mark.parametrize(
+    "opens",
+    [
+        lambda one: one.deliveries("orders"),
+        lambda one: one.channel("orders", "g"),
+        lambda one: one.consume("orders"),
+    ],
+)
+def test_whoever_reads_what_is_closed_is_told(
+    opens: Callable[[MeshClient], Deliveries | ChannelReader | QueueConsumer], mesh: Mesh
+) -> None:
+    """A loop of reads would go round for ever, and find nothing; iterating ends."""
+    stream = opens(mesh.client("b"))
+    assert not stream.read(0.0)
+    stream.close()
+    with pytest.raises(ClosedError, match="this reader is closed; open another one"):
+        stream.read(0.0)
+    assert list(stream) == []
+    if isinstance(stream, Deliveries):
+        with pytest.raises(ClosedError, match="closed"):
+            stream.read_to_end(0.0)
+
+
 def test_who_closes_while_iterating_gets_nothing_more(mesh: Mesh) -> None:
     """Not what had been read at once with the last message, either."""
     client = mesh.client("b")
