@@ -163,6 +163,10 @@ class ClosedError(MeshError):
     """A client was used after it was closed, or in a process forked after it was made."""
 
 
+class SharedError(MeshError):
+    """A client was used by a thread while another one was using it; nothing was done."""
+
+
 class TransportError(MeshError):
     """Kafka did not do what was asked.
 

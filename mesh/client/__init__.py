@@ -35,6 +35,7 @@ from mesh.errors import (
     OtherKindError,
     PausedError,
     RoleRefusedError,
+    SharedError,
     SubjectError,
     TransportError,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "RoleRequest",
     "RoleTaken",
     "Roles",
+    "SharedError",
     "Skipped",
     "SplitTold",
     "SubjectError",

@@ -15,6 +15,7 @@ from mesh.client.channels import ChannelReader
 from mesh.client.consuming import QueueConsumer
 from mesh.client.deliveries import Deliveries
 from mesh.client.in_flight import InFlight
+from mesh.client.one_thread import OneThread, by_one_thread
 from mesh.client.operators import OperatorsWord
 from mesh.client.outbound import check_flags, check_name, check_names, outgoing, word_of
 from mesh.client.pressure import Pressure
@@ -76,7 +77,11 @@ def connect(topology: Topology, node: str) -> MeshClient:
 
 
 class MeshClient:
-    """A client of one node, on real Kafka or in memory. One thread uses it.
+    """A client of one node, on real Kafka or in memory. One thread at a time uses it.
+
+    A call that comes from a second thread meanwhile raises SharedError and does nothing; any thread
+    may `close`, which waits for the one at work. What the client gives out (readers, consumers,
+    applications) may each have a thread of its own.
 
     It works by the topology in force as soon as it has read it; the one it is made with says how
     to reach Kafka.
@@ -111,6 +116,7 @@ class MeshClient:
         self._followed = ""
         self._process = os.getpid()
         self._is_closed = False
+        self._thread = OneThread()
         self._in_flight = InFlight(self._kafka, topology.nodes[node].kafka)
         self._subscriptions = SubscriptionWriter(
             self._kafka, self._names.clients(node), self._in_flight, now_ms, pause
@@ -121,6 +127,7 @@ class MeshClient:
         self._applications: WeakSet[Roles] = WeakSet()  # one that is let go ends with its lease
 
     @property
+    @by_one_thread
     def topology(self) -> Topology:
         """The topology by which this client works: the one in force, once it was read."""
         self._follow()
@@ -162,10 +169,12 @@ class MeshClient:
     # -- publishing -----------------------------------------------------------------------
 
     @property
+    @by_one_thread
     def direct_only_zone(self) -> str | None:
         """The cluster over whose links nothing guaranteed leaves the node, if any. Spec: DMR-11."""
         return direct_only_zone_of(self.topology, self._node)
 
+    @by_one_thread
     def publish(
         self,
         subject: str,
@@ -194,6 +203,7 @@ class MeshClient:
             PausedError: It takes nothing of this subject just now; nothing was sent.
             TransportError: Kafka does not answer, or the node's topics do not exist.
             ClosedError: This client was closed, or made before a fork. All its methods raise this.
+            SharedError: Another thread is using it. All its methods but `close` raise this.
 
         Spec: K6, K7, R14.
         """
@@ -209,6 +219,7 @@ class MeshClient:
         self._in_flight.publish(published, given)
         return published
 
+    @by_one_thread
     def flush(self) -> int:
         """Wait until everything published so far is accepted; return how many messages that were.
 
@@ -238,6 +249,7 @@ class MeshClient:
 
     # -- subscribing ----------------------------------------------------------------------
 
+    @by_one_thread
     def subscribe(
         self,
         endpoint: str,
@@ -285,11 +297,13 @@ class MeshClient:
         """Renew leases in a thread of its own until `close`; `connect` has done that."""
         self._subscriptions.leases.begin()
 
+    @by_one_thread
     def renew_leases(self) -> None:
         """Renew leases of which a third has passed, where no thread does it (`begin_renewing`)."""
         self._check_usable()
         self._subscriptions.leases.renew()
 
+    @by_one_thread
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
         """End a subscription, if there is one; return the version, to be given to `wait`.
 
@@ -300,11 +314,13 @@ class MeshClient:
         self._require(self._names.clients(self._node))
         return self._subscriptions.unsubscribe(endpoint, filter_)
 
+    @by_one_thread
     def subscribed(self) -> Mapping[tuple[str, str], Subscription]:
         """Return every subscription at the node by (endpoint, filter), in the order written."""
         self._check_usable()
         return self._subscriptions.subscribed()
 
+    @by_one_thread
     def wait(self, version: int, timeout_s: float = 60.0) -> Sequence[tuple[str, str]]:
         """Wait until every live reachable node has acknowledged a version.
 
@@ -341,6 +357,7 @@ class MeshClient:
                 )
             self._pause(POLL_S)
 
+    @by_one_thread
     def refusal(self, endpoint: str, timeout_s: float = 10.0) -> str | None:
         """Return why the node refuses what a queue subscribed to, or None; ask after `wait`."""
         self._check_usable()
@@ -368,6 +385,7 @@ class MeshClient:
 
     # -- receiving ------------------------------------------------------------------------
 
+    @by_one_thread
     def deliveries(self, endpoint: str, *, from_beginning: bool = True) -> Deliveries:
         """Return the messages delivered to an endpoint of the node, committed ones only.
 
@@ -392,6 +410,7 @@ class MeshClient:
         )
         return self._kept(stream)
 
+    @by_one_thread
     def channel(self, endpoint: str, group: str) -> ChannelReader:
         """Read a channel of the node as a member of a group, which keeps its position.
 
@@ -415,6 +434,7 @@ class MeshClient:
         )
         return self._kept(reader)
 
+    @by_one_thread
     def consume(self, queue: str, *, deliveries_max: int | None = None) -> QueueConsumer:
         """Join the consumers of a queue at the node.
 
@@ -444,6 +464,7 @@ class MeshClient:
         self._streams = [*(one for one in self._streams if not one.is_closed), stream]
         return stream
 
+    @by_one_thread
     def roles(self, app: str, *, lease_s: float = 10.0, is_new: bool = True) -> Roles:
         """Return an application that takes roles and sends to them; `with` opens it.
 
@@ -478,8 +499,10 @@ class MeshClient:
         if self._is_closed:
             return
         self._is_closed = True
-        if os.getpid() != self._process:
-            return
+        if os.getpid() == self._process:
+            self._thread.end(self._release)
+
+    def _release(self) -> None:
         with ExitStack() as closing:  # the last first, and each of them whatever another raises
             for kafka in self._all.values():
                 closing.callback(kafka.close)

@@ -1,0 +1,64 @@
+"""A client is used by one thread at a time, and whoever comes besides is told.
+
+`flush` would tell one thread of the messages of another one, and tell that one nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from mesh.errors import SharedError
+
+FAREWELL_S = 30.0
+"""How long who closes a client waits for another thread that uses it: as long as any call of it
+that does not ask whether it is closed may take."""
+
+
+class OneThread:
+    """Whether a thread is at work. The same one may come in again, as the handler of a signal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise SharedError("another thread is using this client: connect in each thread")
+
+    def __exit__(self, *_raised: object) -> None:
+        self._lock.release()
+
+    def end(self, close: Callable[[], None]) -> None:
+        """Close once nobody is at work any more, or all the same if that takes too long."""
+        is_alone = self._lock.acquire(timeout=FAREWELL_S)
+        try:
+            close()
+        finally:
+            if is_alone:
+                self._lock.release()
+
+
+class _Used(Protocol):
+    _thread: OneThread
+
+
+C = TypeVar("C", bound=_Used)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def by_one_thread(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
+    """Have a method of a client refuse a thread that comes while another one is at work.
+
+    Raises:
+        SharedError: One is.
+    """
+
+    @functools.wraps(method)
+    def alone(self: C, /, *given: P.args, **named: P.kwargs) -> R:
+        with self._thread:
+            return method(self, *given, **named)
+
+    return alone
