@@ -49,6 +49,9 @@ S = TypeVar("S", Deliveries, QueueConsumer, ChannelReader)
 
 POLL_S = 0.1
 
+KNOWN_MS = 5_000
+"""How long a topic is taken to be the same one, where `flush` has had an answer meanwhile."""
+
 
 def _close_all_the_same(stream: Deliveries | QueueConsumer | ChannelReader) -> None:
     with suppress(TransportError):  # what a queue was not told is handed out once more
@@ -123,6 +126,7 @@ class MeshClient:
         )
         self._view: MeshView | None = None
         self._checked: dict[str, str] = {}
+        self._checked_ms = now_ms()
         self._streams: list[Deliveries | QueueConsumer | ChannelReader] = []
         self._applications: WeakSet[Roles] = WeakSet()  # one that is let go ends with its lease
 
@@ -229,7 +233,12 @@ class MeshClient:
             NotPublishedError: Some were not; `refused` of it names them, and says why.
         """
         self._check_usable()
-        return self._in_flight.flush()
+        total = self._in_flight.flush()
+        if self._now_ms() - self._checked_ms >= KNOWN_MS:
+            # Somebody may have recreated them. Asked now that brokers answer, and not in an
+            # outage, which what is published outlives.
+            self._checked.clear()
+        return total
 
     def _require(self, topic: str) -> str:
         """Return the id of a topic; refuse one that does not exist: records would be lost."""
@@ -244,6 +253,7 @@ class MeshClient:
                 "or `mesh up`",
                 topics=[topic],
             )
+        self._checked_ms = self._now_ms()
         self._checked[topic] = known[topic].topic_id.hex()
         return self._checked[topic]
 

@@ -44,7 +44,9 @@ class Published:
     def identity(self) -> MessageIdentity | None:
         """Its identity as receivers see it; None until it is accepted.
 
-        Not of a topic that was ever truncated, or recreated while its client was open.
+        Not of a topic that was ever truncated. One that was recreated is known as such by the first
+        `publish` after a `flush`, five seconds after the last look: until then messages have the
+        identity that the former one would have given.
         """
         if not self.is_accepted:
             return None

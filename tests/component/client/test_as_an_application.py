@@ -62,6 +62,23 @@ def test_who_publishes_knows_the_identity_that_receivers_see(mesh: Mesh) -> None
     assert sent[0].id == f"mesh.a.in.g/{sent[0].partition}/{sent[0].offset}"
 
 
+def test_who_publishes_to_a_topic_that_was_recreated_knows_its_identity(mesh: Mesh) -> None:
+    """Without connecting again: the client looks now and then which topic it is."""
+    client = mesh.client("a")
+    topic = TopicNames(mesh.topology.prefix).ingress("a", MessageClass.GUARANTEED)
+    kafka = mesh.world.kafka["left"]
+    former = client.publish("x", b"1")
+    client.flush()
+    kafka.recreate(topic)
+    mesh.pause(6.0)
+    client.publish("x", b"2")
+    client.flush()
+    later = client.publish("x", b"3")
+    client.flush()
+    assert former.topic_id != later.topic_id
+    assert later.topic_id == kafka.admin().describe([topic])[topic].topic_id.hex()
+
+
 def test_what_failed_is_named_with_the_reason(mesh: Mesh) -> None:
     """One of two topics refuses: its message alone is lost, and everybody can tell which."""
     client = mesh.client("a")
