@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from mesh.client.in_flight import PATIENCE_MS
 from mesh.errors import SharedError
 
-FAREWELL_S = 30.0
-"""How long who closes a client waits for another thread that uses it: as long as any call of it
-that does not ask whether it is closed may take."""
+FAREWELL_S = PATIENCE_MS / 1000 + 5
+"""How long who closes a client waits for another thread that uses it: longer than any call of it
+that does not ask whether it is closed, `flush` for one."""
 
 
 class OneThread:
