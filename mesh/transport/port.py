@@ -518,7 +518,8 @@ class KafkaCluster(Protocol):
                 answer to those before it: for few records, each of which somebody waits for. While
                 the Kafka cluster is away they wait for a minute and a half.
             patience_ms: How long a record may wait for its acknowledgement, and `flush` for all of
-                them; None is ten seconds, as long as a broker that stands still is waited for.
+                them. None is ten seconds, as long as one request waits for a broker that stands
+                still; of records that are prompt, ten seconds of `flush` alone.
         """
 
     def membership(self, name: str, group: str, topic: str) -> Membership:
