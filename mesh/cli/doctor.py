@@ -92,7 +92,7 @@ def _chosen(names: Sequence[str], *, before_start: bool) -> Sequence[Category]:
         if name not in allowed:
             when = " with --pre" if before_start else ""
             raise wrong_input(f"--category {name}", f"write one of {', '.join(allowed)}{when}")
-    return [Category(name) for name in names] or allowed
+    return [Category(name) for name in dict.fromkeys(names)] or allowed
 
 
 @contextmanager

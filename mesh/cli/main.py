@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, NoReturn
@@ -63,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
     Spec: lab.md 2, lab.md 3.
     """
+    _take_every_character(sys.stdout)
     given = list(sys.argv[1:] if arguments is None else arguments)
     output = asked_output(given)
     try:
@@ -83,6 +85,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             sys.stdout = None  # or what it holds back comes once more when the program ends
         sys.exit(report(refused_by_system(exc), output))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _take_every_character(output: object) -> None:
+    """Have standard output refuse no character, whatever encoding somebody's environment names.
+
+    Files and pipes get UTF-8, for that is what is read, by these commands too; a terminal gets an
+    escape in place of what it cannot show.
+    """
+    if isinstance(output, io.TextIOWrapper):
+        encoding = output.encoding if output.isatty() else "utf-8"
+        output.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 @functools.cache

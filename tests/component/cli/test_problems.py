@@ -129,6 +129,32 @@ def test_what_cannot_be_written_is_not_told_to_who_cannot_hear_it(
     assert capsys.readouterr().err.endswith("No space left on device [OUTPUT]\n")
 
 
+class Terminal(io.TextIOWrapper):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"), [(io.TextIOWrapper, "Köln is legal"), (Terminal, r"K\xf6ln is legal")]
+)
+def test_what_an_encoding_lacks_is_no_fault(
+    stream: type[io.TextIOWrapper], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes into files and pipes is UTF-8, as our own files are."""
+    spec = {"kafka": {"k": None}, "nodes": {"a": {}}}
+    document = {"apiVersion": "mesh/v1", "kind": "Mesh", "metadata": {"name": "Köln"}, "spec": spec}
+    file = tmp_path / "mesh.yaml"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", stream(written, encoding="ascii"))
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", str(file)])
+    assert not ended.value.code
+    assert written.getvalue().decode().startswith(said)
+
+
 def test_closed_streams_change_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """With `2>&-` and `<&-` there is none; Python says so by None."""
     monkeypatch.setattr("sys.stderr", None)
