@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,10 @@ from typing import Any
 import helm_python
 import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
-import typer.main
 from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
 from ruamel.yaml import YAML
 
-from mesh.api.guard import PROBES
-from mesh.api.serve import ServeSettings
-from mesh.cli.main import app
 from mesh.cli.node import level_of
-from mesh.cli.plan import EXIT_CHANGES
-from mesh.cli.problems import EXIT_NOT_WELL, EXIT_WRONG_INPUT
 from mesh.config.context import current_context
 from mesh.config.legal import load_legal_topology
 from mesh.transport.probes import parse_address
@@ -30,110 +24,18 @@ from mesh.worker.http.server import Port
 from streaming.config import arguments
 from streaming.job.port import Port as AuditPort
 from tests.helm.conftest import CHART, Manifest, Render, manifests_of
+from tests.helm.releases import (
+    BASE,
+    EVERYTHING,
+    LONG,
+    MATRIX,
+    SPEC,
+    of_kind,
+    parsed_by,
+    pods,
+    worker,
+)
 
-LONG = "n" * 63 + "-"
-SPEC: Mapping[str, Mapping[str, Any]] = {
-    "kafka": {
-        "tokyo": {"bootstrap.servers": "tokyo.example:9092"},
-        "newyork": {"bootstrap.servers": "newyork.example:9092", "linger.ms": "5"},
-    },
-    "nodes": {"tk1": {"kafka": "tokyo"}, "NY1": {"kafka": "newyork"}, LONG: {"kafka": "tokyo"}},
-    "zones": {"WO": {"kind": "multi-hop", "links": [["tk1", "NY1"], ["NY1", LONG]]}},
-}
-BASE: Mapping[str, Any] = {"topology": {"name": "worldwide", "spec": SPEC}}
-EVERYTHING: Mapping[str, Any] = {
-    **BASE,
-    "nodes": {"tk1": {"workers": 2, "resources": {"limits": {"memory": "1Gi"}}}, "NY1": None},
-    "workers": 3,
-    "bootstrap": {"tokyo": "kafka.tokyo.svc:9092"},
-    "credentials": {"tokyo": {"existingSecret": "tokyo-user"}},
-    "image": {"repository": "registry.example/mesh", "tag": "1.2.3", "pullPolicy": "Always"},
-    "imagePullSecrets": [{"name": "pull"}],
-    "podDisruptionBudget": {"enabled": True, "maxUnavailable": "50%"},
-    "networkPolicy": {"enabled": True, "from": [{"podSelector": {}}], "kafkaPorts": [9092, 9093]},
-    "grafana": {"enabled": True},
-    "extraInitContainers": [
-        {
-            "name": "before",
-            "image": "before:1",
-            "securityContext": {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            },
-            "resources": {"limits": {"memory": "32Mi"}},
-        }
-    ],
-    "serviceAccount": {"create": True, "name": "mesh", "annotations": {"a": "b"}},
-    "labels": {"team": "events"},
-    "annotations": {"note": "yes"},
-    "podLabels": {"tier": "bus"},
-    "podAnnotations": {"scrape": "no"},
-    "nodeSelector": {"kubernetes.io/os": "linux"},
-    "tolerations": [{"key": "bus", "operator": "Exists"}],
-    "affinity": {"nodeAffinity": {}},
-    "priorityClassName": "high",
-    "extraEnv": [{"name": "A", "value": "1"}],
-    "extraEnvFrom": [{"secretRef": {"name": "env"}}],
-    "extraVolumes": [{"name": "more", "emptyDir": {}}],
-    "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
-    "extraContainers": [
-        {
-            "name": "beside",
-            "image": "beside:1",
-            "securityContext": {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            },
-            "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "32Mi"}},
-        }
-    ],
-    "extraObjects": [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "{{ .Release.Name }}-extra"},
-            "data": {"x": "y"},
-        }
-    ],
-    "audit": {
-        "enabled": True,
-        "checkpoint": {"storageClass": "fast"},
-        "extraArgs": ["--trigger", "2"],
-    },
-    "dashboard": {
-        "enabled": True,
-        "existingSecret": "page",
-        "userHeader": "X-Forwarded-User",
-        "rootPath": "/trellis",
-        "allowedHosts": ["mesh.internal"],
-        "embed": ["https://portal.example.com"],
-        "service": {"type": "NodePort", "port": 8081, "annotations": {"a": "b"}},
-        "ingress": {
-            "enabled": True,
-            "className": "nginx",
-            "hosts": ["mesh.example.com"],
-            "tls": [{"hosts": ["mesh.example.com"], "secretName": "tls"}],
-            "annotations": {"a": "b"},
-        },
-    },
-    "traces": {"enabled": True, "endpoint": "http://collector.observe:4318"},
-    "test": {"waitSeconds": 5, "extraArgs": ["--category", "kafka"]},
-}
-ROUTED: Mapping[str, Any] = {
-    **BASE,
-    "dashboard": {
-        "enabled": True,
-        "existingSecret": "page",
-        "rootPath": "/trellis",
-        "httpRoute": {
-            "enabled": True,
-            "parentRefs": [{"name": "gateway"}],
-            "hostnames": ["mesh.example.com"],
-        },
-    },
-}
 COPIES = [
     ("files/alerts.yaml", "infra/prometheus/alerts.yaml"),
     *(
@@ -141,56 +43,12 @@ COPIES = [
         for path in sorted((CHART.parents[1] / "infra" / "grafana").glob("*.json"))
     ),
 ]
-MATRIX: Mapping[str, Mapping[str, Any]] = {
-    "base": BASE,
-    "everything": EVERYTHING,
-    "audit on a claim": {
-        **BASE,
-        "audit": {"enabled": True, "checkpoint": {"existingClaim": "mine"}},
-    },
-    "page": {**BASE, "dashboard": {"enabled": True, "userHeader": "X-User"}},
-    "own config map": {
-        "topology": {"existingConfigMap": "mine"},
-        "nodes": {"tk1": None},
-    },
-    "evaluation": {
-        **BASE,
-        "evaluationKafka": {"enabled": True},
-        "topology": {**BASE["topology"], "apply": {"enabled": True}},
-    },
-    "another site": {"topology": {**BASE["topology"], "compare": {"enabled": True}}},
-    "bare": {
-        **BASE,
-        "serviceAccount": {"create": False},
-        "startupProbe": {"enabled": False},
-        "readinessProbe": {"enabled": False},
-        "topologySpread": {"enabled": False},
-        "test": {"enabled": False},
-        "workers": 0,
-    },
-}
 
 
 @pytest.fixture(params=MATRIX, scope="module")
 def values(request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """Each set of values of the matrix."""
     return MATRIX[request.param]
-
-
-def of_kind(manifests: Sequence[Manifest], *kinds: str) -> dict[str, Manifest]:
-    return {m["metadata"]["name"]: m for m in manifests if m["kind"] in kinds}
-
-
-def pods(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
-    for manifest in of_kind(manifests, "StatefulSet", "Deployment", "Job").values():
-        yield manifest["spec"]["template"]
-
-
-def worker(manifests: Sequence[Manifest], name: str = "rel-trellis-mesh-tk1") -> Manifest:
-    container: Manifest = of_kind(manifests, "StatefulSet")[name]["spec"]["template"]["spec"][
-        "containers"
-    ][0]
-    return container
 
 
 def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
@@ -327,15 +185,6 @@ def test_new_topology_restarts_the_pods(render: Render) -> None:
     assert checksums(BASE) != checksums(changed)
 
 
-def parsed_by(command: Sequence[str], arguments: Sequence[str]) -> Mapping[str, Any]:
-    """Let the real command line take apart what the chart passes."""
-    found: Any = typer.main.get_command(app)
-    for name in command:
-        found = found.commands[name]
-    parameters: Mapping[str, Any] = found.make_context(command[-1], list(arguments)).params
-    return parameters
-
-
 def test_workers_get_a_command_line_that_exists(render: Render) -> None:
     """`mesh node run` takes every argument that the chart gives it; the probe looks at its file."""
     container = worker(render(EVERYTHING))
@@ -448,116 +297,6 @@ def test_an_evaluation_needs_no_kafka(render: Render) -> None:
         render({**MATRIX["own config map"], "evaluationKafka": {"enabled": True}})
 
 
-def test_a_changed_topology_is_applied_by_a_job_that_can_fail_the_upgrade(render: Render) -> None:
-    """It runs after the workloads, carries the new topology, and takes its arguments."""
-    job = of_kind(render(MATRIX["evaluation"]), "Job")["rel-trellis-mesh-apply"]
-    hooks = job["metadata"]["annotations"]["helm.sh/hook"].split(",")
-    assert hooks == ["post-install", "post-upgrade", "post-rollback"]
-    given = job["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert given[:2] == ["mesh", "apply"]
-    parsed = parsed_by(["apply"], given[2:])
-    assert parsed["yes"]
-    assert parsed["unattended"]
-    assert parsed["wait"] == 120
-    assert str(parsed["proposed"]) == str(parsed["file"]) == "/etc/mesh/mesh.yaml"
-    assert job["spec"]["activeDeadlineSeconds"] > parsed["wait"]
-    [rule] = job["spec"]["podFailurePolicy"]["rules"]
-    [container] = job["spec"]["template"]["spec"]["containers"]
-    assert rule["action"] == "FailJob"
-    assert rule["onExitCodes"] == {
-        "containerName": container["name"],
-        "operator": "In",
-        "values": [EXIT_WRONG_INPUT, EXIT_NOT_WELL],
-    }
-    assert "rel-trellis-mesh-apply" not in of_kind(render(BASE), "Job")
-
-
-def test_the_other_sites_compare_and_fail(render: Render) -> None:
-    """They ask until what is in force is theirs, or time is up; what no mesh can follow ends it."""
-    manifests = render(MATRIX["another site"])
-    job = of_kind(manifests, "Job")["rel-trellis-mesh-compare"]
-    hooks = job["metadata"]["annotations"]["helm.sh/hook"].split(",")
-    assert hooks == ["post-install", "post-upgrade", "post-rollback"]
-    [container] = job["spec"]["template"]["spec"]["containers"]
-    assert container["command"][:2] == ["mesh", "plan"]
-    parsed = parsed_by(["plan"], container["command"][2:])
-    assert str(parsed["proposed"]) == str(parsed["file"]) == "/etc/mesh/mesh.yaml"
-    assert parsed["allow_delete"]
-    assert parsed["within"] == 120
-    [rule] = job["spec"]["podFailurePolicy"]["rules"]
-    ends = [EXIT_WRONG_INPUT, EXIT_CHANGES]  # it has waited itself
-    assert (rule["action"], rule["onExitCodes"]["values"]) == ("FailJob", ends)
-    assert rule["onExitCodes"]["containerName"] == container["name"]
-    assert job["spec"]["activeDeadlineSeconds"] > 120
-    # Nodes that run follow what is applied elsewhere: no pod of theirs starts again for it.
-    fewer = {"topology": {**MATRIX["another site"]["topology"], "spec": {**SPEC, "zones": {}}}}
-    assert worker_pods(manifests) == worker_pods(render(fewer))
-
-
-def worker_pods(manifests: Sequence[Manifest]) -> dict[str, Manifest]:
-    return {
-        name: one["spec"]["template"] for name, one in of_kind(manifests, "StatefulSet").items()
-    }
-
-
-def test_jobs_that_helm_forgets_go_by_themselves(render: Render) -> None:
-    """Helm keeps the job of a hook that failed, for its log, and no uninstall removes it."""
-    jobs = of_kind(render(MATRIX["evaluation"]), "Job")
-    assert len(jobs) == 4
-    assert {one["spec"]["ttlSecondsAfterFinished"] for one in jobs.values()} == {86_400}
-
-
-def test_an_illegal_topology_is_found_before_anything_changes(render: Render) -> None:
-    """A job that runs first brings the file that it judges, and nothing of the release."""
-    manifests = render(BASE)
-    job = of_kind(manifests, "Job")["rel-trellis-mesh-validate"]
-    brought = of_kind(manifests, "ConfigMap")["rel-trellis-mesh-validate"]
-    weights = []
-    for one in (brought, job):
-        notes = one["metadata"]["annotations"]
-        assert notes["helm.sh/hook"] == "pre-install,pre-upgrade,pre-rollback"
-        weights.append(int(notes["helm.sh/hook-weight"]))
-    assert weights == sorted(set(weights))
-    spec = job["spec"]["template"]["spec"]
-    assert spec["serviceAccountName"] == "default"
-    assert [v["configMap"]["name"] for v in spec["volumes"] if "configMap" in v] == [
-        brought["metadata"]["name"]
-    ]
-    kept = of_kind(manifests, "ConfigMap")["rel-trellis-mesh-topology"]
-    assert brought["data"] == kept["data"]
-    parsed = parsed_by(["validate"], spec["containers"][0]["command"][2:])
-    assert str(parsed["file"]) == "/etc/mesh/mesh.yaml"
-    for values in (MATRIX["own config map"], {"topology": {**BASE["topology"], "validate": False}}):
-        assert "rel-trellis-mesh-validate" not in of_kind(render(values), "Job")
-
-
-def test_pods_are_restarted_by_a_job_that_may_do_nothing_else(render: Render) -> None:
-    """Its role names each pod of the workers and no other; its arguments each workload."""
-    manifests = render(EVERYTHING)
-    workloads = of_kind(manifests, "StatefulSet")
-    assert {one["spec"]["updateStrategy"]["type"] for one in workloads.values()} == {"OnDelete"}
-    role = of_kind(manifests, "Role")["rel-trellis-mesh-rollout"]
-    named = {rule["resources"][0]: rule for rule in role["rules"]}
-    assert set(named) == {"statefulsets", "pods"}
-    assert set(named["statefulsets"]["resourceNames"]) == set(workloads)
-    assert named["statefulsets"]["verbs"] == ["get"]
-    assert set(named["pods"]["resourceNames"]) == {
-        f"{name}-{number}"
-        for name, one in workloads.items()
-        for number in range(one["spec"]["replicas"])
-    }
-    assert named["pods"]["verbs"] == ["get", "delete"]
-    spec = of_kind(manifests, "Job")["rel-trellis-mesh-rollout"]["spec"]["template"]["spec"]
-    assert spec["serviceAccountName"] == role["metadata"]["name"]
-    assert spec["containers"][0]["args"] == [
-        f"{name}={one['spec']['replicas']}" for name, one in sorted(workloads.items())
-    ]
-    without = render({**EVERYTHING, "rollout": {"enabled": False}})
-    assert not of_kind(without, "Role", "RoleBinding")
-    workload = of_kind(without, "StatefulSet")["rel-trellis-mesh-tk1"]
-    assert workload["spec"]["updateStrategy"]["type"] == "RollingUpdate"
-
-
 def test_an_image_has_a_registry_and_a_tag_or_a_digest(render: Render) -> None:
     """What a mirror of a registry needs; a digest wins over a tag."""
 
@@ -651,20 +390,6 @@ def test_prometheus_finds_the_workers(render: Render) -> None:
         assert wanted <= workload["spec"]["template"]["metadata"]["labels"].items()
 
 
-def test_test_job_runs_the_doctor(render: Render) -> None:
-    """`helm test` is a job, gone when it succeeded, with arguments that `mesh doctor` takes."""
-    job = of_kind(render(EVERYTHING), "Job")["rel-trellis-mesh-doctor"]
-    assert job["metadata"]["annotations"] == {
-        "helm.sh/hook": "test",
-        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
-    }
-    given = job["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert given[:2] == ["mesh", "doctor"]
-    parsed = parsed_by(["doctor"], given[2:])
-    assert parsed["wait"] == 5
-    assert list(parsed["category"]) == ["kafka"]
-
-
 def test_audit_is_one_pod_with_a_checkpoint_and_arguments_it_takes(render: Render) -> None:
     """Two auditors on one checkpoint would damage it; the arguments are those of the auditor."""
     manifests = render(EVERYTHING)
@@ -687,105 +412,6 @@ def test_audit_is_one_pod_with_a_checkpoint_and_arguments_it_takes(render: Rende
             AuditPort().answer(container[probe]["httpGet"]["path"])[0] is not HTTPStatus.NOT_FOUND
         )
     assert of_kind(render(BASE), "Deployment") == {}
-
-
-def test_the_page_is_behind_a_token_and_answers_to_the_names_by_which_it_is_called(
-    render: Render,
-) -> None:
-    """`mesh dashboard` takes what the chart gives it, and would start with that."""
-    manifests = render(EVERYTHING)
-    deployed = of_kind(manifests, "Deployment")["rel-trellis-mesh-dashboard"]
-    labels = deployed["spec"]["template"]["metadata"]["labels"].items()
-    [container] = deployed["spec"]["template"]["spec"]["containers"]
-    assert container["command"][:2] == ["mesh", "dashboard"]
-    parsed = parsed_by(["dashboard"], container["command"][2:])
-    name = "rel-trellis-mesh-dashboard"
-    assert list(parsed["allowed_host"]) == [
-        *(name, f"{name}.mesh", f"{name}.mesh.svc", "mesh.internal", "mesh.example.com")
-    ]
-    assert list(parsed["bootstrap"]) == ["tokyo=kafka.tokyo.svc:9092"]
-    host, port = parse_address(str(parsed["listen"]))
-    assert port == container["ports"][0]["containerPort"]
-    settings = ServeSettings(
-        host=host,
-        port=port,
-        token="t",
-        allowed_hosts=parsed["allowed_host"],
-        user_header=parsed["user_header"],
-        embedders=parsed["embed"],
-        root_path=parsed["root_path"],
-    )
-    assert settings.access().root_path == "/trellis"
-    assert parsed["secure_cookie"]
-    [token] = [one for one in container["env"] if one["name"] == "MESH_TOKEN"]
-    assert token["valueFrom"] == {"secretKeyRef": {"name": "page", "key": "token"}}
-    assert {container[f"{one}Probe"]["httpGet"]["path"] for one in ("startup", "liveness")} <= {
-        *PROBES
-    }
-    service = of_kind(manifests, "Service")[name]["spec"]
-    assert service["selector"].items() <= labels
-    [ingress] = of_kind(manifests, "Ingress").values()
-    [rule] = ingress["spec"]["rules"]
-    [path] = rule["http"]["paths"]
-    assert (rule["host"], path["path"]) == ("mesh.example.com", "/trellis")
-    assert path["backend"]["service"] == {
-        "name": name,
-        "port": {"name": service["ports"][0]["name"]},
-    }
-
-
-def test_a_route_of_the_gateway_leads_to_the_page(render: Render) -> None:
-    """It takes the path off below which the page is served: the page does not know it."""
-    manifests = render(ROUTED)
-    [route] = of_kind(manifests, "HTTPRoute").values()
-    [rule] = route["spec"]["rules"]
-    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/trellis"}}]
-    [rewrite] = rule["filters"]
-    assert rewrite["urlRewrite"]["path"]["replacePrefixMatch"] == "/"
-    [to] = rule["backendRefs"]
-    [service] = [
-        one
-        for one in of_kind(manifests, "Service").values()
-        if one["metadata"]["name"] == to["name"]
-    ]
-    assert to["port"] == service["spec"]["ports"][0]["port"]
-    [deployed] = of_kind(manifests, "Deployment").values()
-    command = deployed["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert "mesh.example.com" in command
-    assert "--secure-cookie" not in command  # nobody has said that the gateway speaks HTTPS
-    page = {**ROUTED["dashboard"], "secureCookie": True}
-    [deployed] = of_kind(render({**ROUTED, "dashboard": page}), "Deployment").values()
-    command = deployed["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert "--secure-cookie" in command
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({}, "dashboard: everybody who reaches it could read all"),
-        ({"userHeader": "U", "ingress": {"enabled": True}}, "dashboard.ingress: name its hosts"),
-        ({"userHeader": "U", "httpRoute": {"enabled": True}}, "dashboard.httpRoute: name its"),
-    ],
-)
-def test_a_page_that_nobody_guards_or_finds_is_refused(
-    render: Render, settings: Mapping[str, Any], said: str
-) -> None:
-    """In a line that says what to set."""
-    with pytest.raises(helm_python.HelmRenderError, match=said):
-        render({**BASE, "dashboard": {"enabled": True, **settings}})
-
-
-def test_who_may_open_the_page_need_not_be_who_may_scrape(render: Render) -> None:
-    """A policy of its own, beside that of all pods."""
-    of_whom = {"namespaceSelector": {"matchLabels": {"name": "ingress"}}}
-    policy = {"enabled": True, "from": [{"podSelector": {}}], "dashboardFrom": [of_whom]}
-    found = of_kind(render({**EVERYTHING, "networkPolicy": policy}), "NetworkPolicy")
-    page = found["rel-trellis-mesh-dashboard"]["spec"]
-    assert page["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "dashboard"
-    assert [one["from"] for one in page["ingress"]] == [[of_whom]]
-    assert "rel-trellis-mesh-dashboard" not in of_kind(
-        render({**BASE, "networkPolicy": policy}), "NetworkPolicy"
-    )
 
 
 def test_credentials_are_files_that_only_the_worker_reads(render: Render) -> None:

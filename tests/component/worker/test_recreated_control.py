@@ -131,9 +131,7 @@ def test_who_starts_with_another_control_topic_of_a_neighbour_waits_for_nothing_
         mesh.world.start(node)
     mesh.run(30_000)
     assert who(mesh, "c")[1] == 1
-    for text in ("y/1", "x"):
-        mesh.publish(text.encode(), [subject(text)])
-    mesh.run()
+    publish_each(mesh, "y/1", "x")
     assert come(mesh, "f") == [b"y/1"]
     assert states(mesh, "b") == {"a": "up", "c": "up"}
     assert subscribed(mesh, "c").complete == 20
@@ -204,9 +202,7 @@ def test_a_clients_topic_recreated_is_read(mesh: SmallMesh, when: str) -> None:
     mesh.run(15_000)
     mesh.subscribe("c", "f", "y/>")
     mesh.run(10_000)
-    for text in ("y/1", "z/1"):
-        mesh.publish(text.encode(), [subject(text)])
-    mesh.run()
+    publish_each(mesh, "y/1", "z/1")
     assert come(mesh, "f") == [b"y/1"]
     assert come(mesh, "s") == []  # that was asked for in the former topic
     told = subscribed(mesh, "c")
@@ -297,9 +293,7 @@ def test_a_topic_that_lost_its_end_is_read_again(mesh: SmallMesh) -> None:
     mesh.run(30_000)
     mesh.subscribe("c", "g", "w/>")
     mesh.run(10_000)
-    for text in ("y/1", "w/1"):
-        mesh.publish(text.encode(), [subject(text)])
-    mesh.run()
+    publish_each(mesh, "y/1", "w/1")
     assert come(mesh, "f") == [b"y/1"]
     assert come(mesh, "g") == [b"w/1"]
     assert states(mesh, "b") == {"a": "up", "c": "up"}
@@ -327,10 +321,15 @@ def test_after_a_cut_longer_than_tombstones_last_interest_that_ended_ends(
     scope = learner.neighbours["c"].scopes[OWN]
     assert [filter_ for filter_ in scope.view if not filter_.startswith("$")] == ["z/>"]
     assert not scope.ghosts
-    for text in ("y/1", "z/1"):
+    publish_each(mesh, "y/1", "z/1")
+    assert come(mesh, "s") == [b"z/1"]
+
+
+def publish_each(mesh: SmallMesh, *subjects: str) -> None:
+    """Publish a message to each subject, which is its payload too."""
+    for text in subjects:
         mesh.publish(text.encode(), [subject(text)])
     mesh.run()
-    assert come(mesh, "s") == [b"z/1"]
 
 
 def compact(mesh: SmallMesh, topic: str) -> None:

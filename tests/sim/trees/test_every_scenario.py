@@ -17,7 +17,7 @@ ON_KAFKA = frozenset({8, 14, 26, 31, 34, 36, 42, 53})
 
 PLACES = [
     *Path(__file__).parent.glob("test_*.py"),
-    TESTS / "component/worker/test_tree_service.py",
+    *(TESTS / "component/worker/trees").glob("test_*.py"),
 ]
 PLAYED = re.compile(r"scenarios? ([\d, and]+)\)")
 NAMED = re.compile(r"^def test_((?:\d\d_)+)", re.MULTILINE)

@@ -2,92 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 
 import pytest
 from structlog.testing import capture_logs
 
-from mesh.client.role_messages import Call
-from mesh.client.roles import Roles
-from mesh.client.watching import Passing, Verdict
 from mesh.config.topology_file import topology_from_mapping
-from mesh.errors import RoleRefusedError, SubjectError, TransportUnavailableError
+from mesh.errors import TransportUnavailableError
 from mesh.model.effects import Relinked
 from mesh.model.tree_apps import (
     Answered,
-    ColourChanged,
-    ColourReason,
     Expired,
-    FoundTold,
     Loss,
-    NewsOf,
     PartitionSuspected,
     Refused,
     RoleLost,
-    RoleRequest,
     Served,
-    SplitTold,
-    TreeBuilt,
-    Unpartitioned,
 )
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.transport.port import TopicPartition
-from mesh.trees import utility
 from mesh.trees.settings import Settings
-from mesh.view.role_requests import role_requests
 from mesh.wire.tree_events import encode_event
 from mesh.worker.trees.service import TreeService
 from mesh.worker.trees.writing import GONE_MAX
 from tests.component.in_memory_mesh import CHAIN, Mesh
-
-Open = Callable[..., Roles]
-
-
-@pytest.fixture
-def mesh() -> Iterator[Mesh]:
-    made = Mesh(topology_from_mapping(CHAIN), trees=Settings())
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def application(mesh: Mesh) -> Open:
-    def opened(node: str, app: str = "app", **options: object) -> Roles:
-        return mesh.client(node).roles(app, **options).open()  # type: ignore[arg-type]
-
-    return opened
-
-
-def serve(*applications: Roles) -> None:
-    """Let applications answer what came, with their names."""
-    for one in applications:
-        one.step()
-        while one._messages:
-            message = one._messages.popleft()
-            if message.wants_answer:
-                message.answer(f"{one._node}: {message.payload.decode()}".encode())
-
-
-def finished(call: Call, *others: Roles) -> Call:
-    for _ in range(2_000):
-        serve(*others)
-        call._roles.step()
-        if call.is_done or call.refusal is not None:
-            return call
-    raise AssertionError(f"no last reply: {call}")
-
-
-def live(mesh: Mesh, seconds: float, *applications: Roles) -> None:
-    """Let time pass; these applications answer, and renew their leases."""
-    until = mesh.now_ms() + int(seconds * 1000)
-    while mesh.now_ms() < until:
-        mesh.pause(0.1)
-        serve(*applications)
-
-
-def payloads(call: Call) -> list[str]:
-    return sorted(one.payload.decode() for one in call.replies if one.payload is not None)
+from tests.component.worker.trees.applications import Open, finished, live, payloads
 
 
 def test_a_role_is_sent_to_over_two_links_and_answers(application: Open) -> None:
@@ -315,56 +255,6 @@ def test_a_worker_that_stood_still_blames_nobody(mesh: Mesh, application: Open) 
     assert payloads(finished(sender.send("desk-7", "pricing", b"?"), host)) == ["c: ?"]
 
 
-def test_a_role_moves_to_who_asked_for_it_and_no_restart_brings_it_back(
-    mesh: Mesh, application: Open
-) -> None:
-    """Grant and give up. Spec: tree_layer 5.13, 13."""
-    host, sender, other = application("c"), application("a"), application("b")
-    host.add("desk-7", "lead", exclusive=True)
-    call = sender.send("desk-7", "lead", b"yours?")
-    for _ in range(200):
-        host.step()
-        if host._messages:
-            break
-    host._messages.popleft().grant(b"take it", give_up=True)
-    finished(call, host, other)
-    assert [one.kind for one in call.replies] == [ReplyKind.DATA]
-    assert (len(host.held), len(sender.held)) == (0, 1)
-    for node in ("c", "a"):
-        mesh.world.kill(node)
-        mesh.world.start(node)
-        live(mesh, 15, host, sender, other)
-        assert (len(host.held), len(sender.held)) == (0, 1)
-        call = finished(other.send("desk-7", "lead", b"who?"), sender, host)
-        assert payloads(call) == ["a: who?"]
-
-
-def test_a_role_that_moves_to_who_has_it_already_is_what_it_was(
-    mesh: Mesh, application: Open
-) -> None:
-    """What stands for it, here and at the client, was the former request. Spec: tree_layer 5.13, 13."""
-    host, sender, other = application("c"), application("a"), application("b")
-    sender.add("desk-7", "pricing")
-    host.add("desk-7", "pricing", protocol="v2")
-    call = sender.send("desk-7", "pricing", b"yours?", protocol="v2")
-    for _ in range(200):
-        host.step()
-        if host._messages:
-            break
-    host._messages.popleft().grant(b"take it", give_up=True)
-    finished(call, host, other)
-    for _ in range(2):
-        live(mesh, 15, host, sender, other)
-        stand = role_requests(mesh.world.kafka["left"], "mesh.a.roles")
-        assert {key.tree: one.request.protocol for key, one in stand.items()} == {"desk-7": "v2"}
-        assert [request.protocol for request in sender._requests._requests.values()] == ["v2"]
-        assert (len(host.held), len(sender.held)) == (0, 1)
-        call = finished(other.send("desk-7", "pricing", b"who?", protocol="v2"), sender)
-        assert payloads(call) == ["a: who?"]
-        mesh.world.kill("a")
-        mesh.world.start("a")
-
-
 def test_what_a_former_leader_tells_once_more_is_passed_over(mesh: Mesh, application: Open) -> None:
     """It stood still, or was cut off, while another took over. Spec: tree_layer 12."""
     one = application("a")
@@ -431,23 +321,6 @@ def test_topics_of_applications_have_an_end_and_those_that_stand_are_used(
     assert "mesh.a.app.third" not in mesh.world.kafka["left"].topics
     with application("a", "second") as back:
         assert back.add("desk-7", "r")
-
-
-def test_a_cut_and_a_heal_are_told_and_the_far_side_is_found(mesh: Mesh, application: Open) -> None:
-    host, sender = application("c"), application("a")
-    told: list[str] = []
-    sender.listener = lambda news: told.append(type(news).__name__)
-    host.add("desk-7", "pricing")
-    assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
-    mesh.world.cut("a", ["b"])
-    live(mesh, 12, host, sender)
-    assert told == ["PartitionSuspected"]
-    lone = finished(sender.send("desk-7", "pricing", b"2"), host)
-    assert [one.kind for one in lone.replies] == [ReplyKind.NOT_FOUND]
-    mesh.world.cut("a", [])
-    live(mesh, 3, host, sender)
-    assert told == ["PartitionSuspected", "Unpartitioned"]
-    assert payloads(finished(sender.send("desk-7", "pricing", b"3"), host)) == ["c: 3"]
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
@@ -525,294 +398,6 @@ def test_who_sends_something_wrong_is_told_of_which_call(mesh: Mesh, application
         writer.produce("mesh.a.sends", value.encode(), b"app", 0)
     live(mesh, 3, sender)
     assert [one.call for one in told if isinstance(one, Refused)] == ["one", "two", ""]
-
-
-def test_an_exclusive_role_that_is_held_is_refused(application: Open) -> None:
-    host, sender = application("c"), application("a")
-    host.add("desk-7", "lead", exclusive=True)
-    finished(sender.send("desk-7", "lead", b"1"), host)
-    with pytest.raises(RoleRefusedError, match="EXCLUSIVE_HELD"):
-        sender.add("desk-7", "lead")
-    assert not sender.held
-
-
-def test_30_a_role_is_taken_politely_only_if_nobody_holds_it(mesh: Mesh, application: Open) -> None:
-    """Granted, denied, and of two at one moment exactly one. Spec: tree_layer 5.4, 11 (30)."""
-    host, other, third = application("c"), application("a"), application("b")
-    assert host.add("desk-7", "lead", exclusive=True, polite=True)
-    with pytest.raises(RoleRefusedError, match="EXCLUSIVE_HELD"):
-        other.add("desk-7", "lead", exclusive=True, polite=True)
-    assert len(host.held) == 1
-    host.remove("desk-7", "lead")
-    live(mesh, 2, host, other, third)
-    request = RoleRequest(Address(tree_id("desk-7"), "lead"), is_exclusive=True, is_polite=True)
-    for one in (other, third):
-        one._requests.want("desk-7", request)
-    live(mesh, 10, host, other, third)
-    assert sorted(len(one.held) for one in (other, third)) == [0, 1]
-
-
-def test_who_asked_politely_and_then_otherwise_holds_the_role(
-    mesh: Mesh, application: Open
-) -> None:
-    """The answer to the polite question came later, from the role's own holder. Spec: 5.4."""
-    one, asking = application("a"), application("c")
-    told: list[object] = []
-    one.listener = told.append
-    place = Address(tree_id("desk-7"), "lead")
-    for is_polite in (True, False):
-        request = RoleRequest(place, is_exclusive=True, is_polite=is_polite)
-        one._requests.want("desk-7", request)
-    live(mesh, 5, one, asking)
-    assert told == []
-    mesh.world.kill("a")
-    mesh.world.start("a")
-    live(mesh, 15, one, asking)
-    assert list(one.held) == [place]
-    assert payloads(finished(asking.send("desk-7", "lead", b"?"), one)) == ["a: ?"]
-
-
-def test_a_holder_that_comes_back_takes_nothing_from_who_took_over(
-    mesh: Mesh, application: Open
-) -> None:
-    """And none that comes back at once loses to what its former instance has left behind."""
-    host, other, sender = application("c"), application("a"), application("b")
-    host.add("desk-7", "lead", exclusive=True)
-    finished(sender.send("desk-7", "lead", b"1"), host)
-    mesh.world.kill("c")
-    mesh.world.start("c")
-    live(mesh, 15, host, other, sender)
-    assert payloads(finished(sender.send("desk-7", "lead", b"2"), host)) == ["c: 2"]
-    mesh.world.kill("c")
-    other.clear("desk-7", "lead")
-    live(mesh, 1, other)
-    other.add("desk-7", "lead", exclusive=True)
-    mesh.world.start("c")
-    live(mesh, 15, host, other, sender)
-    assert (len(host.held), len(other.held)) == (0, 1)
-    assert payloads(finished(sender.send("desk-7", "lead", b"3"), host, other)) == ["a: 3"]
-
-
-def test_an_application_on_the_way_changes_what_passes(mesh: Mesh, application: Open) -> None:
-    """It holds a message, changes it later, takes out a reply. Spec: tree_layer 6.8."""
-    host, sender, spy = application("c"), application("a"), application("b", "spy")
-    host.add("desk-7", "pricing")
-    seen: list[Passing] = []
-    verdicts = [Verdict.SUSPEND, Verdict.CONTINUE]
-
-    def watch(passing: Passing) -> Verdict:
-        seen.append(passing)
-        return verdicts.pop(0) if verdicts else Verdict.CONSUME
-
-    spy.snoop(watch, "desk-7")
-    live(mesh, 1, host, sender, spy)
-    call = sender.send("desk-7", "pricing", b"how much?")
-    live(mesh, 3, host, sender, spy)
-    assert [(one.payload, one.shown.kind, one.waits) for one in seen] == [
-        (b"how much?", None, True)
-    ]
-    seen[0].resume(b"how little?")
-    live(mesh, 3, host, sender, spy)
-    assert payloads(call) == ["c: how little?"]
-    lost = finished(sender.send("desk-7", "pricing", b"lost"), host, spy)
-    assert [one.kind for one in lost.replies] == [ReplyKind.END]
-    assert seen[-1].payload == b"lost"
-    spy.unsnoop("desk-7")
-    live(mesh, 1, host, sender, spy)
-    assert payloads(finished(sender.send("desk-7", "pricing", b"free"), host, spy)) == ["c: free"]
-
-
-def test_watches_that_overlap_are_all_asked(mesh: Mesh, application: Open) -> None:
-    """Each of them sees what it asked for; what passes waits for all that hold it."""
-    host, sender, spy = application("c"), application("a"), application("b", "spy")
-    host.add("desk-7", "pricing")
-    every: list[bytes] = []
-    held: list[Passing] = []
-
-    def look(passing: Passing) -> Verdict:
-        every.append(passing.payload)
-        return Verdict.CONSUME  # in vain: this watch holds nothing
-
-    def hold(passing: Passing) -> Verdict:
-        if passing.shown.kind is not None:
-            return Verdict.CONTINUE
-        held.append(passing)
-        return Verdict.SUSPEND
-
-    spy.snoop(look, holds=False)
-    spy.snoop(hold, "desk-7")
-    live(mesh, 1, host, sender, spy)
-    call = sender.send("desk-7", "pricing", b"how much?")
-    live(mesh, 3, host, sender, spy)
-    assert (every, len(held), call.replies) == ([b"how much?"], 1, [])
-    held[0].resume()
-    live(mesh, 3, host, sender, spy)
-    assert payloads(call) == ["c: how much?"]
-    assert every == [b"how much?", b"c: how much?"]
-
-
-def test_who_watches_goes_on_watching_when_its_node_comes_back(
-    mesh: Mesh, application: Open
-) -> None:
-    """The new incarnation knows nothing of it; the client says it again."""
-    host, sender, spy = application("c"), application("a"), application("b", "spy")
-    host.add("desk-7", "pricing")
-    seen: list[bytes] = []
-
-    def watch(passing: Passing) -> Verdict:
-        seen.append(passing.payload)
-        return Verdict.CONTINUE
-
-    spy.snoop(watch, holds=False)
-    mesh.world.kill("b")
-    mesh.world.start("b")
-    live(mesh, 20, host, sender, spy)
-    call = sender.send("desk-7", "pricing", b"again")
-    live(mesh, 3, host, sender, spy)
-    assert payloads(call) == ["c: again"]
-    assert seen == [b"again", b"c: again"]
-
-
-def test_a_split_is_told_once_to_who_watches_for_it(mesh: Mesh, application: Open) -> None:
-    """Both sides, with whom they reach and whom not; a minority can refuse writes. Spec: PAT-12."""
-    lone, other, deaf = application("a"), application("c"), application("c", "deaf")
-    told: dict[str, list[object]] = {"a": [], "c": [], "deaf": []}
-    for name, one in (("a", lone), ("c", other), ("deaf", deaf)):
-        one.listener = told[name].append
-    lone.listen("splits"), other.listen("splits")
-    live(mesh, 2, lone, other, deaf)
-    for _ in range(2):
-        mesh.world.cut("a", ["b"])
-        live(mesh, 20, lone, other, deaf)
-        mesh.world.cut("a", [])
-        live(mesh, 20, lone, other, deaf)
-    splits = {
-        name: [one for one in news if isinstance(one, SplitTold)] for name, news in told.items()
-    }
-    heals = {
-        name: [one for one in news if isinstance(one, Unpartitioned)] for name, news in told.items()
-    }
-    assert splits["a"] == [SplitTold(("a",), ("b", "c"))] * 2
-    assert splits["c"] == [SplitTold(("b", "c"), ("a",))] * 2
-    assert [one.is_minority for one in (splits["a"][0], splits["c"][0])] == [True, False]
-    found = [one for one in told["c"] if isinstance(one, FoundTold)]
-    assert found == [FoundTold(("a", "b", "c"), (), ("a",))] * 2
-    assert splits["deaf"] == []
-    assert [len(heals[name]) for name in ("a", "c", "deaf")] == [2, 2, 2]
-
-
-def test_a_node_that_restarts_is_missed_and_found_each_time(mesh: Mesh, application: Open) -> None:
-    """It joins without a colour: nothing tells the others but that somebody counts. Spec: 7.4."""
-    watcher = application("a")
-    told: list[object] = []
-    watcher.listener = told.append
-    watcher.listen("splits")
-    live(mesh, 2, watcher)
-    for _ in range(2):
-        mesh.world.kill("c")
-        live(mesh, 20, watcher)
-        mesh.world.start("c")
-        live(mesh, 50, watcher)
-    heard = [one for one in told if isinstance(one, SplitTold | FoundTold)]
-    assert (
-        heard
-        == [
-            SplitTold(("a", "b"), ("c",)),
-            FoundTold(("a", "b", "c"), (), ("c",)),
-        ]
-        * 2
-    )
-    watcher.stop_listening("splits")
-    live(mesh, 1, watcher)
-    mesh.world.kill("c")
-    live(mesh, 20, watcher)
-    assert [one for one in told if isinstance(one, SplitTold | FoundTold)] == heard
-
-
-def test_colours_are_told_at_both_ends_of_a_cut_and_are_one_again_after_it(
-    mesh: Mesh, application: Open
-) -> None:
-    """Also by the next incarnation of the node, unasked. Spec: tree_layer 7.1, 7.4."""
-    ends = {"a": application("a"), "c": application("c")}
-    told: dict[str, list[object]] = {"a": [], "c": []}
-    for name, one in ends.items():
-        one.listener = told[name].append
-        one.add("desk-7", "pricing")
-        one.listen(NewsOf.COLOURS)
-    live(mesh, 2, *ends.values())
-    assert _colours(told["a"])[-1].new == _colours(told["c"])[-1].new
-    mesh.world.cut("a", ["b"])
-    live(mesh, 15, *ends.values())
-    apart = {name: _colours(told[name])[-1] for name in told}
-    assert apart["a"].new != apart["c"].new
-    assert (apart["a"].reason, apart["c"].reason) == (ColourReason.LINK_LOST, ColourReason.SPREAD)
-    mesh.world.cut("a", [])
-    live(mesh, 3, *ends.values())
-    assert _colours(told["a"])[-1].new == _colours(told["c"])[-1].new
-    heals = [one for one in told["a"] if isinstance(one, Unpartitioned)]
-    assert [(one.near_colour, one.far_colour) for one in heals] == [
-        (apart["a"].new, apart["c"].new)
-    ]
-    mesh.world.kill("a")
-    mesh.world.start("a")
-    live(mesh, 15, *ends.values())
-    assert _colours(told["a"])[-1].new == _colours(told["c"])[-1].new
-
-
-def _colours(told: list[object]) -> list[ColourChanged]:
-    return [one for one in told if isinstance(one, ColourChanged)]
-
-
-def test_an_application_that_learns_of_a_tree_watches_what_passes_on_it(
-    mesh: Mesh, application: Open
-) -> None:
-    """Trees are learned from what passes: nobody told the node of this one. Spec: tree_layer 8."""
-    host, sender, spy = application("c"), application("a"), application("b", "spy")
-    trees: list[str] = []
-    passed: list[bytes] = []
-
-    def learn(news: object) -> None:
-        if isinstance(news, TreeBuilt) and news.tree == tree_id("desk-7"):
-            trees.append(news.tree)
-            spy.snoop(lambda one: passed.append(one.payload) or Verdict.CONTINUE, news.tree)
-
-    spy.listener = learn
-    spy.listen("trees")
-    live(mesh, 1, host, sender, spy)
-    host.add("desk-7", "pricing")
-    live(mesh, 2, host, sender, spy)
-    assert trees == [tree_id("desk-7")]
-    call = finished(sender.send("desk-7", "pricing", b"how much?"), host, spy)
-    assert payloads(call) == ["c: how much?"]
-    assert passed == [b"how much?", b"c: how much?"]
-    with pytest.raises(SubjectError, match="write one of splits, colours, trees"):
-        spy.listen("weather")
-
-
-def test_everybody_can_be_asked_and_so_can_a_tree(mesh: Mesh, application: Open) -> None:
-    """By the client as by `kcat`: a send like any other. Spec: tree_layer 8 (getTreeNodes)."""
-    host, sender = application("c"), application("a")
-    host.add("desk-7", "pricing")
-    finished(sender.send("desk-7", "pricing", b"1"), host)
-    assert [(one.node, one.links) for one in sender.nodes()] == [
-        ("a", ("b",)), ("b", ("a", "c")), ("c", ("b",)),
-    ]  # fmt: skip
-    assert [(one.node, one.neighbours) for one in sender.nodes("desk-7")] == [
-        ("a", ("b",)), ("b", ("a", "c")), ("c", ("b",)),
-    ]  # fmt: skip
-    assert sender.nodes("desk-8") == []
-    with pytest.raises(RoleRefusedError, match="RESERVED"):
-        host.add("$nodes", "node")
-
-
-def test_who_asks_everybody_is_not_stopped_by_what_no_node_says(
-    application: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever may write on a tree link may answer for a node."""
-    said = utility.encode_node
-    words = {"b": b"x", "c": b"[" * 100_000}
-    monkeypatch.setattr(utility, "encode_node", lambda one: words.get(one.node) or said(one))
-    assert [one.node for one in application("a").nodes()] == ["a"]
 
 
 def test_the_log_says_which_frames_meant_nothing(mesh: Mesh, application: Open) -> None:

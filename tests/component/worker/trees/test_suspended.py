@@ -6,35 +6,25 @@ In the chain a is on one Kafka cluster, b and c are on the one that goes away.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from mesh.client.roles import Roles
-from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportUnavailableError
 from mesh.model.effects import Relinked
 from mesh.model.tree_apps import Expired, PartitionSuspected, Served, Unpartitioned
-from mesh.trees.settings import Settings
 from mesh.view.mesh_view import MeshView
 from mesh.wire.control import encode_heartbeat
 from mesh.wire.keys import heartbeat_key
 from mesh.worker.control.leadership import Led, take_control
 from mesh.worker.process.errands import Steps
 from mesh.worker.trees.service import HOLD_MS, TreeService
-from tests.component.in_memory_mesh import CHAIN, Mesh
-from tests.component.worker.test_tree_service import finished, live, payloads
+from tests.component.in_memory_mesh import Mesh
+from tests.component.worker.trees.applications import finished, live, payloads
 
 LONG_S = 30
 """Longer than neighbours may be silent, or miss heartbeats."""
-
-
-@pytest.fixture
-def mesh() -> Iterator[Mesh]:
-    made = Mesh(topology_from_mapping(CHAIN), trees=Settings())
-    yield made
-    made.close()
 
 
 def service(mesh: Mesh, node: str) -> TreeService:
