@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
+from mesh.client.outbound import check_number
 from mesh.errors import ClosedError, TransportError
 from mesh.transport.port import KafkaCluster
 
@@ -23,8 +24,10 @@ def deadline_of(now_ms: int, timeout_s: float) -> int:
     """Return the moment so many seconds later; `inf` is as good as never.
 
     Raises:
-        ValueError: It is not a number.
+        TypeError: It is text, or anything else that is no number of seconds.
+        ValueError: It is nan.
     """
+    check_number("a timeout", timeout_s, "a number of seconds")
     if timeout_s != timeout_s:  # noqa: PLR0124 - nothing else says so of every number
         raise ValueError("a timeout of nan; write seconds")
     return now_ms + int(max(0.0, min(timeout_s, LONGEST_S)) * 1000)

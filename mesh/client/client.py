@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -17,7 +16,16 @@ from mesh.client.deliveries import Deliveries
 from mesh.client.in_flight import InFlight
 from mesh.client.one_thread import OneThread, by_one_thread
 from mesh.client.operators import OperatorsWord
-from mesh.client.outbound import check_flags, check_name, check_names, outgoing, word_of
+from mesh.client.outbound import (
+    check_flags,
+    check_kind,
+    check_name,
+    check_names,
+    check_number,
+    check_text,
+    outgoing,
+    word_of,
+)
 from mesh.client.pressure import Pressure
 from mesh.client.published import Published
 from mesh.client.refusals import refusal
@@ -27,7 +35,6 @@ from mesh.config.nearest import check_node
 from mesh.config.published import published_topology
 from mesh.core.direct_only import direct_only_zone_of
 from mesh.errors import (
-    ClosedError,
     ConfigError,
     LaggardsError,
     TransportDeniedError,
@@ -62,6 +69,12 @@ def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def _check(topology: Topology, node: str) -> None:
+    check_kind("topology", topology, Topology, "what `load_topology` returns")
+    check_text("node", node)
+    check_node(topology, node, "node")
+
+
 def connect(topology: Topology, node: str) -> MeshClient:
     """Return a client of one node on real Kafka; nothing is sent yet.
 
@@ -72,8 +85,9 @@ def connect(topology: Topology, node: str) -> MeshClient:
     Raises:
         ConfigError: No node of that name, its Kafka cluster has no address, or a secret that it
             wants cannot be had. Those of other Kafka clusters need not be had here.
+        TypeError: What is given is no topology, but its path for example, or no name.
     """
-    check_node(topology, node, "node")
+    _check(topology, node)
     client = MeshClient(topology, node, open_around(topology, node))
     client.begin_renewing()
     return client
@@ -106,7 +120,7 @@ class MeshClient:
         now_ms: Callable[[], int] = _now_ms,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        check_node(topology, node, "node")
+        _check(topology, node)
         self._topology = topology
         self._node = node
         self._all = kafka
@@ -117,8 +131,6 @@ class MeshClient:
         self._pressure = Pressure(topology, node, self._kafka, now_ms)
         self._operators = OperatorsWord(topology, node, self._kafka, now_ms)
         self._followed = ""
-        self._process = os.getpid()
-        self._is_closed = False
         self._thread = OneThread()
         self._in_flight = InFlight(self._kafka, topology.nodes[node].kafka)
         self._subscriptions = SubscriptionWriter(
@@ -139,7 +151,7 @@ class MeshClient:
 
     def _follow(self) -> None:
         """Go by the topology in force, if it is another than before."""
-        self._check_usable()
+        self._thread.check()  # whoever waits, and follows meanwhile, ends when somebody closes
         self._operators.look()
         text = self._operators.in_force
         if text in ("", self._followed):
@@ -158,17 +170,6 @@ class MeshClient:
         self._pressure.close()
         self._pressure = Pressure(self._topology, self._node, self._kafka, self._now_ms)
         self._close_view()
-
-    def _check_usable(self) -> None:
-        """Refuse to work once closed or forked: messages would only be lost.
-
-        Raises:
-            ClosedError: It was.
-        """
-        if self._is_closed:
-            raise ClosedError("this client is closed; connect again")
-        if os.getpid() != self._process:
-            raise ClosedError("this client was made before this process was forked; connect in it")
 
     # -- publishing -----------------------------------------------------------------------
 
@@ -232,7 +233,6 @@ class MeshClient:
         Raises:
             NotPublishedError: Some were not; `refused` of it names them, and says why.
         """
-        self._check_usable()
         total = self._in_flight.flush()
         if self._now_ms() - self._checked_ms >= KNOWN_MS:
             # Somebody may have recreated them. Asked now that brokers answer, and not in an
@@ -242,7 +242,6 @@ class MeshClient:
 
     def _require(self, topic: str) -> str:
         """Return the id of a topic; refuse one that does not exist: records would be lost."""
-        self._check_usable()
         if topic in self._checked:
             return self._checked[topic]
         known = self._kafka.admin().describe([topic])
@@ -307,10 +306,12 @@ class MeshClient:
         """Renew leases in a thread of its own until `close`; `connect` has done that."""
         self._subscriptions.leases.begin()
 
-    @by_one_thread
     def renew_leases(self) -> None:
-        """Renew leases of which a third has passed, where no thread does it (`begin_renewing`)."""
-        self._check_usable()
+        """Renew leases of which a third has passed, where no thread does it (`begin_renewing`).
+
+        As that thread it disturbs nobody who uses the client.
+        """
+        self._thread.check()
         self._subscriptions.leases.renew()
 
     @by_one_thread
@@ -327,7 +328,6 @@ class MeshClient:
     @by_one_thread
     def subscribed(self) -> Mapping[tuple[str, str], Subscription]:
         """Return every subscription at the node by (endpoint, filter), in the order written."""
-        self._check_usable()
         return self._subscriptions.subscribed()
 
     @by_one_thread
@@ -340,10 +340,11 @@ class MeshClient:
 
         Raises:
             LaggardsError: Not in time; names the links that are still open.
+            TypeError: It is no version.
 
         Spec: K24.
         """
-        self._check_usable()
+        check_number("version", version, "what `subscribe` returns")
         deadline = deadline_of(self._now_ms(), timeout_s)
         topic = self._names.clients(self._node)
         described = self._kafka.admin().describe([topic]).get(topic)
@@ -370,7 +371,6 @@ class MeshClient:
     @by_one_thread
     def refusal(self, endpoint: str, timeout_s: float = 10.0) -> str | None:
         """Return why the node refuses what a queue subscribed to, or None; ask after `wait`."""
-        self._check_usable()
         until_ms = deadline_of(self._now_ms(), timeout_s)
         view, pause = self._looked(), self._pause
         return refusal(
@@ -406,8 +406,8 @@ class MeshClient:
         Raises:
             SubjectError: The name is not allowed.
         """
-        self._check_usable()
         check_name("endpoint", endpoint)
+        check_flags(from_beginning=from_beginning)
         stream = Deliveries(
             self._kafka,
             self._topology.prefix,
@@ -486,7 +486,7 @@ class MeshClient:
         Raises:
             SubjectError: The name or the lease is not valid.
         """
-        self._check_usable()
+        check_flags(is_new=is_new)
         roles = Roles(
             self._kafka,
             self._topology,
@@ -496,7 +496,7 @@ class MeshClient:
             now_ms=self._now_ms,
             pause=self._pause,
             is_new=is_new,
-            check_usable=self._check_usable,
+            check_usable=self._thread.check,
         )
         self._applications.add(roles)
         return roles
@@ -506,11 +506,7 @@ class MeshClient:
 
         After a fork, what is to be released belongs to the other process.
         """
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if os.getpid() == self._process:
-            self._thread.end(self._release)
+        self._thread.end(self._release)
 
     def _release(self) -> None:
         with ExitStack() as closing:  # the last first, and each of them whatever another raises

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.client.awaited import READ_S, AwaitedTopic
-from mesh.client.outbound import check_name
+from mesh.client.outbound import check_kind, check_name
 from mesh.core.redelivery import Share
 from mesh.errors import SubjectError, TransportError, TransportMovedError, TransportUnavailableError
 from mesh.model.losses import Loss
@@ -204,6 +204,7 @@ class QueueConsumer:
         return True
 
     def _part_of(self, message: QueueMessage) -> tuple[_Part | None, int]:
+        check_kind("message", message, QueueMessage, "a QueueMessage, as it was handed out")
         offset = message.message.offset
         part = self._parts.get(message.message.place)
         out = part.out.get(offset) if part is not None else None
@@ -219,8 +220,12 @@ class QueueConsumer:
             ClosedError: As for `read`.
         """
         with self._reading.used():
-            if self._reading.source is not None:
-                self._tell(self._reading.source)
+            self._reading.check_open()
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        if self._reading.source is not None:
+            self._tell(self._reading.source)
 
     # -- what is read -----------------------------------------------------------------------
 
@@ -412,7 +417,7 @@ class QueueConsumer:
             return
         with self._reading.closing():
             try:
-                self.commit()
+                self._tell_all()
             except TransportMovedError:
                 pass  # somebody else has them: they are handed out once more, as promised
             finally:

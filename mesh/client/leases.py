@@ -39,7 +39,7 @@ class Leases:
     def __init__(self, write: Callable[[bytes, bytes], None], now_ms: Callable[[], int]) -> None:
         self._write = write
         self._now_ms = now_ms
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come amid it, whose handler closes
         self._kept: dict[bytes, Lease] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -63,6 +63,8 @@ class Leases:
     def renew(self) -> None:
         """Renew what is due; what cannot be written is due again at the next call."""
         with self._lock:
+            if self._stopped.is_set():
+                return
             now_ms = self._now_ms()
             for key, one in self._kept.items():
                 if now_ms - one.renewed_ms < one.lease_s * 1000 // RENEWED_AT:
@@ -84,7 +86,8 @@ class Leases:
             self.renew()
 
     def close(self) -> None:
-        """Renew nothing more."""
-        self._stopped.set()
+        """Renew nothing more; who renews something just now, in whatever thread, has ended then."""
+        with self._lock:
+            self._stopped.set()
         if self._thread is not None:
             self._thread.join()

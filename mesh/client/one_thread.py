@@ -1,17 +1,19 @@
-"""A client is used by one thread at a time, and whoever comes besides is told.
+"""A client is used by one thread of one process at a time, until it is closed.
 
-`flush` would tell one thread of the messages of another one, and tell that one nothing.
+Whoever comes besides is told: `flush` would tell one thread of the messages of another one, and
+tell that one nothing. The threads of the client library stay behind in the process that made it.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from mesh.client.in_flight import PATIENCE_MS
-from mesh.errors import SharedError
+from mesh.errors import ClosedError, SharedError
 
 FAREWELL_S = PATIENCE_MS / 1000 + 5
 """How long who closes a client waits for another thread that uses it: longer than any call of it
@@ -23,16 +25,41 @@ class OneThread:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._is_closed = False
+
+    def check(self) -> None:
+        """Refuse to work once closed or forked: messages would only be lost.
+
+        Raises:
+            ClosedError: It was.
+        """
+        if self._is_closed:
+            raise ClosedError("this client is closed; connect again")
+        if os.getpid() != self._process:
+            raise ClosedError("this client was made before this process was forked; connect in it")
 
     def __enter__(self) -> None:
+        self.check()  # in a fork the lock may be held for ever, by a thread that is not in it
         if not self._lock.acquire(blocking=False):
             raise SharedError("another thread is using this client: connect in each thread")
+        try:
+            self.check()  # somebody may have closed it meanwhile
+        except ClosedError:
+            self._lock.release()
+            raise
 
     def __exit__(self, *_raised: object) -> None:
         self._lock.release()
 
     def end(self, close: Callable[[], None]) -> None:
-        """Close once nobody is at work any more, or all the same if that takes too long."""
+        """Close once nobody is at work any more, or all the same if that takes too long.
+
+        After a fork, what is to be closed belongs to the other process.
+        """
+        if self._is_closed or os.getpid() != self._process:
+            return
+        self._is_closed = True
         is_alone = self._lock.acquire(timeout=FAREWELL_S)
         try:
             close()
@@ -54,7 +81,8 @@ def by_one_thread(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenat
     """Have a method of a client refuse a thread that comes while another one is at work.
 
     Raises:
-        SharedError: One is.
+        ClosedError: The client is closed, or this process was forked after it was made.
+        SharedError: One is at work.
     """
 
     @functools.wraps(method)

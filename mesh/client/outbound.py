@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Real
 from typing import TypeVar
 
 from mesh.errors import ProtocolError, SubjectError
@@ -99,6 +100,26 @@ def check_text(what: str, value: object) -> None:
     if not isinstance(value, str):
         hint = "; decode it" if isinstance(value, bytes) else ""
         raise TypeError(f"{what} must be text, not {type(value).__name__}{hint}")
+
+
+def check_number(what: str, value: object, expected: str) -> None:
+    """Refuse what is no number, and what only Python takes for one.
+
+    Raises:
+        TypeError: It is text, or anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{what} must be {expected}, not {value!r}")
+
+
+def check_kind(what: str, value: object, kind: type, expected: str) -> None:
+    """Refuse what is no object of a class.
+
+    Raises:
+        TypeError: It is of another class.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} must be {expected}, not {type(value).__name__}")
 
 
 def check_flags(**flags: object) -> None:

@@ -18,47 +18,35 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Self
 from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
 from mesh.client.outbound import check_flags, check_name
+from mesh.client.role_connection import FAREWELL_S, RoleConnection
 from mesh.client.role_messages import Call, Calls, RoleMessage, RoleReply, message_of, reply_of
 from mesh.client.role_news import News, Wanted
 from mesh.client.role_records import address_of, check_request, encoded_said, on_tree
 from mesh.client.role_requests import RoleRequests
 from mesh.client.watching import Watcher, Watches
-from mesh.errors import (
-    ClosedError,
-    DecodeError,
-    SubjectError,
-    TransportDeniedError,
-    TransportUnavailableError,
-)
+from mesh.errors import ClosedError, SubjectError, TransportUnavailableError
 from mesh.model import tree_apps
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.tree_nodes import NODES, NodeSeen, nodes_in
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId
-from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
-from mesh.view.messages import place_of
-from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
-from mesh.wire.tree_events import EventRecord, decode_event
+from mesh.transport.port import KafkaCluster
+from mesh.wire.tree_events import EventRecord
 
 POLL_S = 0.05
-READ_LIMIT = 500
 OPEN_S = 30.0
 """How long a node may take to serve an application."""
 
 TIMEOUT_S = 30.0
 """How long a send waits for replies, unless it says otherwise."""
-
-RENEWALS = 3
-"""How often a lease is renewed within its time."""
 
 
 class Roles:
@@ -90,7 +78,7 @@ class Roles:
         check_name("application", app)
         if not 0 < lease_s <= 86_400:
             raise SubjectError(f"a lease of {lease_s:g} s; write seconds above 0, at most a day")
-        self.app, self.lost_messages = app, 0
+        self.app = app
         self.listener: Callable[[News], None] | None = None
         self._kafka, self._node = kafka, node
         self._names, self._bytes_max = TopicNames(topology.prefix), topology.max_message_bytes
@@ -103,19 +91,15 @@ class Roles:
     def _forget(self) -> None:
         """Start over with nothing, as a new incarnation of this application."""
         self._word = uuid4().hex[:12]
-        self._renewed_ms = 0
         self._uuid, self._epoch = "", 0
         self._is_open, self._served = False, 0
-        self._requests = RoleRequests(self.app, self._write_role)
+        self._requests = RoleRequests(self.app, self._ask)
         self._calls = Calls()
-        self._told: deque[EventRecord] = deque()
         self._messages: deque[RoleMessage] = deque()
         self._asked_routes: dict[str, list[tree_apps.RoutesTold]] = {}
         self._watches = Watches()
         self._wanted = Wanted(self.app)
-        self._writer: Writer | None = None
-        self._reader: Reader | None = None
-        self._read_to: dict[TopicPartition, int] = {}
+        self._connection: RoleConnection | None = None
 
     # -- life -----------------------------------------------------------------------------
 
@@ -138,33 +122,39 @@ class Roles:
         return self
 
     def _begin(self, deadline: int) -> None:
-        admin, place = self._kafka.admin(), TopicPartition(self._names.app(self._node, self.app), 0)
-        roles = self._names.roles(self._node)
-        if roles not in admin.describe([roles]):
-            raise TransportDeniedError(
-                f"topic {roles} does not exist: start node {self._node}, or `mesh up`",
-                topics=[roles],
-            )
-        begin = admin.ends([place]).get(place, BEGINNING)
-        self._writer = self._kafka.writer("roles", is_prompt=True)
-        if self._is_new:
-            self._write(lease_key(self.app), None)
-        self._renew(self._word)
-        while place not in admin.ends([place]):
+        connection = self._connection = RoleConnection(
+            self._kafka,
+            self._kafka.writer("roles", is_prompt=True),
+            self._names,
+            self._node,
+            self.app,
+            lease_ms=self._lease_ms,
+            now_ms=self._now_ms,
+        )
+        connection.begin(self._word, is_new=self._is_new)
+        while not connection.begin_reading():
             self._refuse_late(deadline)
             self._pause(POLL_S)
-        self._reader = self._kafka.reader("app")
-        self._read_to = {place: begin}
-        self._reader.assign(self._read_to)
         while not self._is_open:
             self._refuse_late(deadline)
             self.step(POLL_S)
+
+    @property
+    def lost_messages(self) -> int:
+        """How many records of the node could not be read since this application was opened."""
+        return 0 if self._connection is None else self._connection.unreadable
 
     def _refuse_unusable(self) -> None:
         if os.getpid() != self._process:
             text = f"application {self.app} was made before this process was forked; make it in it"
             raise ClosedError(text)
         self._check_usable()
+
+    def _connected(self) -> RoleConnection:
+        self._refuse_unusable()
+        if self._connection is None:
+            raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
+        return self._connection
 
     def _refuse_late(self, deadline: int) -> None:
         if self._now_ms() > deadline:
@@ -175,9 +165,9 @@ class Roles:
     def close(self) -> None:
         """End the application: its roles are gone at once."""
         try:
-            if self._writer is not None and os.getpid() == self._process:
-                self._writer.produce(self._names.roles(self._node), None, lease_key(self.app), 0)
-                self._writer.flush(POLL_S * 20)
+            if self._connection is not None and os.getpid() == self._process:
+                self._connection.end_lease()
+                self._connection.flush(FAREWELL_S)
         finally:
             self.leave()
 
@@ -188,12 +178,10 @@ class Roles:
         """
         if os.getpid() != self._process:
             return
-        writer, reader = self._writer, self._reader
+        connection = self._connection
         self._forget()
-        with ExitStack() as closing:
-            for one in (reader, writer):
-                if one is not None:
-                    closing.callback(one.close)
+        if connection is not None:
+            connection.close()
 
     def __enter__(self) -> Self:
         return self.open()
@@ -435,10 +423,11 @@ class Roles:
 
     def _wake(self, timeout_s: float) -> None:
         """Renew a lease that has ended meanwhile, and wait: it would end the send with a null."""
-        if self._now_ms() - self._renewed_ms < self._lease_ms:
+        connection = self._connected()
+        if not connection.has_expired():
             return
         deadline, served = self.deadline(timeout_s), self._served
-        self._renew(self._word)
+        connection.renew(self._word)
         while self._served == served and not self.is_past(deadline):
             self.step(POLL_S)
 
@@ -450,7 +439,7 @@ class Roles:
             TypeError: What it carries is text, not bytes.
         """
         key, value = encoded_said(said, self._bytes_max)
-        self._open_writer().produce(self._names.sends(self._node), value, key, 0)
+        self._connected().write_said(key, value)
 
     def check(self, said: tree_apps.AppSaid) -> None:
         """Raise what `say` would raise for it."""
@@ -458,7 +447,7 @@ class Roles:
 
     def flush(self) -> int:
         """Wait until Kafka has acknowledged all records; return how many were lost."""
-        return self._open_writer().flush()
+        return self._connected().flush()
 
     def messages(self, *, timeout_s: float = TIMEOUT_S) -> Iterator[RoleMessage]:
         """Yield messages for this application's roles until none has come for this long."""
@@ -481,48 +470,24 @@ class Roles:
 
         What a listener or watcher raises is raised here; what follows waits for the next step.
         """
-        self._refuse_unusable()
-        if self._reader is None:
-            raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
-        if self._now_ms() - self._renewed_ms >= self._lease_ms // RENEWALS:
-            self._renew()
-        has_come = self._read(self._reader, timeout_s)
-        while self._told:  # one by one: a listener or watcher may raise, or step itself
-            decoded = self._told.popleft()
+        connection = self._connected()
+        if connection.is_due():
+            connection.renew()
+        has_come = connection.read(timeout_s)
+        # One by one: a listener or watcher may raise, step itself, or close all of it.
+        while self._connection is connection and connection.told:
+            decoded = connection.told.popleft()
             if self._is_current(decoded):
                 self._take(decoded.event)
-        if lost := self._reader.lost():
-            self._begin_again(self._reader, lost)
+        if self._connection is connection and connection.passes_lost():
+            # What was deleted unread never comes again, be it that the lease has ended.
+            self._calls.end_all(None)
+            connection.end_lease()
+            self._say_all_again()
         self._calls.end_old(self._now_ms())
         if not has_come:
             self._pause(0)
         return has_come
-
-    def _read(self, reader: Reader, timeout_s: float) -> bool:
-        try:
-            records = reader.read(timeout_s, READ_LIMIT)
-            for record in records:
-                self._read_to[place_of(record)] = record.offset() + 1
-                try:
-                    self._told.append(decode_event(self.app, record.value() or b""))
-                except DecodeError:
-                    self.lost_messages += 1
-        except BaseException:  # Ctrl-C: what was read is in no hands
-            reader.assign(self._read_to)
-            raise
-        return bool(records)
-
-    def _begin_again(self, reader: Reader, lost: Sequence[TopicPartition]) -> None:
-        """Start over: what was deleted unread never comes again, be it that the lease has ended.
-
-        It happens to one that was away for longer than its topic keeps, or reads too slowly.
-        """
-        starts = self._kafka.admin().starts(lost)
-        self._read_to = {place: starts.get(place, BEGINNING) for place in lost}
-        reader.assign(self._read_to)
-        self._calls.end_all(None)
-        self._write(lease_key(self.app), None)
-        self._say_all_again()
 
     def deadline(self, timeout_s: float) -> int:
         """Return the moment at which a wait of this long ends."""
@@ -604,7 +569,7 @@ class Roles:
             self.say(wanted)
 
     def _say_all_again(self) -> None:
-        self._renew()
+        self._connected().renew()
         self._requests.say_again()
         self._watch_again()
 
@@ -612,18 +577,5 @@ class Roles:
         if self.listener is not None:
             self.listener(news)
 
-    def _renew(self, hello: str = "") -> None:
-        self._renewed_ms = self._now_ms()
-        self._write(lease_key(self.app), encode_lease(self._lease_ms, hello))
-
-    def _write_role(self, key: tree_apps.RoleKey, request: tree_apps.RoleRequest | None) -> None:
-        self._write(role_key(key), encode_request(request))
-
-    def _write(self, key: bytes, value: bytes | None) -> None:
-        self._open_writer().produce(self._names.roles(self._node), value, key, 0)
-
-    def _open_writer(self) -> Writer:
-        self._refuse_unusable()
-        if self._writer is None:
-            raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
-        return self._writer
+    def _ask(self, key: tree_apps.RoleKey, request: tree_apps.RoleRequest | None) -> None:
+        self._connected().write_role(key, request)

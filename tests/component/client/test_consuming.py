@@ -6,7 +6,7 @@ import pytest
 
 from mesh.client import MeshClient, QueueConsumer, QueueMessage
 from mesh.core.redelivery import WINDOW
-from mesh.errors import SubjectError, TransportError
+from mesh.errors import ClosedError, SubjectError, TransportError
 from mesh.operate.messages.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh
@@ -385,3 +385,19 @@ def test_a_message_is_handed_out_once_at_least(client: MeshClient) -> None:
     for most in (1.5, float("nan"), "3"):
         with pytest.raises(SubjectError, match="write a whole number"):
             client.consume("orders", deliveries_max=most)  # type: ignore[arg-type]
+
+
+def test_who_acknowledges_something_else_is_told(client: MeshClient) -> None:
+    """The message in what was handed out, for one: that somebody else has it is no answer."""
+    _publish(client, b"1")
+    consumer = client.consume("orders")
+    [one] = _read(consumer, 1)
+    for use in (consumer.ack, consumer.nack):
+        with pytest.raises(
+            TypeError, match="must be a QueueMessage, as it was handed out, not Rec"
+        ):
+            use(one.message)  # type: ignore[arg-type]
+    assert consumer.ack(one)
+    consumer.close()
+    with pytest.raises(ClosedError, match="closed"):
+        consumer.commit()

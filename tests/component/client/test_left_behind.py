@@ -47,6 +47,14 @@ def _read(stream: Stream, count: int) -> list[bytes | None]:
     return found
 
 
+def _opened_and_read(client: MeshClient, mesh: Mesh, kind: str) -> Stream:
+    """Return a stream that has come behind two messages."""
+    _publish(client, mesh, b"1", b"2")
+    stream = _opened(client, kind)
+    assert _read(stream, 2) == [b"1", b"2"]
+    return stream
+
+
 def _log(mesh: Mesh) -> tuple[TopicPartition, int]:
     """Return the one partition that has records, and its end."""
     count = mesh.topology.nodes["a"].partitions
@@ -68,9 +76,7 @@ def test_who_comes_back_too_late_is_told_what_was_deleted(
     kind: str, client: MeshClient, mesh: Mesh
 ) -> None:
     """The group had come somewhere, and its next member begins behind that."""
-    _publish(client, mesh, b"1", b"2")
-    stream = _opened(client, kind)
-    assert _read(stream, 2) == [b"1", b"2"]
+    stream = _opened_and_read(client, mesh, kind)
     stream.close()
     place, end = _log(mesh)
     _publish(client, mesh, b"3", b"4", b"5")
@@ -87,9 +93,7 @@ def test_who_reads_too_slowly_is_told_what_was_deleted(
     kind: str, client: MeshClient, mesh: Mesh
 ) -> None:
     """Between two reads: what comes behind that is read, and nothing is told twice."""
-    _publish(client, mesh, b"1", b"2")
-    stream = _opened(client, kind)
-    assert _read(stream, 2) == [b"1", b"2"]
+    stream = _opened_and_read(client, mesh, kind)
     place, end = _log(mesh)
     _publish(client, mesh, b"3", b"4", b"5")
     begin = _delete_all_but_the_last(mesh)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
 
+from mesh.client.role_connection import RoleConnection
 from mesh.client.roles import Roles
 from mesh.client.watching import Verdict
 from mesh.errors import (
     ClosedError,
+    MeshError,
     RoleRefusedError,
     SubjectError,
     TransportUnavailableError,
@@ -18,7 +21,7 @@ from mesh.model.tree_apps import Resumed, RoleRequest, RoutesAsked
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, InstanceId, MessageId, tree_id
 from mesh.testing.memory import InMemoryMesh
-from mesh.transport.port import Record, TopicPartition
+from mesh.transport.port import Reader, Record, TopicPartition
 from mesh.wire.tree_apps import encode_lease
 
 SPEC = {
@@ -38,6 +41,12 @@ def mesh() -> Iterator[InMemoryMesh]:
 def roles(mesh: InMemoryMesh) -> Iterator[Roles]:
     with mesh.client("a").roles("desk") as one:
         yield one
+
+
+def reader_of(roles: Roles) -> Reader:
+    assert roles._connection is not None
+    assert roles._connection._reader is not None
+    return roles._connection._reader
 
 
 def test_what_cannot_be_sent_is_refused_at_once(roles: Roles) -> None:
@@ -248,14 +257,15 @@ def test_two_processes_of_one_name_may_begin_in_one_moment(
 ) -> None:
     """Of two `mesh role send` at one node one was told that the node does not serve it."""
     first, second = (mesh.client("a").roles("both", is_new=False) for _ in range(2))
-    renew = first._renew
+    renew = RoleConnection.renew
 
-    def renews(hello: str = "") -> None:
-        renew(hello)
-        value = encode_lease(10_000, "another word")
-        first._open_writer().produce("mesh.a.roles", value, b"both", 0)
+    def renews(connection: RoleConnection, hello: str = "") -> None:
+        renew(connection, hello)
+        if connection is first._connection:
+            value = encode_lease(10_000, "another word")
+            connection._writer.produce("mesh.a.roles", value, b"both", 0)
 
-    monkeypatch.setattr(first, "_renew", renews)
+    monkeypatch.setattr(RoleConnection, "renew", renews)
     with first.open(timeout_s=5), second:
         assert second.add("t", "both")
 
@@ -361,8 +371,7 @@ def test_a_call_of_which_the_node_says_nothing_more_ends_with_a_null(
     call = roles.send("t", "silent", b"?", timeout_s=1)
     with pytest.raises(TimeoutError):
         call.wait()
-    assert roles._reader is not None
-    roles._reader.unassign([TopicPartition("mesh.a.app.desk", 0)])
+    reader_of(roles).unassign([TopicPartition("mesh.a.app.desk", 0)])
     mesh.pass_time(1)
     roles.step()
     assert not call.is_done
@@ -439,8 +448,7 @@ def test_what_came_as_ctrl_c_did_is_taken_up_by_the_next_step(
     roles.add("desk", "pricing")
     call = roles.send("desk", "pricing", b"how much?")
     mesh.pass_time(3.0)
-    reader = roles._reader
-    assert reader is not None
+    reader = reader_of(roles)
     reads = reader.read
 
     def is_interrupted(timeout_s: float, limit: int) -> Sequence[Record]:
@@ -459,3 +467,57 @@ def test_what_came_as_ctrl_c_did_is_taken_up_by_the_next_step(
                 break
             mesh.pass_time(3.0)
     assert [one.payload for one in call.wait()] == [b"42"]
+
+
+def test_a_listener_may_close_its_application(mesh: InMemoryMesh, roles: Roles) -> None:
+    """What was told behind that concerns nobody any more."""
+    other = mesh.client("a").roles("other").open()
+    other.listener = lambda _: other.close()
+    for number in (5, 6):
+        other.say(Resumed("other", MessageId(number)))  # refused, which the listener is told
+    mesh.pass_time(3)
+    other.step()
+    with pytest.raises(TransportUnavailableError, match="other is not open; call `open`"):
+        other.step()
+
+
+def test_who_closes_the_client_waits_until_its_applications_read_no_more(
+    mesh: InMemoryMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have threads of their own, and the client library is not closed under a read."""
+    client = mesh.client("a")
+    application = client.roles("apart").open()
+    reader, order = reader_of(application), list[str]()
+    reads, goes_on = threading.Event(), threading.Event()
+
+    def read(_timeout_s: float, _limit: int) -> Sequence[Record]:
+        reads.set()
+        assert goes_on.wait(20.0)
+        order.append("read")
+        return ()
+
+    def close() -> None:
+        order.append("closed")
+
+    monkeypatch.setattr(reader, "read", read)
+    monkeypatch.setattr(reader, "close", close)
+    told: list[Exception] = []
+
+    def live() -> None:
+        try:
+            while True:
+                application.step(60.0)
+        except MeshError as error:
+            told.append(error)
+
+    threads = [threading.Thread(target=live), threading.Thread(target=client.close)]
+    threads[0].start()
+    assert reads.wait(20.0)
+    threads[1].start()
+    threads[1].join(0.3)  # ends at once if it waits for nobody
+    goes_on.set()
+    for one in threads:
+        one.join(20.0)
+        assert not one.is_alive()
+    assert order == ["read", "closed"]
+    assert [type(one) for one in told] == [ClosedError]

@@ -49,7 +49,6 @@ class _AtWork:
         lambda one: one.subscribed(),
         lambda one: one.wait(0),
         lambda one: one.refusal("e"),
-        lambda one: one.renew_leases(),
         lambda one: one.deliveries("e"),
         lambda one: one.channel("e", "g"),
         lambda one: one.consume("q"),
@@ -87,3 +86,35 @@ def test_who_closes_waits_for_the_thread_at_work(
     assert at_work.told == [1]
     with pytest.raises(ClosedError):
         client.publish("x", b"2")
+
+
+def test_a_fork_is_told_so_whatever_a_thread_was_doing(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That thread is not in it, and will never be done."""
+    client = mesh.client("a")
+    client.publish("x", b"1")
+    at_work = _AtWork(client, monkeypatch)
+    with monkeypatch.context() as forked:
+        forked.setattr("os.getpid", lambda: -1)
+        with pytest.raises(ClosedError, match="forked"):
+            client.publish("x", b"2")
+        client.close()
+    at_work.end()
+    assert at_work.told == [1]
+    client.publish("x", b"2")
+
+
+def test_leases_are_renewed_beside_the_thread_at_work(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever lets the time of a mesh in memory pass does so for all its clients."""
+    client = mesh.client("a")
+    client.subscribe("e", "x", lease_s=9)
+    client.publish("x", b"1")
+    at_work = _AtWork(client, monkeypatch)
+    for _ in range(10):
+        mesh.pause(3)
+        client.renew_leases()
+    at_work.end()
+    assert ("e", "x") in client.subscribed()

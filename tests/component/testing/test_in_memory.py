@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from mesh.client import Deliveries, MeshClient
+from mesh.client import Deliveries, LaggardsError, MeshClient, MeshError
 from mesh.config.topology_file import load_topology
 from mesh.config.topology_writer import write_topology
 from mesh.errors import ConfigError, StartError
@@ -321,3 +321,22 @@ def test_threads_that_wait_at_once_let_nodes_take_one_turn_at_a_time(
             thread.join(60.0)
     assert not overlaps
     assert found == [b"42"] * 3
+
+
+def test_threads_may_wait_at_once_with_a_client_each() -> None:
+    """Whoever lets time pass renews the leases of all, also of a client that is in use."""
+    told: list[MeshError] = []
+
+    def work(client: MeshClient) -> None:
+        try:
+            client.wait(10**9, timeout_s=5.0)
+        except MeshError as error:
+            told.append(error)
+
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        threads = [threading.Thread(target=work, args=(mesh.client("pa1"),)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60.0)
+    assert [type(error) for error in told] == [LaggardsError] * 3

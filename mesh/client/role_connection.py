@@ -1,0 +1,192 @@
+"""What an application writes to its node, and what it reads of it. Spec: tree_layer 8, 13."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from mesh.client.awaited import READ_S
+from mesh.errors import ClosedError, DecodeError, TransportDeniedError
+from mesh.model.topics import TopicNames
+from mesh.model.tree_apps import RoleKey, RoleRequest
+from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition, Writer
+from mesh.view.messages import place_of
+from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
+from mesh.wire.tree_events import EventRecord, decode_event
+
+READ_LIMIT = 500
+
+RENEWALS = 3
+"""How often a lease is renewed within its time."""
+
+FAREWELL_S = 1.0
+"""How long Kafka may take for the word that an application ends."""
+
+
+class RoleConnection:
+    """The records of one application, and its lease. One thread uses it; another may close it.
+
+    Attributes:
+        told: What the node has told and nobody has taken up yet.
+        unreadable: How many records could not be read.
+
+    Args:
+        kafka: The node's Kafka cluster.
+        writer: Writes to it; closed with this.
+        names: Of the mesh's topics.
+        node: Where.
+        app: Name of the application.
+        lease_ms: How long it lives without renewing its lease.
+        now_ms: Clock.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        writer: Writer,
+        names: TopicNames,
+        node: str,
+        app: str,
+        *,
+        lease_ms: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.told: deque[EventRecord] = deque()
+        self.unreadable = 0
+        self._kafka, self._writer, self._node, self._app = kafka, writer, node, app
+        self._roles, self._sends = names.roles(node), names.sends(node)
+        self._place = TopicPartition(names.app(node, app), 0)
+        self._lease_ms, self._now_ms = lease_ms, now_ms
+        self._renewed_ms = 0
+        # Held by whoever uses the client library, which must not be closed beside a read.
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self._reader: Reader | None = None
+        self._read_to = {self._place: BEGINNING}
+
+    # -- written --------------------------------------------------------------------------
+
+    def begin(self, hello: str, *, is_new: bool) -> None:
+        """Ask the node to serve this application.
+
+        Args:
+            hello: What the node says once it does.
+            is_new: End what a former application of this name held.
+
+        Raises:
+            TransportDeniedError: The node has no topics of the tree layer.
+        """
+        admin = self._kafka.admin()
+        if self._roles not in admin.describe([self._roles]):
+            raise TransportDeniedError(
+                f"topic {self._roles} does not exist: start node {self._node}, or `mesh up`",
+                topics=[self._roles],
+            )
+        self._read_to |= admin.ends([self._place])
+        if is_new:
+            self.end_lease()
+        self.renew(hello)
+
+    def renew(self, hello: str = "") -> None:
+        """Renew the lease."""
+        self._renewed_ms = self._now_ms()
+        self._write(lease_key(self._app), encode_lease(self._lease_ms, hello))
+
+    def is_due(self) -> bool:
+        """Say whether the lease is to be renewed."""
+        return self._now_ms() - self._renewed_ms >= self._lease_ms // RENEWALS
+
+    def has_expired(self) -> bool:
+        """Say whether the lease has ended, as far as can be known here."""
+        return self._now_ms() - self._renewed_ms >= self._lease_ms
+
+    def end_lease(self) -> None:
+        """End it: what the application holds is gone."""
+        self._write(lease_key(self._app), None)
+
+    def write_role(self, key: RoleKey, request: RoleRequest | None) -> None:
+        """Ask for a role; None takes that back."""
+        self._write(role_key(key), encode_request(request))
+
+    def write_said(self, key: bytes, value: bytes) -> None:
+        """Write what the application says else."""
+        with self._used():
+            self._writer.produce(self._sends, value, key, 0)
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        with self._used():
+            self._writer.produce(self._roles, value, key, 0)
+
+    def flush(self, patience_s: float | None = None) -> int:
+        """Wait until Kafka has acknowledged all records; return how many were lost."""
+        return self._writer.flush(patience_s)
+
+    # -- read -----------------------------------------------------------------------------
+
+    def begin_reading(self) -> bool:
+        """Read what is told from now on; say whether the node has made the topic for that."""
+        if self._place not in self._kafka.admin().ends([self._place]):
+            return False
+        with self._used():
+            self._reader = self._kafka.reader("app")
+            self._reader.assign(self._read_to)
+        return True
+
+    def read(self, timeout_s: float) -> bool:
+        """Read what is there; say whether anything came."""
+        left_s = timeout_s
+        while True:
+            with self._used():
+                if self._reader is None:
+                    return False
+                records = self._taken(self._reader, min(READ_S, left_s))
+            left_s -= READ_S
+            if records or left_s <= 0:
+                return bool(records)
+
+    def _taken(self, reader: Reader, wait_s: float) -> Sequence[Record]:
+        try:
+            records = reader.read(wait_s, READ_LIMIT)
+            for record in records:
+                self._read_to[place_of(record)] = record.offset() + 1
+                try:
+                    self.told.append(decode_event(self._app, record.value() or b""))
+                except DecodeError:
+                    self.unreadable += 1
+        except BaseException:  # Ctrl-C: what was read is in no hands
+            reader.assign(self._read_to)
+            raise
+        return records
+
+    def passes_lost(self) -> bool:
+        """Go on behind what was deleted unread; say whether anything was.
+
+        It happens to one that was away for longer than its topic keeps, or reads too slowly.
+        """
+        with self._used():
+            lost = [] if self._reader is None else self._reader.lost()
+            if self._reader is None or not lost:
+                return False
+            starts = self._kafka.admin().starts(lost)
+            self._read_to = {place: starts.get(place, BEGINNING) for place in lost}
+            self._reader.assign(self._read_to)
+            return True
+
+    # -- its end --------------------------------------------------------------------------
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError(f"application {self._app} was closed meanwhile")
+            yield
+
+    def close(self) -> None:
+        """Release everything without telling the node, once nobody reads any more."""
+        self._is_closed = True
+        with self._lock, ExitStack() as closing:
+            for one in (self._reader, self._writer):
+                if one is not None:
+                    closing.callback(one.close)
