@@ -128,7 +128,7 @@ def take_control(
         yield
         topic_ids = restored(home.admin(), control_topics(topology, node))
         spare = dispensable(topology, node)
-        unwritable = look(home.admin(), sorted(spare), {}).unwritable(spare)
+        unwritable = look(home.admin(), dict.fromkeys(sorted(spare), 1), {}).unwritable(spare)
         said = recall.records(own)
         if not is_spare and was_written_by_spare(said):
             # Whoever leads under that id must not go on either, now that the usual one is free.

@@ -1,9 +1,9 @@
 """What lanes write to: endpoints' topics are made, and who cannot be written is left out. K20.
 
-A broker may refuse an endpoint's topic: a policy, a right, a quota. A partition may have no leader,
-or fewer copies in sync than it must have. So nothing is handed over for a target before a look has
-found it writable; the leader's control topics are looked at likewise. All of that is asked beside
-the loop.
+A broker may refuse an endpoint's topic: a policy, a right, a quota. Somebody else may have made it,
+with fewer partitions than are written. A partition may have no leader, or fewer copies in sync than
+it must have. So nothing is handed over for a target before a look has found it writable; the
+leader's control topics are looked at likewise. All of that is asked beside the loop.
 """
 
 from __future__ import annotations
@@ -230,11 +230,9 @@ class Targets:
         return [self._names.outbox(self.node, name, c) for name in names for c in MessageClass]
 
     def _looking(self, known: Mapping[str, int]) -> Callable[[], Looked]:
-        names = [
-            *map(self._topic, self.lanes.machine.learner.own.endpoints),
-            *self._outboxes(),
-            *sorted(dispensable(self.topology, self.node)),
-        ]
+        data = [*map(self._topic, self.lanes.machine.learner.own.endpoints), *self._outboxes()]
+        names = dict.fromkeys(data, self.topology.nodes[self.node].partitions)
+        names |= dict.fromkeys(sorted(dispensable(self.topology, self.node)), 1)
         return partial(look, self.home.admin(), names, known)
 
 

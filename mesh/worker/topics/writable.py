@@ -1,12 +1,14 @@
-"""What can be written now, as the brokers' metadata tell. Spec: K20.
+"""What can be written now, as the brokers' metadata tell. Spec: K2, K20.
 
 A transaction that touches a partition without a leader, or with too few copies in sync, cannot end,
-and holds its id, successors included, until the partition is back. So who writes looks before.
+and holds its id, successors included, until the partition is back. One that a topic lacks, which
+somebody else has made, ends it. So who writes looks before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,18 +39,18 @@ class Looked:
         return self.gone.union(at.topic for at in self.away).intersection(topics)
 
 
-def look(admin: Admin, names: Sequence[str], known: Mapping[str, int]) -> Looked:
+def look(admin: Admin, names: Mapping[str, int], known: Mapping[str, int]) -> Looked:
     """Look at every partition of these topics.
 
     Args:
         admin: Of their Kafka cluster.
-        names: The topics.
+        names: The topics, and how many partitions of each are written.
         known: How many copies must be in sync, of topics that are not asked about again.
 
     Raises:
         TransportError: Nobody answers.
     """
-    copies, are_all = answers_so_far(partial(admin.copies, names))
+    copies, are_all = answers_so_far(partial(admin.copies, list(names)))
     topics = {at.topic: None for at in copies}
     asked = [topic for topic in topics if topic not in known]
     settings: Mapping[str, Mapping[str, str]] = {}
@@ -64,6 +66,12 @@ def look(admin: Admin, names: Sequence[str], known: Mapping[str, int]) -> Looked
         elif one.in_sync < least:
             text = f"partition {at.partition} has {one.in_sync} of {least} copies in sync"
             away[at] = text
+    has = Counter(at.topic for at in copies)
+    for topic in topics:
+        for number in range(has[topic], names[topic]):
+            away[TopicPartition(topic, number)] = (
+                f"it has {has[topic]} of {names[topic]} partitions"
+            )
     kept = {topic: needed[topic] for topic in topics if topic in needed}
     gone = frozenset(names).difference(topics) if are_all else frozenset[str]()
     return Looked(away, kept, gone)

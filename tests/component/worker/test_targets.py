@@ -16,7 +16,7 @@ from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import Copies, TopicPartition, TopicSpec
 from mesh.wire.state import decode_ledger
 from mesh.worker.topics.targets import SPARE_MAX
-from tests.component.worker.conftest import SmallMesh, subject
+from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 
 REFUSAL = "Broker: Request parameters do not satisfy the configured policy"
 
@@ -267,3 +267,25 @@ def test_names_of_endpoints_that_are_gone_are_not_remembered(mesh: SmallMesh) ->
     mesh.publish(b"1", [subject("x/1")])
     mesh.run(4_000)
     assert values(mesh, mesh.names.endpoint("c", "once119")) == [b"1"]
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_topic_that_a_reader_made_is_written_once_it_is_wide_enough(lanes: int) -> None:
+    """Brokers make what an ordinary consumer asks for, and with few partitions. Spec: K2, K20."""
+    mesh = SmallMesh({**CHAIN, "nodes": {"a": {}, "b": {}, "c": {"lanes": lanes}}})
+    late = mesh.names.endpoint("c", "late")
+    mesh.kafka.admin().create([TopicSpec(name=late, partitions=1)])
+    mesh.subscribe("c", "late", ">")
+    mesh.run()
+    for partition in range(4):
+        mesh.publish(b"%d" % partition, [subject("x")], partition=partition)
+    mesh.run(20_000)
+    assert mesh.world.troubles == 0
+    assert sorted(record.value() for record in mesh.delivered()) == [b"0", b"1", b"2", b"3"]
+    assert "late cannot be written: it has 1 of 4 partitions" in status(mesh, "c")
+    mesh.kafka.grow(late, 4)
+    mesh.run(20_000)
+    found = {record.value(): record.partition() for record in mesh.read(late)}
+    assert found == {b"%d" % number: number for number in range(4)}
+    assert len(mesh.read(late)) == 4
+    assert status(mesh, "c") == ""
