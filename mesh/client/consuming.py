@@ -69,6 +69,9 @@ class _Part:
         out: Those that were handed out here, by offset.
         end: First offset that was not read yet.
         is_changed: Whether the group does not know all of it yet.
+        leader_epoch: The highest of what was read.
+        is_read_again: Whether its log has lost its end: what comes was read before, as long as no
+            leader wrote it that came after that.
     """
 
     taken: Passed
@@ -79,6 +82,21 @@ class _Part:
     out: dict[int, QueueMessage] = field(default_factory=dict)
     end: int = 0
     is_changed: bool = False
+    leader_epoch: int = 0
+    is_read_again: bool = False
+
+    def read(self, record: Record) -> None:
+        """Take note of a record that was read, and forget what it stands in the place of."""
+        offset, epoch = record.offset(), record.leader_epoch() or 0
+        if self.is_read_again and epoch > self.leader_epoch:
+            self.share.cut(offset)
+            self.records = {at: one for at, one in self.records.items() if at < offset}
+            self.out = {at: one for at, one in self.out.items() if at < offset}
+            self.fresh = deque(at for at in self.fresh if at < offset)
+            self.again = deque(at for at in self.again if at < offset)
+            self.end, self.is_changed, self.is_read_again = offset, True, False
+        self.leader_epoch = max(self.leader_epoch, epoch)
+        self.end = max(self.end, offset + 1)
 
     def finish(self, offset: int) -> None:
         self.records.pop(offset, None)
@@ -269,7 +287,7 @@ class QueueConsumer:
             before, self._topic_id = self._topic_id, self._ask_topic_id()
             if self._topic_id == before:  # it has lost its end: what was done there stays so
                 for at in [at for at in former if at in owned and owned[at].is_rewound]:
-                    self._parts[at] = replace(former[at], taken=owned[at])
+                    self._parts[at] = replace(former[at], taken=owned[at], is_read_again=True)
         for at, passed in owned.items():
             if at not in self._parts:
                 share = Share.parse(max(0, passed.offset), passed.remark)
@@ -277,8 +295,8 @@ class QueueConsumer:
 
     def _take(self, part: _Part, record: Record) -> None:
         offset = record.offset()
-        part.end = max(part.end, offset + 1)
-        if part.share.is_done(offset):
+        part.read(record)
+        if part.share.is_done(offset) or offset in part.records:
             return
         part.records[offset] = record
         match said(record):

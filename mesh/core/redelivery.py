@@ -77,6 +77,10 @@ class Share:
         """Say whether nobody is to see the message at an offset again."""
         return offset < self.base or offset in self._done
 
+    def done_from(self, offset: int) -> int:
+        """Return how many messages are done behind one that is open, from an offset on."""
+        return sum(one >= offset for one in self._done)
+
     def has_room(self, offset: int) -> bool:
         """Say whether a message so far ahead of the oldest open one may be handed out."""
         return offset < self.base + WINDOW
@@ -120,6 +124,12 @@ class Share:
         self._done = {one for one in self._done if one >= self.base}
         self._often = {at: times for at, times in self._often.items() if at >= self.base}
         self.begun = max(self.begun, self.base)
+
+    def cut(self, offset: int) -> None:
+        """Remember nothing from an offset on: its log has lost that, and other messages come."""
+        self.base, self.begun = min(self.base, offset), min(self.begun, offset)
+        self._done = {one for one in self._done if one < offset}
+        self._often = {at: times for at, times in self._often.items() if at < offset}
 
 
 def _number(text: str, most: int = WINDOW) -> int:

@@ -44,7 +44,7 @@ from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.memory_faults import Call
 from mesh.transport.memory_group import MemoryGroup, MemoryMembership
 from mesh.transport.memory_log import MESSAGE_BYTES_MAX, MemoryBroker, PartitionLog
-from mesh.transport.port import Copies, Rights, TopicInfo, TopicPartition, TopicSpec
+from mesh.transport.port import Copies, Passed, Rights, TopicInfo, TopicPartition, TopicSpec
 
 OPERATIONS = frozenset(
     {"READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS"}
@@ -265,11 +265,13 @@ class MemoryAdmin:
         known = self._broker.member_groups.get(group)
         return known is not None and known.has_any()
 
-    def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    def passed(
+        self, group: str, places: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Passed]:
         """Return how far a group has come, of partitions where it has committed anything."""
         self._require()
         known = self._broker.groups.get(group, {})
-        return {place: known[place] for place in places if place in known}
+        return {place: self._broker.passed(group, place) for place in places if place in known}
 
     def group_members(self, group: str) -> Sequence[str]:
         """Return the name of each member of a group."""

@@ -420,7 +420,9 @@ class Admin(Protocol):
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
 
-    def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    def passed(
+        self, group: str, places: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Passed]:
         """Return how far a group has come, of partitions where it has committed anything."""
 
     def group_members(self, group: str) -> Sequence[str]:

@@ -265,8 +265,8 @@ def test_a_log_that_begins_anew_is_taken_up_anew(stand: Stand) -> None:
     assert values(_take(stand, consumer, 2)) == [b"d", b"e"]
     assert consumer.owned()[at] is not former
     assert max(0, consumer.owned()[at].offset) == 0
-    consumer.commit({at: Passed(1)})
-    assert admin.passed(group, [at]) == {at: 1}
+    consumer.commit({at: Passed(1, "one of it")})
+    assert admin.passed(group, [at]) == {at: Passed(1, "one of it")}
     consumer.close()
 
 

@@ -221,6 +221,25 @@ def test_no_more_than_a_window_goes_ahead(stage_of: Start) -> None:
     lazy.close()
 
 
+def test_what_is_done_behind_an_open_message_takes_no_room(stage_of: Start) -> None:
+    """Who keeps one for long could else demand nothing more, although all others are done."""
+    stage = stage_of(ANY)
+    stage.queue("t")
+    consumer = stage.client("t").consume("jobs")
+    stage.publish("t", 200)
+    kept: dict[TopicPartition, None] = {}
+    for _ in range(30):
+        stage.mesh.pause(0.2)
+        for one in consumer.read(0.0):
+            if one.message.place in kept:
+                consumer.ack(one)
+            kept.setdefault(one.message.place)
+    machine = stage.mesh.world.workers["t"].machine
+    assert machine is not None
+    assert WINDOW // 2 - 50 < machine.demands.own["jobs"] < WINDOW // 2
+    consumer.close()
+
+
 def test_stranded_messages_move_to_the_nearest_who_consumes(stage_of: Start) -> None:
     """`any`: sent to the nearest member, moved on when nobody consumes there."""
     stage = stage_of(ANY)

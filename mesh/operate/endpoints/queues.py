@@ -225,7 +225,8 @@ def _member(
     letters = [TopicPartition(names.queue_letters(node, endpoint), number) for number in partitions]
     try:
         members = kafka.admin().group_members(group)
-        passed = kafka.admin().passed(group, places)
+        told = kafka.admin().passed(group, places)
+        passed = {at: one.offset for at, one in told.items()}
         waiting = waiting_behind(kafka, passed, places, _origin)
         given_up = waiting_behind(kafka, {}, letters)
     except TransportError:

@@ -42,7 +42,7 @@ from mesh.transport.kafka.epochs import agrees_until
 from mesh.transport.kafka.faults import MISSING, Site, error_of, is_away, transport_error
 from mesh.transport.kafka.health import ANSWER_WITHIN_S, ASKED_TOPIC, ENDS_WITHIN_S
 from mesh.transport.kafka.settings import Settings, group_settings
-from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
+from mesh.transport.port import Passed, TopicInfo, TopicPartition, TopicSpec
 
 GROUPS_AT_ONCE = 8
 """How many consumer groups are asked side by side."""
@@ -357,7 +357,8 @@ class KafkaAdmin:
         ask = partial(self._committed, places=places, is_complete=is_complete)
         pool = ThreadPoolExecutor(GROUPS_AT_ONCE, "groups")
         try:
-            return dict(zip(names, pool.map(ask, names), strict=True))
+            told = zip(names, pool.map(ask, names), strict=True)
+            return {name: {at: one.offset for at, one in read.items()} for name, read in told}
         finally:
             pool.shutdown(cancel_futures=True)  # if one does not answer, the others need not
 
@@ -405,7 +406,9 @@ class KafkaAdmin:
             raise transport_error(self._site, "list topics", error_of(exc)) from exc
         return [str(name) for name in listed.topics if str(name).startswith(prefix)]
 
-    def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    def passed(
+        self, group: str, places: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Passed]:
         """Return how far a group has come, of partitions where it has committed anything.
 
         By a consumer: requests of an admin client to a coordinator that goes away under them can
@@ -415,7 +418,7 @@ class KafkaAdmin:
 
     def _committed(
         self, group: str, places: Sequence[TopicPartition], *, is_complete: bool
-    ) -> Mapping[TopicPartition, int]:
+    ) -> Mapping[TopicPartition, Passed]:
         what = f"offsets of group {group}"
         try:
             consumer = Consumer(group_settings(self._settings, group))
@@ -430,7 +433,9 @@ class KafkaAdmin:
             if answer.error is not None:
                 raise transport_error(self._site, what, answer.error)
         return {
-            TopicPartition(answer.topic, answer.partition): answer.offset
+            TopicPartition(answer.topic, answer.partition): Passed(
+                answer.offset, answer.metadata or ""
+            )
             for answer in answers
             if answer.error is None and answer.offset >= 0
         }

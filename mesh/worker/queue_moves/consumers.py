@@ -14,6 +14,7 @@ import structlog
 
 from mesh.core.moving import Part, is_client, room_for, target_of
 from mesh.core.queues import Nearness
+from mesh.core.redelivery import Share
 from mesh.errors import TransportError
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, QueueSeen
@@ -21,7 +22,7 @@ from mesh.model.names import fold
 from mesh.model.queues import Attraction, MemberKind
 from mesh.model.topology import Topology
 from mesh.transport.partly import answers_so_far
-from mesh.transport.port import Admin, KafkaCluster, TopicPartition
+from mesh.transport.port import Admin, KafkaCluster, Passed, TopicPartition
 from mesh.worker.lanes.owned import Lanes
 
 LOOK_MS = 1_000
@@ -32,6 +33,9 @@ GRACE_MS = 5_000
 
 RETRY_MS = 5_000
 """How long nothing is asked after Kafka did not answer."""
+
+NOWHERE = Passed(0)
+"""Where a group stands that has committed nothing."""
 
 log = structlog.get_logger()
 
@@ -87,7 +91,7 @@ class Told:
     Attributes:
         has_topic: Whether they have a topic here, of those of which that was unknown.
         consumers: Clients that consume them here.
-        waiting: Records that their groups have not passed, markers of Kafka included.
+        waiting: Records that their groups are not done with, markers of Kafka included.
         ends: Where outbox partitions end that movers have written.
         marks: How far they were to be read when that was asked for.
     """
@@ -235,7 +239,7 @@ def _ask(admin: Admin, asked: _Question) -> Told:
         for queue, topic in topics.items()
     }
     every = [at for some in places.values() for at in some]
-    passed: dict[TopicPartition, int] = {}
+    passed: dict[TopicPartition, Passed] = {}
     for queue, topic in topics.items():
         passed |= admin.passed(topic, places[queue])
     # A queue of which a partition has no leader keeps nobody from moving the others.
@@ -243,7 +247,9 @@ def _ask(admin: Admin, asked: _Question) -> Told:
     ends, _ = answers_so_far(partial(admin.stable_ends, every))
     waiting = {
         queue: sum(
-            ends[at] - max(passed.get(at, 0), starts.get(at, 0)) for at in some if at in ends
+            _waiting(passed.get(at, NOWHERE), starts.get(at, 0), ends[at])
+            for at in some
+            if at in ends
         )
         for queue, some in places.items()
     }
@@ -251,3 +257,9 @@ def _ask(admin: Admin, asked: _Question) -> Told:
         queue: sum(map(is_client, admin.group_members(topic))) for queue, topic in topics.items()
     }
     return Told(has_topic, consumers, waiting, admin.ends(list(asked.marks)), asked.marks)
+
+
+def _waiting(passed: Passed, start: int, end: int) -> int:
+    """Return how much of a partition is not done: consumers acknowledge one by one."""
+    begin = max(passed.offset, start)
+    return end - begin - Share.parse(passed.offset, passed.remark).done_from(begin)

@@ -357,6 +357,32 @@ def test_what_was_done_before_a_queue_lost_its_end_stays_done(
     assert not {b"1", b"2", b"3"} & set(_payloads(_read(consumer, 10)))
 
 
+@pytest.mark.parametrize("acked", [0, 2, 3])
+def test_what_comes_where_a_queue_lost_its_end_is_handed_out(
+    mesh: Mesh, client: MeshClient, acked: int
+) -> None:
+    """Other messages stand at these offsets now; what was not lost is in the same hands. R6."""
+    consumer = client.consume("orders")
+    _publish(client, b"1")
+    first = _read(consumer, 1)
+    _publish(client, b"2", b"3")
+    former = [*first, *_read(consumer, 2)]
+    for one in former[:acked]:
+        consumer.ack(one)
+    consumer.commit()
+    kafka, place = mesh.world.kafka["left"], _place(mesh)
+    kafka.truncate(place, 2)
+    assert consumer.read(0.5) == ()
+    _publish(client, *[b"%d" % number for number in range(4, 9)])
+    found = _read(consumer, 5)
+    assert _payloads(found) == [b"4", b"5", b"6", b"7", b"8"]
+    assert {one.deliveries for one in found} == {1}
+    assert [consumer.ack(one) for one in former] == [acked == 0, False, False]
+    assert consumer.ack(found[0])
+    consumer.close()
+    assert _payloads(_read(client.consume("orders"), 4)) == [b"5", b"6", b"7", b"8"]
+
+
 def test_what_cannot_become_a_dead_letter_yet_does_so_later(
     client: MeshClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,7 +49,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> dict[str, KafkaError]:
 
         def committed(self, places, timeout):
             error = groups.get(self.group)
-            return [SimpleNamespace(topic="t", partition=0, offset=5, error=error) for _ in places]
+            told = SimpleNamespace(topic="t", partition=0, offset=5, metadata="", error=error)
+            return [told for _ in places]
 
         def close(self) -> None:
             pass
