@@ -22,8 +22,8 @@ from mesh.worker.lanes.second_writer import second_progress
 from mesh.worker.second_writer.quarantine import PutAside, delivered_aside, loss_header
 
 
-def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes) -> Rows:
-    """Return what is to be written of records that go.
+def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes, until: int) -> Rows:
+    """Return what is to be written of records that go, of a topic, below an offset.
 
     Dead letters, announcements of the loss in the endpoint, the account of it, and how far it went.
     """
@@ -56,7 +56,7 @@ def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes) 
         rows[letters.topic, letters.partition].append(row)
     for header in losses.headers():
         rows[of.at.topic, of.at.partition].append((None, None, 0, [header]))
-    told = SourceAt(of.at, topic_id, records[-1].offset() + 1)
+    told = SourceAt(of.at, topic_id, until)
     rows[place.topic, place.partition].append((encode_fact(told), fact_key(told.key), 0, None))
     ledger = Ledger(
         node=lane.node,

@@ -8,13 +8,15 @@ Nobody waits for Kafka in the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
+from mesh.core.redelivery import Share
 from mesh.errors import TransportError
+from mesh.model.control import EndpointKind
 from mesh.model.facts import SourceAt
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition, Writer
@@ -28,11 +30,18 @@ from mesh.worker.process.recall import Recall, kept_in
 from mesh.worker.process.transactions import transact
 from mesh.worker.second_writer.displaced import rows_of_displaced
 
-CHUNK = 2_000
-"""Records that are displaced in one transaction at most."""
+CHUNK, CHUNK_BYTES = 2_000, 16 << 20
+"""Records that are displaced in one transaction at most, and so many bytes, about."""
+
+SHARE_MS = 5_000
+"""For so long one partition goes on, chunk by chunk: others need the lane's second writer, too. The
+next look names what is left."""
 
 IDLE_MAX = 50
 """Turns in which nothing was found to be read, after which it is left for later."""
+
+Consumed = Callable[[int], bool]
+"""Whether all who consume an endpoint are done with the message at an offset."""
 
 log = structlog.get_logger()
 
@@ -46,12 +55,14 @@ class _Opened:
         writer: The lane's second writer.
         topic_id: Of the endpoint's topic; empty if there is none.
         passed: How far records of this very topic became dead letters already.
+        began_ms: When it was opened.
     """
 
     reader: Reader
     writer: Writer
     topic_id: bytes
     passed: int
+    began_ms: int = 0
 
     def close(self) -> None:
         self.reader.close()
@@ -66,6 +77,7 @@ class _Reading:
         of: What is to be displaced.
         opened: With what.
         records: What was read.
+        size: Bytes in them.
         idle: Turns in which nothing was found.
         passed: Below which offset records are to be deleted, once they are dead letters.
         pending: The commit of those under way.
@@ -76,11 +88,27 @@ class _Reading:
     of: Overfull
     opened: _Opened
     records: list[Record] = field(default_factory=list)
+    size: int = 0
     idle: int = 0
     passed: int | None = None
     pending: Pending = field(default_factory=Pending)
     letters: int = 0
     until: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.records) >= CHUNK or self.size >= CHUNK_BYTES
+
+    def take(self, records: Sequence[Record]) -> None:
+        self.records += records
+        self.size += sum(len(one.key() or b"") + len(one.value() or b"") for one in records)
+
+    def go_on(self, passed: int) -> None:
+        """Go on behind what is deleted."""
+        left = [one for one in self.records if one.offset() >= passed]
+        self.records, self.size, self.idle = [], 0, 0
+        self.take(left)
+        self.opened.passed, self.passed = passed, None
 
     def close(self) -> None:
         self.opened.reader.close()
@@ -148,6 +176,7 @@ class Displacing:
                 return
 
     def _take_opened(self, of: Overfull, opened: _Opened) -> None:
+        opened.began_ms = self.lanes.clock.now_ms()
         self._reading = _Reading(of, opened)
         if of.until > of.first:
             opened.reader.assign({of.at: of.first})
@@ -161,14 +190,14 @@ class Displacing:
             self._end_commit(reading)
             return
         if reading.passed is None and of.until > of.first:
-            found = reader.read(0.0, CHUNK)
-            reading.records += [record for record in found if record.offset() < of.until]
+            found = () if reading.is_full else reader.read(0.0, CHUNK)
+            reading.take([record for record in found if record.offset() < of.until])
             if reader.lost():
                 self._leave()  # somebody else deleted: the next look finds where it begins now
                 return
             is_read = reader.position(of.at) >= of.until
             reading.idle = 0 if found else reading.idle + 1
-            if not is_read and len(reading.records) < CHUNK:
+            if not is_read and not reading.is_full:
                 if reading.idle > IDLE_MAX:
                     self._leave()  # others need the writer; the next look tries again
                 return
@@ -179,14 +208,16 @@ class Displacing:
         of, questions = reading.of, self.lanes.sources.questions
         admin = self.home.admin()
         if reading.passed is None:
-            told = questions.answer(("displaced", "where"), partial(_where, admin, of.at))
+            groups = {self.lanes.names.lanes_group(node) for node in self.lanes.topology.nodes}
+            asking = partial(_where, admin, of.at, groups if self._is_queue(of) else None)
+            told = questions.answer(("displaced", "where"), asking)
             if told is None:
                 return
-            topic_id, start = told
+            topic_id, start, consumed = told
             if not topic_id or topic_id != reading.opened.topic_id or start is None:
                 self._leave()
                 return
-            self._write_left(reading, start)
+            self._write_left(reading, start, consumed)
             if reading.pending.is_any:
                 self._end_commit(reading)
                 return
@@ -198,19 +229,31 @@ class Displacing:
 
     def _delete(self, reading: _Reading, passed: int) -> None:
         deleting = partial(_delete, self.home.admin(), reading.of.at, passed)
-        if self.lanes.sources.questions.answer(("displaced", "deleted"), deleting):
+        if not self.lanes.sources.questions.answer(("displaced", "deleted"), deleting):
+            return
+        is_over = self.lanes.clock.now_ms() - reading.opened.began_ms >= SHARE_MS
+        if is_over or passed >= reading.of.until:
             self._leave()
+        else:
+            reading.go_on(passed)
 
-    def _write_left(self, reading: _Reading, start: int) -> None:
-        """Begin to write what is still there, if anything is."""
+    def _is_queue(self, of: Overfull) -> bool:
+        endpoint = self.lanes.machine.learner.own.endpoints.get(of.endpoint)
+        return endpoint is not None and endpoint.kind is EndpointKind.QUEUE
+
+    def _write_left(self, reading: _Reading, start: int, consumed: Consumed) -> None:
+        """Begin to write what is still there and not consumed, if anything is."""
         of, opened = reading.of, reading.opened
         records = reading.records[:CHUNK]
-        left = [record for record in records if record.offset() >= max(start, opened.passed)]
+        there = [record for record in records if record.offset() >= max(start, opened.passed)]
+        left = [record for record in there if not consumed(record.offset())]
         reading.letters = sum(not is_announcement(headers_of(record)) for record in left)
         if reading.letters:
-            reading.until = left[-1].offset() + 1
-            rows = rows_of_displaced(of, left, opened.topic_id)
+            reading.until = there[-1].offset() + 1
+            rows = rows_of_displaced(of, left, opened.topic_id, reading.until)
             reading.pending.begin(self.lanes.commits, partial(transact, opened.writer, rows))
+        elif there and not left:
+            opened.passed = there[-1].offset() + 1
 
     def _end_commit(self, reading: _Reading) -> None:
         """See what has become of the dead letters, if that is known; then have them deleted."""
@@ -271,10 +314,40 @@ def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> i
     return found
 
 
-def _where(admin: Admin, at: TopicPartition) -> tuple[bytes, int | None]:
-    """Return the id of a topic, empty without one, and where its partition begins."""
+def _where(
+    admin: Admin, at: TopicPartition, besides: Collection[str] | None
+) -> tuple[bytes, int | None, Consumed]:
+    """Return the id of a topic, empty without one, where its partition begins, what is consumed.
+
+    Args:
+        admin: Of its Kafka cluster.
+        at: A partition of an endpoint.
+        besides: Groups that consume nothing; None for a channel.
+    """
     info = admin.describe([at.topic]).get(at.topic)
-    return (b"" if info is None else info.topic_id), admin.starts([at]).get(at)
+    consumed = _nothing if besides is None else _consumed(admin, at, besides)
+    return (b"" if info is None else info.topic_id), admin.starts([at]).get(at), consumed
+
+
+def _nothing(offset: int) -> bool:  # noqa: ARG001
+    return False
+
+
+def _consumed(admin: Admin, at: TopicPartition, besides: Collection[str]) -> Consumed:
+    """Return which messages of a queue its consumers are done with, and all other groups too.
+
+    Consumers acknowledge one by one: behind the oldest that is open others are done.
+    """
+    passed = admin.passed(at.topic, [at]).get(at)
+    if passed is None or at not in admin.consumed([at.topic], besides=besides):
+        return _nothing
+    others = admin.consumed([at.topic], besides=[*besides, at.topic]).get(at)
+    share = Share.parse(passed.offset, passed.remark)
+
+    def is_consumed(offset: int) -> bool:
+        return share.is_done(offset) and (others is None or offset < others)
+
+    return is_consumed
 
 
 def _delete(admin: Admin, at: TopicPartition, offset: int) -> bool:

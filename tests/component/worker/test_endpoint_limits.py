@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.redelivery import Share
 from mesh.errors import ConfigError
 from mesh.lab.world import World
 from mesh.model.losses import Loss
@@ -13,6 +14,7 @@ from mesh.transport.port import TopicPartition
 from mesh.view.messages import announced, received
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from mesh.worker.process.errands import SteppedErrands
+from mesh.worker.second_writer import displacing
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 
 SIZE = 1_000
@@ -302,3 +304,78 @@ def test_what_is_full_again_and_again_loses_nothing(when_full: str) -> None:
             mesh.run(10_000)
             read_all(mesh)
     assert there(mesh, FULL) == there(mesh, OTHER) == list(range(90))
+
+
+def burst(mesh: SmallMesh, count: int, size: int) -> None:
+    """Publish so many messages at once, into one partition of c's own ingress."""
+    writer = mesh.kafka.writer("client")
+    for number in range(count):
+        value = b"%04d" % number + b"x" * (size - 4)
+        writer.produce("mesh.c.in.g", value, None, 0, headers=[subject("x")])
+    assert writer.flush() == 0
+
+
+def test_however_much_comes_at_once_the_limit_is_kept() -> None:
+    """It is passed by what comes between two looks, and by no more. Spec: R14."""
+    mesh = limited("dead-letter", bytes=LIMIT)
+    burst(mesh, 9_000, 100)
+    mesh.run(12_000)
+    kept = there(mesh, FULL)
+    assert len(kept) * 100 <= LIMIT
+    assert pushed_out(mesh) + kept == there(mesh, OTHER) == list(range(9_000))
+
+
+class OneByOne(MemoryFaults):
+    """Fetches of the endpoint bring one record each."""
+
+    def fetch_limit(self, client: str, limit: int) -> int:
+        return 1 if client.endswith("displaced") else limit
+
+
+def test_large_messages_are_displaced_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker would hold thousands of them in memory at once. Spec: R14."""
+    monkeypatch.setattr(displacing, "CHUNK_BYTES", 10 * SIZE)
+    mesh = limited("dead-letter", bytes=LIMIT)
+    mesh.kafka.faults = OneByOne()
+    burst(mesh, 60, SIZE)
+    mesh.run(20_000)
+    ledgers = [decode_ledger(record.value() or b"") for record in mesh.read("mesh.c.ledger")]
+    chunks = [
+        sum(one.messages for one in ledger.dropped if one.reason == "endpoint_full")
+        for ledger in ledgers
+    ]
+    assert max(chunks) == 10
+    assert pushed_out(mesh) + there(mesh, FULL) == list(range(60))
+
+
+@pytest.mark.parametrize(
+    ("passed", "lost"),
+    [
+        (None, [0, 3, 4]),
+        (2, [0, 2, 3, 4]),  # another group has not read what the queue's own is done with
+        (0, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_what_a_queue_s_consumers_are_done_with_is_not_given_up(
+    passed: int | None, lost: list[int]
+) -> None:
+    """They acknowledge one by one, and one keeps the oldest for long. Spec: R14, DESIGN 6."""
+    limits = [{"endpoint": "q", "age": "15s", "whenFull": "dead-letter"}]
+    mesh = SmallMesh({**CHAIN, "limits": limits})
+    mesh.subscribe("c", "q", ">", b'{"kind": "queue"}')
+    mesh.run()
+    burst(mesh, 5, SIZE)
+    mesh.run(2_000)
+    topic = mesh.names.endpoint("c", "q")
+    at, offsets = TopicPartition(topic, 0), [record.offset() for record in mesh.read(topic)]
+    share = Share(0, 0)
+    for offset in offsets[1:3]:
+        share.hand_out(offset)
+        share.finish(offset, [offsets[0], *offsets[3:]], offsets[-1] + 1)
+    mesh.kafka.commit_group(topic, {at: share.base})
+    mesh.kafka.remarks[topic, at] = share.remark
+    if passed is not None:
+        mesh.kafka.commit_group("other", {at: offsets[passed]})
+    mesh.run(30_000)
+    assert pushed_out(mesh) == lost
+    assert all(announced(record) is not None for record in mesh.read(topic))
