@@ -14,7 +14,6 @@ from mesh.api.live import Still
 from mesh.config.legal import legal_topology_of
 from mesh.config.located import parse_document
 from mesh.config.nearest import check_node
-from mesh.core.live_change_limits import refuse_unchangeable
 from mesh.errors import wrong_input
 from mesh.model.frames import MessageClass
 from mesh.model.subject import overlap, subject_fault
@@ -167,8 +166,7 @@ def planned(still: Still, body: bytes, *, allow_delete: bool) -> Mapping[str, An
     after = legal_topology_of(document)
     seen = still.seen
     locate = document.within("spec").where
-    refuse_unchangeable(seen.in_force.topology, after, locate)
-    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(still), seen.kafka)
+    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(still), seen.kafka, locate)
     if not allow_delete:
         refuse_loss(made.unread, locate)
     return plan_document(made, allow_delete=allow_delete)

@@ -121,11 +121,9 @@ def against_mesh(found: TopologyInForce, seen: Session, topology: Topology, loca
     Raises:
         ConfigError: A running mesh cannot follow it.
     """
-    from mesh.core.live_change_limits import refuse_unchangeable
     from mesh.operate.changes.proposal import plan_on_mesh
 
-    refuse_unchangeable(found.topology, topology, locate)
-    return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka)
+    return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka, locate)
 
 
 def _keep(path: Path, data: Mapping[str, object]) -> None:

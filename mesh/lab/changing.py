@@ -101,7 +101,7 @@ def _carry_out(
     where = f"spec.steps.{number}.apply"
     driver.view.refresh()
     beats = observe(driver.view, now_ms, pause)
-    plan = plan_on_mesh(found, after, driver.view, beats, kafka)
+    plan = plan_on_mesh(found, after, driver.view, beats, kafka, lambda _: where)
     # A Kafka cluster that is new knows nothing of the changes before.
     begun = read_begun({name: kafka[name] for name in found.topology.kafka}, before.prefix)
     goes_on = begun is not None and begun.is_open

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import TopicSpec
+from mesh.transport.port import TopicInfo, TopicSpec
 
 HEADROOM_BYTES = 100_000
 """What topics allow beyond the largest message: frame and delivery headers. Spec: K6."""
@@ -94,6 +94,45 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
         *(_spec(topology, *topic) for topic in wanted),
         _of_applications(topology, names.sends(node)),
     ]
+
+
+def made_for_other_lanes(
+    topology: Topology, node: str, found: Mapping[str, TopicInfo]
+) -> tuple[str, str] | None:
+    """Say why a node cannot have the lanes that it is declared with, and the way out; else None.
+
+    Each lane has partitions of its own in these topics, and they stay what they were made: with
+    another number it would go on where another one stood, or begin from the beginning, and what no
+    lane is given for would be read by nobody. Spec: K2, K14.
+
+    Args:
+        topology: Declares the node.
+        node: The node.
+        found: Which topics there are, by name.
+    """
+    names, lanes = TopicNames(topology.prefix), topology.nodes[node].lanes
+    given, progress = names.lanes(node), names.progress(node)
+    other_name = "declare a node of another name"
+    is_of_these = progress in found and found[progress].partitions == 2 * lanes
+    for name in (progress, given, names.ledger(node), names.dead_letters(node)):
+        if name not in found:
+            continue
+        partitions = found[name].partitions
+        made = partitions if name == given else partitions // 2
+        if made == lanes or (made > lanes and (name != given or is_of_these)):
+            continue  # somebody has added some: they are no lane's
+        what = f"node {node} cannot have {_count(lanes, 'lane')}"
+        why = f"{name} has {_count(partitions, 'partition')}"
+        if name == given and is_of_these:
+            return f"{what}: {why}", f"delete {name}, which holds nothing: the node makes it again"
+        delete = "" if name in (given, progress) else f"delete {name} if nobody wants it, "
+        way = f"{delete}write `lanes: {made}`, or {other_name}"
+        return f"{what}: it was made with {_count(made, 'lane')}, {why}", way
+    return None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def app_topic(topology: Topology, node: str, app: str) -> TopicSpec:

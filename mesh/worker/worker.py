@@ -128,16 +128,17 @@ class Worker:
         make_node_topics(self._home.admin(), self.topology, self.node)
         set_data_topics(self._home.admin(), self.topology, self.node)
         self._questions = Questions(self.errands)
+        lanes = range(self.topology.nodes[self.node].lanes)
         self._admission = Admission(
             self._home,
             self._names,
             self.node,
+            len(lanes),
             self._questions,
             self.clock.now_ms(),
             self._hand_back,
         )
         self._direct = self._home.writer("direct")
-        lanes = range(self.topology.nodes[self.node].lanes)
         progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
         self._lane_recall = Recall(self._home, progress, self.clock.now_ms)
         self._unread = Unread(learned, self._recall, self._questions)
@@ -195,6 +196,11 @@ class Worker:
         return self._admission.membership
 
     @property
+    def given(self) -> frozenset[int]:
+        """The lanes that the group gave to it."""
+        return self._admission.given
+
+    @property
     def topology(self) -> Topology:
         """What it works by."""
         return self._changing.topology
@@ -222,10 +228,10 @@ class Worker:
     @property
     def is_ready(self) -> bool:
         """Whether the node serves here: everything proven, and the lanes owned are taken."""
-        service, membership = self._service, self.membership
-        if service is None or membership is None or not service.machine.is_ready:
+        service = self._service
+        if service is None or self.membership is None or not service.machine.is_ready:
             return False
-        return service.lanes.owned.keys() >= membership.lanes()
+        return service.lanes.owned.keys() >= self.given
 
     # -- one turn -------------------------------------------------------------------------
 

@@ -6,15 +6,19 @@ Spec: DESIGN 3, K27, K28.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from mesh.core.audience import EndpointFilter
+from mesh.core.legality import Locate
+from mesh.core.live_change_limits import CANNOT_CHANGE, refuse_unchangeable
+from mesh.errors import ConfigError, Problem, TransportError
 from mesh.model.topology import Topology
 from mesh.operate.changes.in_force import TopologyInForce
 from mesh.operate.changes.plan import Plan, Topics, compare_topics, make_plan
 from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.operate.changes.unread import unread_in
-from mesh.transport.node_topics import node_topics
-from mesh.transport.port import KafkaCluster
+from mesh.transport.node_topics import made_for_other_lanes, node_topics
+from mesh.transport.port import KafkaCluster, TopicInfo
 from mesh.view.mesh_view import MeshView
 
 
@@ -29,17 +33,24 @@ def plan_on_mesh(
     view: MeshView,
     beats: Mapping[str, bool],
     kafka: Mapping[str, KafkaCluster],
+    locate: Locate,
 ) -> Plan:
     """Return what a proposed topology would change on the mesh that is seen.
 
     Args:
         found: What is in force.
-        after: A legal topology that a running mesh can follow.
+        after: A legal topology.
         view: Of the mesh, refreshed.
         beats: Which nodes are up.
         kafka: Its Kafka clusters.
+        locate: Gives the place of a path below the spec of `after`.
+
+    Raises:
+        ConfigError: A running mesh cannot follow it.
     """
     before = found.topology
+    refuse_unchangeable(before, after, locate)
+    _refuse_other_lanes(before, after, kafka, locate)
     filters = [
         EndpointFilter(node, endpoint, filter_)
         for node, seen in view.nodes.items()
@@ -59,3 +70,27 @@ def plan_on_mesh(
     ]
     queues = queues_shared_otherwise(view, before, after)
     return make_plan(found, after, topics, subscriptions=attracting, unread=unread, queues=queues)
+
+
+def _refuse_other_lanes(
+    before: Topology, after: Topology, kafka: Mapping[str, KafkaCluster], locate: Locate
+) -> None:
+    """Refuse nodes that come back with other lanes than one of their name was made with. K14.
+
+    Raises:
+        ConfigError: Lists all of them.
+    """
+    problems: list[Problem] = []
+    for name, node in after.nodes.items():
+        if name in before.nodes or node.kafka not in kafka:
+            continue
+        topics = [spec.name for spec in node_topics(after, name)]
+        found: Mapping[str, TopicInfo] = {}
+        with suppress(TransportError):  # it looks itself when it starts
+            found = kafka[node.kafka].admin().describe(topics)
+        if (fault := made_for_other_lanes(after, name, found)) is not None:
+            where = locate(("nodes", name, "lanes"))
+            message = "; ".join(fault)
+            problems.append(Problem(code=CANNOT_CHANGE, message=message, where=where))
+    if problems:
+        raise ConfigError(problems)

@@ -11,6 +11,7 @@ from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.kafka import COPIES_MIN, IN_SYNC_MIN
 from mesh.operate.endpoints.topics import is_subscribed
+from mesh.transport.node_topics import made_for_other_lanes
 from mesh.transport.port import Copies, TopicInfo, TopicPartition, TopicSpec
 
 AT_LEAST = frozenset({"max.message.bytes", "delete.retention.ms"})
@@ -53,6 +54,8 @@ def is_lost_progress(
 def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a node's topics, and what a person can do about it."""
     found, settings = at.infos(kafka), at.settings(kafka)
+    if (fault := made_for_other_lanes(at.topology, node, found)) is not None:
+        yield fault
     missing = [spec for spec in at.node_topics(node) if spec.name not in found]
     if at.is_before_start:
         # A node makes them itself: what counts is whether it may.
@@ -75,7 +78,7 @@ def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]
         if info.partitions != spec.partitions:
             yield (
                 f"{spec.name} has {info.partitions} partitions instead of {spec.partitions}",
-                f"stop {node}, delete the topic once nobody wants its records, start {node}",
+                _recount(at, node, kafka, spec, info.partitions),
             )
         else:
             for key, (is_set, value) in wrong_settings(spec, settings.get(spec.name, {})).items():
@@ -83,6 +86,21 @@ def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]
                     f"{spec.name} has {key}={is_set} instead of {value}",
                     f"{_alter(at, kafka, spec.name)} {key}={value}",
                 )
+
+
+def _recount(at: Examination, node: str, kafka: str, spec: TopicSpec, found: int) -> str:
+    """Return what a person can do about a topic that has another number of partitions.
+
+    With `progress` where lanes stood would be gone; data may always have more.
+    """
+    if spec.name == TopicNames(at.topology.prefix).progress(node):
+        return "leave it: where its lanes stood is there"
+    if found < spec.partitions == at.topology.nodes[node].partitions:
+        return (
+            f"kafka-topics.sh --bootstrap-server {at.servers(kafka)} --alter "
+            f"--topic {spec.name} --partitions {spec.partitions}"
+        )
+    return f"stop {node}, delete the topic once nobody wants its records, start {node}"
 
 
 def _alter(at: Examination, kafka: str, topic: str) -> str:

@@ -8,7 +8,7 @@ takes it, and the moment that its routing changes every part of the worker takes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import structlog
@@ -125,12 +125,19 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
     topology, (text, lineage) = file, texts[number]
     if text != published_text(file):
         in_force = published_topology(text)
-        topology = with_node(in_force, node, file)
+        topology = with_node(in_force, node, _as_made(file, node, in_force))
         if not differ_in_addresses_at_most(in_force, file):
             log.warning(
                 "topology.differs", in_force=number, text="the node's file says something else"
             )
     return Start(topology, number, change, _awaited(before, change, topology, node), lineage)
+
+
+def _as_made(file: Topology, node: str, in_force: Topology) -> Topology:
+    """Return a node's file with what it was made with, which no file can change. Spec: K2, K14."""
+    declared = in_force.nodes.get(node, file.nodes[node])
+    made = replace(file.nodes[node], lanes=declared.lanes, partitions=declared.partitions)
+    return replace(file, nodes={**file.nodes, node: made})
 
 
 def _awaited(

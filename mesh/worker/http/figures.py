@@ -62,7 +62,6 @@ def figures_of(worker: Worker) -> Figures:
         return Figures(control_behind=sum(_behind(worker).values()))
     learner, accounts = machine.learner, lanes.accounts
     faults = learner.faults
-    membership = worker.membership
     unwell = [*faults.endpoints.values(), *learner.queues.statuses()]
     topics = lanes.sources.topics
     waiting, control = _sorted_out(_behind(worker), topics.names, topics.neighbours)
@@ -71,7 +70,7 @@ def figures_of(worker: Worker) -> Figures:
         would_hear=bool(lanes.owned) or _is_kafka_up(worker),
         leads=machine.leader is not None,
         lanes=len(lanes.owned),
-        assigned=0 if membership is None else len(membership.lanes()),
+        assigned=len(worker.given),
         links=[
             faults.seen(neighbour.status(faults.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()

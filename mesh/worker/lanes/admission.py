@@ -30,6 +30,7 @@ class Admission:
     Attributes:
         home: The node's own Kafka cluster.
         names, node: Whose workers.
+        count: How many lanes the node has.
         questions: Asks beside the loop.
         began_ms: When it started.
         giving_up: Called with lanes that are to move away; see the port.
@@ -39,11 +40,18 @@ class Admission:
     home: KafkaCluster
     names: TopicNames
     node: str
+    count: int
     questions: Questions
     began_ms: int
     giving_up: Callable[[frozenset[int]], None]
     membership: Membership | None = None
     _asked_ms: int = -ASK_MS
+
+    @property
+    def given(self) -> frozenset[int]:
+        """The lanes that the group gave to this worker; partitions that somebody added are none."""
+        given = frozenset[int]() if self.membership is None else self.membership.lanes()
+        return frozenset(number for number in given if number < self.count)
 
     def lanes(self, now_ms: int, *, is_prepared: bool) -> frozenset[int]:
         """Enter if it is time, and return the lanes that the group gave to this worker.
@@ -63,7 +71,7 @@ class Admission:
             self.membership = self.home.membership("lanes", group, topic)
             self.membership.giving_up = self.giving_up
         self.membership.poll()
-        return self.membership.lanes()
+        return self.given
 
     def _may_enter(self, now_ms: int) -> bool:
         if now_ms - self.began_ms >= WORKER_LEARNS_FIRST_MS:

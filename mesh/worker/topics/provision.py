@@ -7,11 +7,16 @@ from dataclasses import replace
 
 import structlog
 
-from mesh.errors import TransportDeniedError
+from mesh.errors import StartError, TransportDeniedError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.node_topics import CLIENT_TIME, FOREVER, node_topics
+from mesh.transport.node_topics import (
+    CLIENT_TIME,
+    FOREVER,
+    made_for_other_lanes,
+    node_topics,
+)
 from mesh.transport.port import Admin, TopicSpec
 
 log = structlog.get_logger()
@@ -57,6 +62,7 @@ def make_node_topics(admin: Admin, topology: Topology, node: str) -> None:
     is there already: that node has lived, and with an empty one it would begin from the beginning.
 
     Raises:
+        StartError: They were made for another number of lanes.
         TransportDeniedError: The brokers refuse a topic without which the node serves nobody.
         TransportUnavailableError: They do not answer.
     """
@@ -67,7 +73,9 @@ def make_node_topics(admin: Admin, topology: Topology, node: str) -> None:
         *(names.dead_letters(node), names.lanes(node), names.config()),
     )
     specs = node_topics(topology, node)
-    found = admin.describe([control, progress])
+    found = admin.describe([*vital])
+    if (fault := made_for_other_lanes(topology, node, found)) is not None:
+        raise StartError("; ".join(fault))
     if control in found and progress not in found:
         log.error("progress.missing", topic=progress)
         specs = [spec for spec in specs if spec.name != progress]

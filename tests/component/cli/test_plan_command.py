@@ -129,6 +129,20 @@ def test_what_a_living_mesh_cannot_follow_is_one_line_each(run: Run, tmp_path: P
     ]  # fmt: skip
 
 
+def test_who_comes_back_has_the_lanes_of_the_former_node_of_that_name(
+    run: Run, chain: Chain, tmp_path: Path
+) -> None:
+    """Its topics may be there still. Spec: K14."""
+    mesh, file = chain
+    mesh.world.kafka["left"].admin().create([TopicSpec(name="mesh.d.lanes", partitions=2)])
+    node = ("nodes", "d"), {"kafka": "left", "lanes": 1}
+    ended = run("plan", edited(file, tmp_path / "new.yaml", node), "-f", file)
+    assert (ended.code, ended.out) == (2, "")
+    assert "spec.nodes.d.lanes: node d cannot have 1 lane: it was made with 2 lanes" in ended.err
+    node = ("nodes", "d"), {"kafka": "left", "lanes": 2}
+    assert run("plan", edited(file, tmp_path / "new.yaml", node), "-f", file).code == 3
+
+
 def test_what_is_exported_plans_to_nothing(run: Run, chain: Chain, tmp_path: Path) -> None:
     mesh, file = chain
     publish(mesh.topology, mesh.world.kafka)

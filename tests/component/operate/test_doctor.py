@@ -33,6 +33,20 @@ def test_topics_that_are_missing_or_differ_are_named(mesh: Mesh) -> None:
     assert "mesh.a.in.g has retention.ms=604800000 instead of -1" in fault
 
 
+def test_whoever_is_declared_with_other_lanes_is_not_told_to_delete_what_it_knows(
+    mesh: Mesh,
+) -> None:
+    """Spec: K14."""
+    kafka = mesh.world.kafka["left"]
+    for topic, partitions in (("mesh.a.lanes", 3), ("mesh.a.progress", 6)):
+        kafka.delete_topic(topic)
+        kafka.admin().create([TopicSpec(name=topic, partitions=partitions)])
+    found = only(mesh, Category.TOPICS)
+    assert "node a cannot have 1 lane: it was made with 3 lanes" in found.error
+    assert "write `lanes: 3`" in found.hint
+    assert "delete" not in found.hint
+
+
 def test_what_nobody_reads_is_stalled(mesh: Mesh) -> None:
     mesh.pause(3.0)
     mesh.world.kill("a")

@@ -87,6 +87,15 @@ def test_what_a_stranger_writes_beside_what_is_in_force_stops_nobody(stray: Told
     assert (start.number, start.topology) == (2, with_node(AFTER, "a", BEFORE))
 
 
+def test_what_a_node_was_made_with_is_as_it_is_in_force() -> None:
+    """Else one worker of it would have other lanes than the next. Spec: K2, K14."""
+    own = AFTER.nodes["a"]
+    others = {"a": replace(own, lanes=2, partitions=8), "e": replace(own, name="e", lanes=2)}
+    file = replace(AFTER, nodes={**AFTER.nodes, **others})
+    assert read_start(file, "a", [in_force(2, AFTER)]).topology.nodes["a"] == own
+    assert read_start(file, "e", [in_force(2, AFTER)]).topology.nodes["e"] == others["e"]
+
+
 @pytest.mark.parametrize(
     "records", [[GARBAGE[0]], [GARBAGE[1]], [in_force(2, AFTER), NEWER[0]], [NEWER[1]]]
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.config.topology_file import topology_from_mapping
-from mesh.transport.node_topics import app_topic, node_topics
+from mesh.transport.node_topics import app_topic, made_for_other_lanes, node_topics
+from mesh.transport.port import TopicInfo
 
 TOPOLOGY = topology_from_mapping(
     {
@@ -68,3 +71,33 @@ def test_what_passes_is_kept_for_a_moment_and_base64_of_the_largest_message_fits
     told = app_topic(TOPOLOGY, "a", "desk")
     assert (told.name, told.partitions) == ("mesh.a.app.desk", 1)
     assert int(told.settings["max.message.bytes"]) > TOPOLOGY.max_message_bytes * 4 // 3
+
+
+@pytest.mark.parametrize(
+    ("partitions", "way"),
+    [
+        ({"progress": 2, "lanes": 1}, "write `lanes: 1`"),
+        ({"progress": 2}, "write `lanes: 1`"),
+        ({"progress": 8, "lanes": 4}, "write `lanes: 4`"),
+        ({"lanes": 1}, "delete mesh.a.lanes, which holds nothing"),
+        ({"lanes": 3}, ""),  # somebody added one
+        ({"ledger": 2}, "delete mesh.a.ledger if nobody wants it"),  # it outlives its node
+        ({"dlq": 2}, "delete mesh.a.dlq if nobody wants it"),
+        ({"progress": 9, "ledger": 9, "dlq": 9}, ""),
+    ],
+)
+def test_topics_tell_for_how_many_lanes_they_were_made(
+    partitions: dict[str, int], way: str
+) -> None:
+    """Spec: K2, K14."""
+    specs = node_topics(TOPOLOGY, "a")
+    found = {spec.name: TopicInfo(spec.name, b"", spec.partitions) for spec in specs}
+    assert made_for_other_lanes(TOPOLOGY, "a", found) is None
+    for kind, count in partitions.items():
+        found[f"mesh.a.{kind}"] = TopicInfo(f"mesh.a.{kind}", b"", count)
+    fault = made_for_other_lanes(TOPOLOGY, "a", found)
+    assert (fault is None) == (way == "")
+    if fault is not None:
+        assert fault[0].startswith("node a cannot have 2 lanes: ")
+        assert fault[1].startswith(way)
+        assert ("delete mesh.a.progress" in fault[1]) is False
