@@ -39,6 +39,7 @@ from mesh.errors import (
     LaggardsError,
     TransportDeniedError,
     TransportError,
+    TransportUnavailableError,
 )
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
@@ -138,6 +139,7 @@ class MeshClient:
         )
         self._view: MeshView | None = None
         self._checked: dict[str, str] = {}
+        self._doubtful: set[str] = set()
         self._checked_ms = now_ms()
         self._streams: list[Deliveries | QueueConsumer | ChannelReader] = []
         self._applications: WeakSet[Roles] = WeakSet()  # one that is let go ends with its lease
@@ -237,22 +239,30 @@ class MeshClient:
         if self._now_ms() - self._checked_ms >= KNOWN_MS:
             # Somebody may have recreated them. Asked now that brokers answer, and not in an
             # outage, which what is published outlives.
-            self._checked.clear()
+            self._doubtful.update(self._checked)
         return total
 
     def _require(self, topic: str) -> str:
         """Return the id of a topic; refuse one that does not exist: records would be lost."""
-        if topic in self._checked:
-            return self._checked[topic]
-        known = self._kafka.admin().describe([topic])
+        former = self._checked.get(topic)
+        if former is not None and topic not in self._doubtful:
+            return former
+        self._doubtful.discard(topic)
+        self._checked_ms = self._now_ms()
+        try:
+            known = self._kafka.admin().describe([topic])
+        except TransportUnavailableError:
+            if former is None:
+                raise
+            return former  # one broker may hang that the topic has no need of
         if topic not in known:
+            self._checked.pop(topic, None)
             kafka = self._topology.nodes[self._node].kafka
             raise TransportDeniedError(
                 f"topic {topic} does not exist on Kafka cluster {kafka}: start node {self._node}, "
                 "or `mesh up`",
                 topics=[topic],
             )
-        self._checked_ms = self._now_ms()
         self._checked[topic] = known[topic].topic_id.hex()
         return self._checked[topic]
 

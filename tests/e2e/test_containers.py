@@ -218,7 +218,7 @@ def test_commands_and_the_port_work_in_an_image(mesh: MeshContainers) -> None:
         text = answer.read().decode()
     assert 'mesh_link_up{link="ny1-tk1",node="ny1",zone="WORLD"} 1.0' in text
     assert mesh.get_bootstrap_server(ODD).count(":") == 1
-    assert "node.ready" in mesh.logs()["pa1"]
+    assert '"node": "pa1"' in mesh.logs()["pa1"]
 
 
 def test_a_name_in_the_network_is_of_one_container(mesh: MeshContainers) -> None:

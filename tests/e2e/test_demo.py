@@ -53,6 +53,7 @@ def test_demo_delivers_certifies_and_leaves_nothing_behind(
     assert processes_of(tag) == []
     assert "Traceback" not in run.stderr
     account = json.loads(run.stdout)
+    assert "error" not in account, (account, run.stderr)
     assert (run.returncode, account["faults"], account["findings"]) == (0, [], []), run.stderr
     flights = RATE * DURATION_S
     assert account["flights"] == flights

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -34,6 +35,7 @@ from mesh.model.control import Acknowledgement, Heartbeat, LinkStatus
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
+from mesh.transport.memory import MemoryAdmin
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import Record
 from mesh.wire.control import encode_acknowledgement, encode_heartbeat
@@ -70,6 +72,25 @@ def test_who_publishes_to_a_topic_that_was_recreated_knows_its_identity(mesh: Me
     client.flush()
     assert former.topic_id != later.topic_id
     assert later.topic_id == kafka.admin().describe([topic])[topic].topic_id.hex()
+
+
+def test_who_cannot_look_which_topic_it_is_publishes_all_the_same(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker that is asked may hang, while the topic's own takes what is written."""
+    client = mesh.client("a")
+    former = client.publish("x", b"1")
+    client.flush()
+    mesh.pause(6.0)
+    client.publish("x", b"2")
+    client.flush()
+    asked = Mock(side_effect=TransportUnavailableError("no broker answers in time"))
+    monkeypatch.setattr(MemoryAdmin, "describe", asked)
+    sent = [client.publish("x", b"%d" % number) for number in range(3)]
+    client.flush()
+    assert asked.call_count == 1
+    assert {one.topic_id for one in sent} == {former.topic_id}
+    assert all(one.is_accepted for one in sent)
 
 
 def test_what_failed_is_named_with_the_reason(mesh: Mesh) -> None:
