@@ -126,6 +126,11 @@ class Feeds:
         """
         return self._feeds[topic, 0]
 
+    def topic_ids(self) -> Mapping[str, bytes]:
+        """Return what the topics are that are read, by name, as far as that is known."""
+        feeds = self._feeds.values()
+        return {one.place.topic: one.topic_id for one in feeds if one.topic_id != NO_TOPIC}
+
     def remove(self, neighbours: Collection[str]) -> None:
         """Follow nothing of some neighbours any more."""
         for key, feed in list(self._feeds.items()):

@@ -175,8 +175,7 @@ class ControlWriter:
     Attributes:
         writer: Transactional; taking it fences a former owner of lane 0.
         read_positions: Where this node stands on each neighbour's outboxes.
-        topic_ids: Of the node's `control` and `clients`, by name: marks and acknowledgements
-            are good for these alone.
+        topic_ids: Of the node's control topics, by name: marks are good for that one alone.
         unwritable: Topics to which nothing is written now; see `mesh.worker.control.unwritable`.
         written_to: Topics that may be left out, and that the last transaction wrote to.
         ends: Where what it wrote stands, in topics that nobody else writes and others go by.
@@ -233,9 +232,7 @@ class ControlWriter:
             case WriteMark(scope, mark):
                 self._mark(scope, mark)
             case WriteSubscribed(ack):
-                topic_id = self.topic_ids.get(self.names.clients(self.node))
-                told = replace(ack, topic_id=topic_id)
-                self._control(subscribed_key(), encode_acknowledgement(told))
+                self._control(subscribed_key(), encode_acknowledgement(ack))
             case WriteHeartbeat(heartbeat):
                 self._control(heartbeat_key(), encode_heartbeat(heartbeat))
             case WriteAck(neighbour, scope, ack):

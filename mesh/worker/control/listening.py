@@ -199,6 +199,12 @@ class Listener:
         """Whether all that operators wanted before the start is known."""
         return self._wanted.told
 
+    @property
+    def clients_read(self) -> bytes | None:
+        """The id of the topic that subscriptions were read of, as far as that is known."""
+        found = self._feeds[TopicNames(self.topology.prefix).clients(self.node)].topic_id
+        return None if found == NO_TOPIC else found
+
     def read_by_mates(self, neighbour: str) -> Mapping[TopicPartition, OutboxPosition]:
         """Return how far all lanes of the node have read a neighbour's outboxes."""
         names = TopicNames(self.topology.prefix)
@@ -228,7 +234,7 @@ class Listener:
         news, self._news = self._news, []
         names = TopicNames(self.topology.prefix)
         yield from news
-        for topic in self._own.changed(now_ms):
+        for topic in self._own.changed(now_ms, self._feeds.topic_ids):
             feed = self._feeds.of(topic)
             if topic in (names.control_log(self.node), names.lanes(self.node)):
                 continue  # nobody goes by what is in it

@@ -66,10 +66,14 @@ class OwnTopics:
         found = self._ids.get(name)
         return found is not None and self._written.get(name, found) != found
 
-    def changed(self, now_ms: int) -> Sequence[str]:
+    def changed(self, now_ms: int, read: Callable[[], Mapping[str, bytes]] = dict) -> Sequence[str]:
         """Return the topics that are others than at the last look, or than when they were written.
 
         Those that vanished are recreated.
+
+        Args:
+            now_ms: The present moment.
+            read: Returns what readers take topics for: by this alone the first look finds others.
         """
         if now_ms - self.looked_ms < LOOK_MS:
             return ()
@@ -83,7 +87,7 @@ class OwnTopics:
         if found is None:
             return ()
         self.looked_ms = now_ms
-        known, self._ids = self._ids, dict(found)
+        known, self._ids = {**read(), **self._ids}, dict(found)
         return [
             name
             for name, topic_id in found.items()

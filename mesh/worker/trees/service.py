@@ -27,7 +27,7 @@ from mesh.trees.machine import Size, TreeNode
 from mesh.trees.settings import Settings
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
-from mesh.worker.topics.own_topics import OwnTopics, tree_topics
+from mesh.worker.topics.own_topics import LOOK_MS, OwnTopics, tree_topics
 from mesh.worker.trees.incarnation import Incarnation
 from mesh.worker.trees.reading import Feeds
 from mesh.worker.trees.writing import TreeWriter
@@ -227,7 +227,7 @@ class TreeService:
             Feeds(self.topology, self.node, self.admins, self.readers, self.intake, self.questions),
             TreeWriter(self.topology, self.node, self.home, self.questions, epoch),
             OwnTopics(
-                *(self.topology, self.node, self.home.admin(), self.questions, now_ms),
+                *(self.topology, self.node, self.home.admin(), self.questions, now_ms - LOOK_MS),
                 tree_topics,
                 "trees",
             ),

@@ -210,6 +210,27 @@ def test_a_clients_topic_recreated_is_read(mesh: SmallMesh, when: str) -> None:
     assert told.topic_id != old.topic_id
 
 
+def test_nothing_is_acknowledged_of_a_clients_topic_before_that_one_is_read(
+    mesh: SmallMesh,
+) -> None:
+    """A leader knows of the new topic before its reader does, whose position is in both."""
+    mesh.kafka.recreate(mesh.names.clients("c"))
+    made = mesh.kafka.topics[mesh.names.clients("c")].info.topic_id
+    mesh.subscribe("c", "f", "y/>")
+    mesh.kafka.recreate(mesh.names.control("c"))
+    for _ in range(300):
+        mesh.run(100)
+        keys = [record.key() for record in mesh.read(mesh.names.control("c"))]
+        told = subscribed(mesh, "c") if subscribed_key() in keys else None
+        if told is not None and (told.topic_id, told.complete) == (made, 0):
+            break
+    else:
+        raise AssertionError("it is never acknowledged")
+    mesh.publish(b"1", [subject("y/1")])
+    mesh.run()
+    assert come(mesh, "f") == [b"1"]
+
+
 @pytest.mark.parametrize("topic", ["control", "clients", "stream"])
 def test_a_topic_that_is_deleted_is_recreated(mesh: SmallMesh, topic: str) -> None:
     name = mesh.names.to_control("c", "b") if topic == "stream" else getattr(mesh.names, topic)("c")

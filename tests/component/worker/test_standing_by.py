@@ -42,6 +42,7 @@ def standby(kafka: MemoryKafka, looks: int) -> Leadership:
         questions,
         lambda: "other",
         lambda _: (),
+        lambda: None,
         unread,
         CommitsAtOnce(),
     )
