@@ -135,7 +135,8 @@ def _print(follower: Follower, *, as_json: bool, until_found: bool) -> None:
         pass  # what was said before
     while True:
         for record in follower.poll():
-            line, is_fault = _told(record.key(), record.value(), as_json=as_json)
+            table = record.topic().rpartition(".")[2]
+            line, is_fault = _told(table, record.key(), record.value(), as_json=as_json)
             with standard_output():
                 typer.echo(printable(line))
             if is_fault and until_found:
@@ -143,13 +144,13 @@ def _print(follower: Follower, *, as_json: bool, until_found: bool) -> None:
         clock.pause(PULSE_S)
 
 
-def _told(key: bytes | None, value: bytes | None, *, as_json: bool) -> tuple[str, bool]:
+def _told(table: str, key: bytes | None, value: bytes | None, *, as_json: bool) -> tuple[str, bool]:
     """Return a record as a line, and whether it is a new fault."""
     id_ = (key or b"").decode(errors="replace")
     if value is None:
         taken_back = {"id": id_, "taken_back": True}
         return json.dumps(taken_back) if as_json else f"taken back: {id_}", False
-    entry = entry_of("follow", value)
+    entry = entry_of(table, value)
     if entry is None:
         unreadable = {"id": id_, "unreadable": True}
         return json.dumps(unreadable) if as_json else f"unreadable record under {id_}", False

@@ -61,13 +61,22 @@ def _is_counts(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_number, value.values()))
 
 
-def _is_mappings(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(one, dict) for one in value.values())
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_sources(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(one, dict) and _is_number(one.get("read_ms") or 0) for one in value.values()
+    )
 
 
 def _is_waiting(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(one, dict) and _is_text(one.get("source")) and _is_text(one.get("endpoint"))
+        isinstance(one, dict)
+        and _is_text(one.get("source"))
+        and _is_text(one.get("endpoint"))
+        and _is_number(one.get("block", 0))
         for one in value
     )
 
@@ -79,10 +88,12 @@ _TYPES: Mapping[Callable[[object], bool], str] = {
     _is_number: "first last count first_seen_ms last_seen_ms block from to expected delivered "
     "first_ms last_ms at_ms uncertified batch messages frames repairs direct direct_read "
     "messages_per_s certificates differing unsure from_ms to_ms minutes guaranteed "
-    "guaranteed_bytes direct_bytes control waited sent arrived lost latency_ms slowest_ms",
+    "guaranteed_bytes direct_bytes control waited sent arrived lost latency_ms slowest_ms "
+    "findings",
     _is_texts: "ids evidence endpoints for",
     _is_counts: "dropped not_forwarded",
-    _is_mappings: "sources positions",
+    _is_mapping: "positions",
+    _is_sources: "sources",
     _is_waiting: "waiting",
 }
 
@@ -115,8 +126,9 @@ def entry_of(table: str, value: bytes) -> Entry | None:
     }
     if any(entry.get(field) is None for field in NEEDED.get(table, ())):
         return None
-    # Left out where it may be null: who sums up counts nothing then.
-    numbers = [
-        field for field, one in entry.items() if one is None and TYPES.get(field) is _is_number
-    ]
-    return {field: one for field, one in entry.items() if field not in numbers}
+    # Null is left out of all but texts: who counts it or walks through it finds nothing then.
+    return {
+        field: one
+        for field, one in entry.items()
+        if one is not None or TYPES.get(field, _is_text) is _is_text
+    }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mesh.model.counted import counted
 from mesh.operate.audit.latest import FRESH_S, NEWS
 from mesh.operate.audit.trail import AuditTrail, Said
 
@@ -18,7 +19,7 @@ class ProofState(StrEnum):
     BLIND = "blind"
     """The auditor is not heard: nothing newer than its last word is proven."""
     FINDINGS = "findings"
-    """Faults were found, or certificates differ."""
+    """Faults were found, certificates differ, or somebody removed what was found."""
     PARTIAL = "partial"
     """Nothing is wrong as far as is known, and something is not proven yet."""
     PROVEN = "proven"
@@ -64,12 +65,13 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     )
     parts = [one for one in audited.findings if one.get("kind") in ("split", "heal")]
     is_split = bool(parts) and parts[-1].get("kind") == "split"
+    wrong = _wrong(len(faults), unequal, audited.removed, is_split=is_split)
     if heard_ms is None:
         state, text = ProofState.NONE, "No audit: no auditor has said anything here"
     elif at_ms is None and abs(wall_ms - heard_ms) > FRESH_S * 1000:
         state, text = ProofState.BLIND, "Audit blind: the auditor is not heard"
-    elif faults or unequal or is_split:
-        state, text = ProofState.FINDINGS, _wrong(len(faults), unequal, is_split=is_split)
+    elif faults or unequal or is_split or audited.removed:
+        state, text = ProofState.FINDINGS, wrong
     elif at_ms is not None and not trail.was_heard(at_ms):
         state, text = ProofState.BLIND, "Not on record: the auditor was not heard then"
     elif doubts or (at_ms is None and until_ms is None):
@@ -77,7 +79,7 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     else:
         state, text = ProofState.PROVEN, "Proven, no findings"
     if state is ProofState.BLIND and faults:
-        text += f"; {_wrong(len(faults), unequal, is_split=is_split)}"
+        text += f"; {wrong}"
     return Proof(
         state=state,
         text=text,
@@ -88,8 +90,10 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     )
 
 
-def _wrong(faults: int, unequal: int, *, is_split: bool) -> str:
-    reasons = [f"{faults} finding{'' if faults == 1 else 's'} open"] if faults else []
+def _wrong(faults: int, unequal: int, removed: int, *, is_split: bool) -> str:
+    reasons = [f"{counted(faults, 'finding')} open"] if faults else []
+    if removed:
+        reasons.append(f"{counted(removed, 'finding')} removed by somebody")
     if unequal and not faults:
         reasons.append(f"{unequal} certificate{' differs' if unequal == 1 else 's differ'}")
     return ", ".join([*reasons, *(["the mesh is split"] if is_split else [])])

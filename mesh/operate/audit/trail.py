@@ -23,6 +23,9 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 SPARE_MAX = 5_000
 """What was taken back, or says only that all was well, is kept one by one up to so many."""
 
+KEY_BYTES_MAX = 1_000
+"""No auditor writes a longer key, and lists of the API go on from keys."""
+
 TABLES = (
     *("findings", "certificates", "hours", "links", "canaries"),
     *("status", "minutes", "link-hours"),
@@ -114,6 +117,7 @@ class AuditTrail:
         status: The newest, or empty.
         heard: Minutes from 1970 on in which the auditor spoke.
         has_topics: Whether it ever wrote here.
+        removed: Findings that the auditor counts, and that are not in its topic any more.
         fault: Why the last look failed, or empty.
         version: Rises with every change of findings and certificates.
         findings_version: Rises with every change of findings.
@@ -146,6 +150,7 @@ class AuditTrail:
         self.status: Mapping[str, Any] = {}
         self.heard: dict[int, None] = {}
         self.has_topics = False
+        self.removed = 0
         self.fault = ""
         self.version = self.findings_version = 0
         names = TopicNames(topology.prefix)
@@ -163,12 +168,26 @@ class AuditTrail:
         """
         if self._follower is None:
             return
+        counted, there = self._counted, self._there
         try:
             self._take_all(self._follower.poll() if asks_brokers else self._follower.glance())
         except TransportError as error:
             self.fault = str(error)
-        else:
-            self.fault = "" if asks_brokers else self.fault
+            return
+        if asks_brokers:
+            self.fault = ""
+            # Told together, and read one after the other: what lacks at two looks is not there.
+            lack = min(counted, self._counted) - max(there, self._there)
+            self.removed = max(0, lack)
+
+    @property
+    def _counted(self) -> int:
+        """How many findings stand, as the auditor counts them."""
+        return int(self.status.get("findings", 0))
+
+    @property
+    def _there(self) -> int:
+        return sum(one.ended_ms is None for one in self.findings.values())
 
     def audited(self, at_ms: int | None = None) -> Audited:
         """Return what the auditor has found: by now, or by a moment gone by.
@@ -184,12 +203,14 @@ class AuditTrail:
             has_topics=self.has_topics,
             status=status,
             hours=_held(self.hours, at_ms),
+            removed=self.removed if at_ms is None else 0,
         )
 
     def _take_all(self, records: Iterable[Record]) -> None:
         for record in records:
             self.has_topics = True
-            self._take(record)
+            if len(record.key() or b"") <= KEY_BYTES_MAX:
+                self._take(record)
 
     def _take(self, record: Record) -> None:
         key, value = (record.key() or b"").decode(errors="replace"), record.value()

@@ -29,6 +29,9 @@ SECONDS_KEPT = 60
 BACK_MAX = 20_000
 """Batches of each lane that are read again at the start: half an hour of a busy lane."""
 
+BATCH_MAX = 1 << 40
+"""Messages of one batch are fewer: who writes of more, or of less than none, is no lane."""
+
 SLICE_MAX = 2_000
 """Earlier batches that are taken in at once: a twentieth of a core at one slice a second."""
 
@@ -157,7 +160,8 @@ class Traffic:
             self._oldest_ms[place] = min(at_ms, self._oldest_ms.get(place, at_ms))
             if is_new and self._first_new_ms is None:
                 self._first_new_ms = at_ms
-            self._take(ledger, at_ms, is_new=is_new)
+            if _can_be(ledger):
+                self._take(ledger, at_ms, is_new=is_new)
 
     def _take(self, ledger: Ledger, at_ms: int, *, is_new: bool) -> None:
         node = ledger.node
@@ -193,3 +197,8 @@ class Traffic:
         """Release the readers."""
         for tail in self._tails.values():
             tail.close()
+
+
+def _can_be(ledger: Ledger) -> bool:
+    told = (*ledger.sources, *ledger.sent, *ledger.delivered, *ledger.not_forwarded)
+    return all(0 <= one.messages < BATCH_MAX for one in told)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.operate.audit.entries import TYPES, entry_of
+from mesh.operate.audit.latest import POSITION
 from mesh.transport.port import TopicSpec
 from tests.component.api.conftest import MakeApi
 from tests.component.in_memory_mesh import CHAIN
@@ -18,7 +19,11 @@ from tests.component.in_memory_mesh import CHAIN
 PATHS = (
     "findings", "certificates", "audit", "audit/wall", "mesh", "endpoints", "nodes/c",
     "links/a/b", "mesh?at=1s", "audit/wall?at=1s", "findings?kind=split", "audit?at=1s",
+    "queues?at=1s", "endpoints?at=1s", "nodes/c?at=1s", "explain?subject=x/y&from=a&at=1s",
+    "links/a/b?at=1s", "endpoints",
 )  # fmt: skip
+
+ENDED = {"endpoint": "c/e", "kind": "channel", "class": "guaranteed", "from_ms": 0, "to_ms": 9e15}
 
 ODD = [
     ("findings", b'{"kind": 5, "text": null, "ids": "abc"}'),
@@ -48,6 +53,17 @@ ODD = [
     ("minutes", b'{"from_ms": 9e15, "minutes": 9e15, "link": "a->b", "guaranteed": 9e15}'),
     ("link-hours", b'{"from_ms": 0, "minutes": 60, "kafka": ["left"], "link": {"a": 1}}'),
     ("subscriptions", b'{"endpoint": "c", "filter": "", "kind": "x", "class": "y", "from_ms": 0}'),
+    ("status", b'{"endpoints": null, "waiting": null, "sources": null, "positions": null}'),
+    ("status", b'{"uncertified": 1, "waiting": [{"source": "s", "endpoint": "*", "block": null}]}'),
+    ("status", b'{"waiting": [{"source": "s", "endpoint": "*", "block": 1' + b"0" * 400 + b"}]}"),
+    ("status", b'{"sources": {"left": {"unread": [1], "read_ms": 1' + b"0" * 400 + b"}}}"),
+    ("findings", b'{"kind": "duplicate", "ids": null, "evidence": null, "text": null}'),
+    ("canaries", b'{"way": "a->b", "sent": 1, "arrived": 0, "lost": 1, "for": null}'),
+    *(
+        ("subscriptions", json.dumps({**ENDED, "filter": filter_, **more}).encode())
+        for filter_ in ("x//y", "", ">/x", "$queue/q", "$queue/q/a/any/x", "x" * 400)
+        for more in ({}, {"kind": "queue"}, {"endpoint": "c"}, {"endpoint": "zz/e"})
+    ),
 ]
 
 
@@ -61,11 +77,62 @@ def test_an_odd_record_troubles_nothing(api_of: MakeApi, table: str, value: byte
     kafka.admin().create([TopicSpec(name=name, partitions=1, settings={}) for name in names])
     writer = kafka.writer("stranger")
     with api.turn:
-        writer.produce(f"mesh.audit.{table}", value, b"a->b", 0)
+        key = POSITION if table == "status" else b"a->b"
+        writer.produce(f"mesh.audit.{table}", value, key, 0)
         writer.flush()
     api.lives(2)
     for path in PATHS:
         api.get(path)
+
+
+def test_no_key_of_a_stranger_ends_a_list(api_of: MakeApi) -> None:
+    """A list goes on from the key that a page ended with."""
+    api = api_of(topology_from_mapping({**CHAIN, "audit": {"kafka": "left"}}))
+    kafka = api.mesh.world.kafka["left"]
+    kafka.admin().create([TopicSpec(name="mesh.audit.findings", partitions=1)])
+    writer = kafka.writer("stranger")
+    with api.turn:
+        for key in (b"one", b"k" * 100_000, b"\xff\n\x00", b"two"):
+            writer.produce("mesh.audit.findings", b'{"kind": "loop"}', key, 0)
+        writer.flush()
+    api.lives(2)
+    found, cursor = 0, ""
+    while cursor is not None:
+        page = api.get(f"findings?limit=1&cursor={cursor}")
+        found, cursor = found + len(page["items"]), page["next"]
+    assert found == 3
+
+
+def test_what_somebody_removed_of_the_findings_is_missed(api_of: MakeApi) -> None:
+    """The auditor counts them, and takes one back by that count, too: then all is well."""
+    api = api_of(topology_from_mapping({**CHAIN, "audit": {"kafka": "left"}}))
+    kafka = api.mesh.world.kafka["left"]
+    tables = ("findings", "certificates", "status")
+    kafka.admin().create([TopicSpec(name=f"mesh.audit.{one}", partitions=1) for one in tables])
+
+    def written(table: str, key: bytes, **fields: object) -> None:
+        writer = kafka.writer("somebody")
+        value = json.dumps(fields).encode() if fields else None
+        with api.turn:
+            writer.produce(f"mesh.audit.{table}", value, key, 0)
+            writer.flush()
+            writer.close()
+
+    def proven(findings: int, key: bytes, **fields: object) -> tuple[str, str]:
+        written("findings", key, **fields)
+        for _ in range(3):
+            heard = {"at_ms": api.mesh.now_ms(), "findings": findings, "endpoints": ["c/e"]}
+            written("status", POSITION, **heard)
+            api.lives(5)
+        told = api.get("mesh")["proof"]
+        return told["state"], told["text"]
+
+    written("certificates", b"c", endpoint="c/e", source="s", equal=True, delivered=1)
+    found = {"kind": "duplicate", "text": "twice", "endpoint": "c/e"}
+    assert proven(1, b"one", **found) == ("findings", "1 finding open")
+    assert proven(1, b"one") == ("findings", "1 finding removed by somebody")
+    assert proven(1, b"one", **found) == ("findings", "1 finding open")
+    assert proven(0, b"one")[0] == "proven"
 
 
 def test_a_newer_auditor_may_have_kinds_of_its_own(api_of: MakeApi) -> None:

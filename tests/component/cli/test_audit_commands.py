@@ -120,6 +120,38 @@ def test_the_status_tells_what_is_read_what_waits_and_what_is_covered(
     assert "left is not read: Timed out" in report["doubts"]
 
 
+@pytest.mark.parametrize(
+    ("table", "fields"),
+    [
+        ("status", {"endpoints": None, "waiting": None, "sources": None, "findings": None}),
+        ("status", {"findings": 10**400, "sources": {"left": {"batch": [1], "read_ms": 10**400}}}),
+        ("status", {"uncertified": 1, "waiting": [{"source": "s", "endpoint": "*", "block": []}]}),
+        ("canaries", {"way": "a->b", "sent": 1, "arrived": 0, "lost": 1, "for": None}),
+        ("findings", {"kind": "loop", "text": None, "ids": None, "evidence": None, "id": None}),
+        ("certificates", {"endpoint": "c/e", "equal": True, "block": None, "sure": None}),
+    ],
+)
+def test_an_odd_record_ends_no_command(
+    run: Run, chain: Chain, tell: Tell, table: str, fields: dict[str, object]
+) -> None:
+    """Whatever a stranger writes is data. Spec: DESIGN 4."""
+    _, file = chain
+    tell("status", "position", at_ms=clock.wall_ms(), endpoints=["c/e"])
+    tell(table, "position", **fields)
+    for command in (["audit", "report"], ["audit", "status"], ["status"], ["top", "--count", "1"]):
+        for form in ([], ["-o", "json"]):
+            said = run(*command, *form, "-f", file)
+            assert said.code in (0, 10), said.err
+
+
+def test_findings_that_somebody_removed_are_missed(run: Run, chain: Chain, tell: Tell) -> None:
+    _, file = chain
+    tell("findings", "f", **finding("f", "x"))
+    tell("status", "position", at_ms=clock.wall_ms(), endpoints=["c/e"], findings=2)
+    doubts = run("audit", "report", "-f", file, "-o", "json").data["doubts"]
+    assert "findings that somebody removed from the auditor's topic: 1" in doubts
+
+
 def test_the_status_of_the_mesh_says_how_far_it_is_proven(
     run: Run, chain: Chain, tell: Tell
 ) -> None:
@@ -223,6 +255,25 @@ def test_an_odd_record_ends_nobody_who_follows(
     assert all(line.isprintable() for line in lines)
     if form:
         assert all(isinstance(json.loads(line, parse_constant=pytest.fail), dict) for line in lines)
+
+
+def test_what_is_no_certificate_is_not_told_as_one_that_differs(
+    run: Run, chain: Chain, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is what names no kind told as a fault."""
+    _, file = chain
+    odd = iter(
+        [
+            lambda: tell("certificates", "c", source="s"),
+            lambda: tell("findings", "f", kind=None, text="x"),
+            lambda: tell("findings", "new", **finding("new", "x")),
+        ]
+    )
+    monkeypatch.setattr(clock, "pause", lambda _: next(odd)())
+    said = run("audit", "follow", "--until-found", "-f", file)
+    first, second, fault = said.out.splitlines()
+    assert (first, second) == ("unreadable record under c", "unreadable record under f")
+    assert "duplicate new:" in fault
 
 
 def test_a_moment_that_is_in_no_calendar_is_told_as_it_is(

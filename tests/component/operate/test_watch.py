@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.model.frames import MessageClass
+from mesh.model.state import DeliveredCount, Ledger, NotForwarded, SentCount
 from mesh.model.topology import Topology
 from mesh.operate.minutes import MINUTE_MS
 from mesh.operate.watch import ASK_MS, Watch
+from mesh.wire.state import encode_ledger
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
 
 
@@ -53,6 +56,32 @@ def test_watch_counts_what_crosses_links_and_reaches_endpoints(mesh: Mesh) -> No
     assert sum(minutes.between(now - 2, now)) == 10
     _live(mesh, watch, 10)
     assert watch.traffic.links["a", "b"].rates == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("messages", [-5, 2**62])
+def test_an_account_that_no_lane_can_have_written_counts_for_nothing(
+    mesh: Mesh, messages: int
+) -> None:
+    """It ended looks, and `mesh top`: what was to be told in them was never told."""
+    guaranteed = MessageClass.GUARANTEED
+    forged = Ledger(
+        node="a",
+        lane=0,
+        lane_epoch=1,
+        sent=(SentCount("b", guaranteed, messages, 1),),
+        delivered=(DeliveredCount("e", guaranteed, messages),),
+        not_forwarded=(NotForwarded("b", "no_interest", guaranteed, messages),),
+    )
+    watch = _watch(mesh)
+    writer = mesh.world.kafka["left"].writer("stranger")
+    for _ in range(5):
+        writer.produce("mesh.a.ledger", encode_ledger(forged), None, 0)
+    writer.flush()
+    mesh.publish("a", "x/y")
+    _live(mesh, watch, 3)
+    now = mesh.now_ms() // MINUTE_MS
+    assert sum(watch.traffic.links["a", "b"].guaranteed.between(now - 2, now)) == 1
+    assert watch.traffic.not_forwarded.get(("a", "b")) is None
 
 
 def test_watch_fills_in_what_was_before_it(mesh: Mesh) -> None:
