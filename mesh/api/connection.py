@@ -1,16 +1,43 @@
-"""One connection of a client: what is no HTTP gets a problem document, too. Source: RFC 9457."""
+"""One connection of a client: who hangs is let go, and what is no HTTP gets a problem document.
+
+Source: RFC 9457.
+"""
 
 from __future__ import annotations
 
+import asyncio
+
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from mesh.api.problems import problem
 from mesh.errors import Problem
 
+HUNG_S = 30.0
+"""Who asks nothing, or takes nothing of an answer, for so long is let go: each holds a file open,
+and a server has so many."""
+
 
 class Connection(H11Protocol):
-    """What the server does with a connection, but for how it refuses what it cannot read."""
+    """What the server does with a connection, but for clients that hang or speak no HTTP."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Take a client, and look now and then whether it hangs."""
+        super().connection_made(transport)
+        self._look(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look no more."""
+        self._looking.cancel()
+        super().connection_lost(exc)
+
+    def _look(self, before: tuple[RequestResponseCycle | None, int] | None) -> None:
+        untaken = self.transport.get_write_buffer_size()
+        is_to_ask = self.cycle is None or self.cycle.response_complete
+        if (is_to_ask or untaken) and before == (self.cycle, untaken):
+            self.transport.abort()
+            return
+        self._looking = self.loop.call_later(HUNG_S, self._look, (self.cycle, untaken))
 
     def send_400_response(self, msg: str) -> None:
         """Refuse, unless an answer is on its way already, and let the client go."""

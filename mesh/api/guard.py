@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ LOGIN_BYTES_MAX, LOGIN_WITHIN_S = 10_000, 10.0
 
 OWN = ("/api/v1/", "/static/")
 """Where most of our paths begin."""
+
+HOST_HEADER = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::[0-9]*)?", re.IGNORECASE)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -259,10 +262,9 @@ def _local(to: str) -> str:
 
 
 def _host_of(header: str) -> str:
-    """Return the name of a `Host` header without its port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    return header.partition(":")[0].lower()
+    """Return the name of a `Host` header without its port; empty if it has another form."""
+    found = HOST_HEADER.fullmatch(header)
+    return found[1].strip("[]").lower() if found else ""
 
 
 def _is_same(one: str, other: str) -> bool:

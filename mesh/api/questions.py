@@ -162,9 +162,9 @@ def planned(still: Still, body: bytes, *, allow_delete: bool) -> Mapping[str, An
         ConfigError: The file is wrong or illegal, or a running mesh cannot follow it.
         TransportError: Kafka does not answer.
     """
-    document = parse_document(body, PROPOSED)
-    after = legal_topology_of(document)
     seen = still.seen
+    document = parse_document(body, PROPOSED)
+    after = legal_topology_of(document, lambda: seen.in_force.topology)
     locate = document.within("spec").where
     made = plan_on_mesh(seen.in_force, after, seen.view, _beats(still), seen.kafka, locate)
     if not allow_delete:

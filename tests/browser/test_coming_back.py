@@ -7,8 +7,10 @@ import threading
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser.conftest import Auditor, Open
-from tests.component.api.conftest import Api
+from mesh.api.guard import Access
+from mesh.config.topology_file import topology_from_mapping
+from tests.browser.conftest import SPEC, Auditor, Open
+from tests.component.api.conftest import Api, MakeApi
 
 LOST = "The feed of changes is lost"
 
@@ -201,12 +203,51 @@ def test_escape_leads_back_to_what_was_asked_for_last(api: Api, open_page: Open)
     expect(page.get_by_label("link ny1 to tk1", exact=True)).to_be_focused()
 
 
+def test_what_opens_beside_a_list_is_next_for_who_goes_by_keyboard(
+    api: Api, open_page: Open
+) -> None:
+    """As on the map, whether a row or the search led there, and Escape leads back."""
+    page = open_page("/nodes")
+    panel = page.get_by_role("complementary", name="Details")
+    row = page.get_by_role("region", name="Nodes").get_by_role("button", name="tk2")
+    row.press("Enter")
+    expect(panel.get_by_role("heading", name="tk2", exact=True)).to_be_visible()
+    expect(panel).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(row).to_be_focused()
+    page.get_by_label("Find").fill("ny1")
+    page.get_by_label("Find").press("Enter")
+    expect(panel.get_by_role("heading", name="ny1", exact=True)).to_be_visible()
+    expect(panel).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Find")).to_be_focused()
+    page.goto(f"{api.url}/nodes?node=tk1")
+    expect(panel.get_by_role("heading", name="tk1", exact=True)).to_be_visible()
+    expect(page.locator("body")).to_be_focused()
+
+
 def test_a_login_that_has_run_out_leads_back_to_what_was_on_screen(open_page: Open) -> None:
     """The page finds out by an answer; the way back stands in the address of the login."""
     page = open_page("/map")
     page.route("**/api/v1/**", lambda route: route.fulfill(status=401, json={}))
     page.get_by_role("link", name="Queues").click()
     page.wait_for_url("**/login?to=%2Fqueues")
+
+
+def test_a_view_that_only_follows_the_feed_leads_to_the_login_too(
+    api_of: MakeApi, open_page: Open
+) -> None:
+    """A server that comes back with another token refuses the feed, and the map asks for no more."""
+    api = api_of(topology_from_mapping(SPEC, name="worldwide"), access=Access(token="first"))
+    page = open_page("/map", waits=False, site=api.url)
+    page.get_by_label("Token").fill("first")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_label("node tk1", exact=True)).to_be_visible()
+    expect(page.locator("#trouble")).to_be_empty()
+    api.stop()
+    api.access = Access(token="second")
+    api.serve(port=api.port)
+    page.wait_for_url("**/login?to=%2Fmap")
 
 
 def test_a_server_that_is_away_is_asked_now_and_then(api: Api, open_page: Open) -> None:

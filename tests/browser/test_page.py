@@ -11,6 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
+from mesh.api.guard import Access
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Pause
 from mesh.model.topics import TopicNames
@@ -71,6 +72,20 @@ def test_no_view_has_an_accessibility_fault(
             targets = [node["target"] for node in one["nodes"]][:3]
             found.setdefault(place, []).append(f"{one['id']}: {one['help']} {targets}")
     assert found == {}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_login_has_no_accessibility_fault(
+    api_of: MakeApi, open_page: Open, scheme: str
+) -> None:
+    """Nor has it when it says that a token is wrong."""
+    api = api_of(topology_from_mapping(SPEC), access=Access(token="right"))
+    page = open_page("/map", scheme=scheme, waits=False, site=api.url)
+    assert Axe().run(page).response["violations"] == []
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_label("Token").press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("That is not the token.")
+    assert Axe().run(page).response["violations"] == []
 
 
 def test_the_frame_is_on_every_view(api: Api, auditor: Auditor, open_page: Open) -> None:

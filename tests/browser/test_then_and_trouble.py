@@ -321,6 +321,9 @@ def test_a_portal_shows_one_view_without_the_frame(chromium: Browser, api_of: Ma
         expect(framed.get_by_role("status")).to_contain_text("No audit")
         expect(framed.locator("nav")).to_be_hidden()
         expect(framed.get_by_label("Find", exact=True)).to_be_hidden()
+        framed.get_by_label("node tk1", exact=True).press("Enter")
+        expect(framed.get_by_role("heading", name="tk1", exact=True)).to_be_visible()
+        expect(framed.get_by_label("Find", exact=True)).to_be_hidden()  # whatever is done there
         refused = page.frame_locator("iframe >> nth=1")
         expect(refused.locator("#main")).to_have_count(0)
     page.close()

@@ -7,7 +7,9 @@ export const VIEWS = ["Map", "Interest", "Trace", "Audit", "Findings", "Plan", "
 export function here() {
   const path = location.pathname.slice(root.length).replace(/^\//, "");
   const view = VIEWS.map((name) => name.toLowerCase()).includes(path) ? path : "map";
-  return { ...Object.fromEntries(new URLSearchParams(location.search)), view };
+  const { embed, ...rest } = Object.fromEntries(new URLSearchParams(location.search));
+  // `?embed` alone is empty, and what is empty leaves the address.
+  return { ...rest, ...(embed === undefined ? {} : { embed: embed || "1" }), view };
 }
 
 const KEPT = ["at", "embed"]; // from view to view

@@ -62,12 +62,19 @@ function listen() {
   silence = setTimeout(lose, silentMs);
 }
 
+// A feed does not say why it is refused; another answer tells whether to log in anew.
+async function tellWhy() {
+  const answer = await fetch(address, { method: "HEAD" }).catch(() => null);
+  if (answer?.status === 401) tell({ kind: "login" });
+}
+
 function lose() {
   clearTimeout(silence);
   source.close();
   isOpen = false;
   wasLost = true;
   tell({ kind: "lost" });
+  tellWhy();
   setTimeout(open, RETRY_MS + Math.random() * RETRY_SPREAD_MS);
 }
 

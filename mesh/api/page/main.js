@@ -212,13 +212,15 @@ function drawPanel(state) {
   panelPlace = wanted;
   const isHeld = $("panel").contains(document.activeElement);
   const asked = JSON.stringify([state.node, state.link]);
-  if (asked !== opened && !isHeld && (state.node || state.link)) opener = document.activeElement;
+  const isNew = asked !== opened && Boolean(state.node || state.link);
+  if (isNew && !isHeld) opener = document.activeElement;
   opened = asked;
   panel?.close();
   panel = store.refusal ? null : panelOf(state);
   $("panel").hidden = !panel;
   $("panel").replaceChildren(...(panel ? [panel.element] : []));
-  if (isHeld && panel) $("panel").focus();
+  // Who asked for it by keyboard goes on there; a page that is opened with it begins at its top.
+  if (panel && (isHeld || (isNew && opener !== document.body))) $("panel").focus();
   if (isHeld && !panel) (opener?.isConnected && opener !== document.body ? opener : $("main")).focus();
 }
 

@@ -167,6 +167,7 @@ function take(message) {
   else if (message.kind === "reset") reload();
   else if (message.kind === "ping") { store.idleS = message.data.idle_s; tell({ kind: "feed" }); }
   else if (message.kind === "lost" && !store.isLost) { store.isLost = true; tell({ kind: "feed" }); }
+  else if (message.kind === "login") logIn();
   else if (message.kind === "open" && store.isLost) { store.isLost = false; tell({ kind: "feed" }); }
   if (message.kind === "change") store.idleS = 0;
   if (!isFollowing && (message.kind === "open" || message.kind === "here")) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -152,6 +153,13 @@ class Api:
         assert "Traceback" not in answer.data["detail"]
         return str(answer.data["detail"])
 
+    def lets_all_go(self, within_s: float = 10) -> None:
+        """Wait until no client is connected any more."""
+        ends_s, tick = time.monotonic() + within_s, threading.Event()
+        while self._server.server_state.connections:
+            assert time.monotonic() < ends_s, "a client is still connected"
+            tick.wait(0.01)
+
     def close(self) -> None:
         self.stop()
         self.live.watch.close()
@@ -165,7 +173,8 @@ class _Counted:
         self._app, self._api = app, api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].endswith("/events"):
+        is_feed = scope["type"] == "http" and scope["path"].endswith("/events")
+        if is_feed and scope["method"] == "GET":
             self._api.feeds += 1
             self._api.refused_feeds += not self._api.live.is_begun
             try:

@@ -131,6 +131,24 @@ def test_an_illegal_plan_is_refused_with_walks_and_edit(api: Api, tmp_path: Path
     assert "proposed.yaml" in answer.data["detail"]
 
 
+def test_a_refused_plan_advises_to_take_out_what_the_file_adds(
+    api: Api, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the command does, and not a link of the mesh that runs: that would be as small an edit."""
+    links = [["a", "b"], ["b", "c"], ["a", "c"]]
+    ring = {**CHAIN, "zones": {"Z": {"kind": "multi-hop", "links": links}}}
+    write_topology(topology_from_mapping(ring, name="mesh"), tmp_path / "ring.yaml")
+    addresses = {"left": "left.test:9092", "right": "right.test:9092"}
+    file = tmp_path / "mesh.yaml"
+    write_topology(with_addresses(api.mesh.topology, addresses), file)
+    monkeypatch.setattr("mesh.view.connection.open_kafka", lambda *_a, **_o: api.mesh.world.kafka)
+    told = run("plan", str(tmp_path / "ring.yaml"), "-f", str(file), "-o", "json").data
+    answer = api.ask("/api/v1/plan", (tmp_path / "ring.yaml").read_bytes())
+    [problem], [said] = answer.data["problems"], told["problems"]
+    assert problem["edit"] == said["edit"]
+    assert problem["edit"][0]["link"] == ["a", "c"]
+
+
 def test_a_link_tells_what_it_carries_for_whom_and_what_not(api: Api) -> None:
     """Filters with the endpoints behind it, and each reason with its sentence and count."""
     api.mesh.subscribe("c", "all", "x/>")

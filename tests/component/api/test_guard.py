@@ -33,6 +33,9 @@ def test_a_strange_name_is_refused(api: Api) -> None:
     """A page from elsewhere whose name leads here reads nothing; probes are exempt."""
     assert "evil.test" in api.refused("/api/v1/nodes", 421, Host="evil.test:80")
     assert api.ask("/api/v1/nodes", Host="LOCALHOST:1").status == 200
+    for odd in ("localhost:80@evil.test", "[::1]evil.test", "localhost:x", "", ":80", "[localhost"):
+        api.refused("/api/v1/nodes", 421, Host=odd)
+    assert api.ask("/api/v1/nodes", Host="[::1]:8080").status == 200
     assert api.ask("/livez", Host="10.1.2.3:8080").status in (200, 503)
 
 
@@ -306,3 +309,48 @@ def test_a_login_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch
     half = {"type": "http.request", "body": b"token=", "more_body": True}
     assert asyncio.run(asked(half)) == 408
     assert asyncio.run(asked({"type": "http.disconnect"})) == 400
+
+
+BEGINNINGS = {
+    "nothing": b"",
+    "half a head": b"GET /livez HTTP/1.1\r\nHost: local",
+    "a body without end": b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx",
+}
+
+
+@pytest.mark.parametrize("sent", BEGINNINGS.values(), ids=BEGINNINGS)
+def test_who_asks_nothing_is_let_go(api: Api, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    """Strangers, too, could else hold all the files open that a server may have."""
+    monkeypatch.setattr("mesh.api.connection.HUNG_S", 0.2)
+    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as client:
+        client.sendall(sent)
+        for _ in iter(partial(client.recv, 65_536), b""):
+            pass
+
+
+def test_who_takes_nothing_of_an_answer_is_let_go(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would else hold for ever what it does not take."""
+    monkeypatch.setattr("mesh.api.connection.HUNG_S", 0.2)
+    asked = b"GET /static/page.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as client:
+        client.sendall(asked * 2_000)
+        assert client.recv(1) == b"H"
+        api.lets_all_go()
+
+
+def test_who_follows_a_mesh_at_rest_is_not_let_go(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing comes there for long."""
+    monkeypatch.setattr("mesh.api.connection.HUNG_S", 0.1)
+    monkeypatch.setattr("mesh.api.routes.PING_S", 1)
+    asked = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as client:
+        client.sendall(asked)
+        told = b""
+        while b"event: ping" not in told:
+            more = client.recv(65_536)
+            assert more
+            told += more
