@@ -21,7 +21,7 @@ and a server has so many."""
 class Connection(H11Protocol):
     """What the server does with a connection, but for clients that hang or speak no HTTP."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a client, and look now and then whether it hangs."""
         super().connection_made(transport)
         self._look(None)

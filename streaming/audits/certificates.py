@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from streaming.audits.blocks import Block, Blocks, Certificate, Standing
+from streaming.audits.block import Block, Certificate, Standing
+from streaming.audits.blocks import Blocks
 from streaming.audits.cases import (
     Case,
     Outcome,
@@ -114,7 +115,7 @@ class Certifier:
             is_last: Certify open ranges at once: there will be no later judgement.
         """
         self.waiting, self.undecided = [], {}
-        for finding in self.blocks.take_mislabelled():
+        for finding in self.blocks.aside.take_mislabelled():
             world.register.add(finding)
         round_, glances = Round(), 0
         if self.claims_version != world.version:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from math import inf
+from typing import NamedTuple
 
 from mesh.config.published import published_text, published_topology
 from mesh.errors import ConfigError
@@ -69,6 +70,13 @@ class Stretch:
     era: int = OF_THE_FILE
 
 
+class Untold(NamedTuple):
+    """Since when a source goes by a topology that nobody has told, and the record that says so."""
+
+    since_s: float
+    record: str
+
+
 @dataclass(slots=True)
 class Eras:
     """All topologies that were in force, and from where on.
@@ -82,6 +90,8 @@ class Eras:
         settled: Walks of topologies below this number have come to an end.
         run_at_s: When it was read that the newest one is in force everywhere; None: long ago.
         seen: Number -> when frames came the last time that go by this topology.
+        told: Highest number that `mesh.config` has told, whether its topology can be read or not.
+        untold: Source partitions that go by a higher one, as a ledger says.
     """
 
     prefix: str
@@ -92,6 +102,8 @@ class Eras:
     settled: int = OF_THE_FILE
     run_at_s: float | None = None
     seen: dict[int, float] = field(default_factory=dict)
+    told: int = OF_THE_FILE
+    untold: dict[TopicPartition, Untold] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> Eras:
@@ -111,6 +123,7 @@ class Eras:
         return self._put(change.number, change.topology, change.stage, now_s)
 
     def _put(self, number: int, text: str, stage: Stage, now_s: float) -> bool:
+        self.told = max(self.told, number)
         is_newest = number >= self.number
         is_further = is_newest and (number > self.number or stage is Stage.RUN)
         is_news = self.texts.get(number) != text or (is_further and stage.value != self.stage)
@@ -124,11 +137,15 @@ class Eras:
             del self.texts[OF_THE_FILE]
         return True
 
-    def cut(self, cut: Cut, *, is_again: bool = False) -> bool:
+    def cut(
+        self, cut: Cut, record: str = "", now_s: float = 0.0, *, is_again: bool = False
+    ) -> bool:
         """Take the cut of a topology; say whether it is news.
 
         Args:
             cut: The cut.
+            record: Where it stands.
+            now_s: The auditor's clock.
             is_again: Whether offsets of its source have come again: then a lane may go back, and
                 all that comes since goes by the topology that it follows. Spec: K9.
         """
@@ -143,13 +160,50 @@ class Eras:
         if known and known[-1][0] >= cut.clients_offset:
             return is_back
         known.append((cut.clients_offset, cut.position))
+        if cut.clients_offset > self.told:
+            self.untold.setdefault(place, Untold(now_s, record))
         return True
+
+    def invented(self, read_s: float) -> Iterator[tuple[TopicPartition, Finding]]:
+        """Yield sources that go by a topology which nobody has put in force; it counts no more.
+
+        A change is told before any lane follows it. Spec: K28.
+
+        Args:
+            read_s: All that was written before this moment has been read, in every Kafka cluster.
+        """
+        for place, (since_s, record) in list(self.untold.items()):
+            if since_s >= read_s:
+                continue
+            del self.untold[place]
+            known = self.begins.get(place, [])
+            invented = [one for one in known if one[0] > self.told]
+            if not invented:
+                continue
+            known[:] = [one for one in known if one[0] <= self.told]
+            number, first = invented[0]
+            yield (
+                place,
+                Finding(
+                    kind=FindingKind.UNEXPECTED,
+                    text=f"{place} goes by topology {number} from offset {first} on, as a ledger "
+                    "says, and mesh.config tells of none like that: it counts for nothing",
+                    source=str(place),
+                    first=first,
+                    anchor="topology",
+                    node=place_of(self.prefix, place.topic).node,
+                    evidence=(record,),
+                ),
+            )
 
     def go_ahead(self, ahead_s: float) -> None:
         """Go on by a clock that is so far ahead."""
         if self.run_at_s is not None:
             self.run_at_s += ahead_s
         self.seen = {era: at_s + ahead_s for era, at_s in self.seen.items()}
+        self.untold = {
+            place: one._replace(since_s=one.since_s + ahead_s) for place, one in self.untold.items()
+        }
 
     def settle(self, now_s: float, *, is_lagging: bool) -> None:
         """End the walks of former topologies once nothing of them can come any more.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streaming.audits.blocks import Certificate
+from streaming.audits.block import Certificate
 
 HOUR_MS = 3_600_000
 PUBLISH_EVERY_MS = 60_000

@@ -256,6 +256,13 @@ class Interest:
             known.append(KnownCut(cut.position, cut.clients_offset, era, topic_id))
             self.version += 1
 
+    def forget_era(self, place: TopicPartition, last: int) -> None:
+        """Take what a source's ledger told by later topologies as told by this one."""
+        for key, cuts in self.cuts.items():
+            if key.place == place:
+                self.cuts[key] = [one._replace(era=min(one.era, last)) for one in cuts]
+        self.version += 1
+
     def rename(self, former: str, uuid: str) -> None:
         """Take that a node calls itself otherwise: what lanes know of it they know still."""
         self.renamed = {one: uuid for one, now in self.renamed.items() if now == former} | {

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Block, Blocks, Moments, Receipt
+from streaming.audits.block import Block, Moments, Receipt
+from streaming.audits.blocks import Blocks
 from streaming.audits.cases import Case, RecordRanges
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.claims import Claim, unowed

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Late, LateKey
+from streaming.audits.aside import Late, LateKey
 from streaming.audits.cases import Case
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.judgements import World, claims_of, evidence_of, moved_to

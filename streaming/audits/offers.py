@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from streaming.audits.blocks import BUNDLE, Block, Tally
+from streaming.audits.block import BUNDLE, Block, Tally
 from streaming.audits.claims import Claim, Level
 from streaming.audits.matching import is_subject
 from streaming.tables.bundles import BETWEEN

@@ -90,11 +90,11 @@ class Drain:
             self.read_s = now_s
             self.doubts = (*state.delivery_doubts, *state.frame_doubts)
         yield from self._uncertified(state)
-        blocks, read_s = state.certifier.blocks, self.read_s
-        for stranger_key, stranger in blocks.parked.items():
+        aside, read_s = state.certifier.blocks.aside, self.read_s
+        for stranger_key, stranger in aside.parked.items():
             if stranger.since_s <= read_s:
                 yield f"{stranger_key.topic} has messages of an unknown topic"
-        for late_key, late in blocks.late.items():
+        for late_key, late in aside.late.items():
             if late.since_s <= read_s:
                 yield f"{late_key.endpoint} got messages of {late_key.place} late"
         for doubt in self.doubts:

@@ -65,7 +65,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         if place_of(prefix, row.place.topic).kind != CONFIG:
             _take_small(state, prefix, row, now_s)
     for row in batch.ledgers:
-        _take_ledger(state, place_of(prefix, row.place.topic).node, row)
+        _take_ledger(state, place_of(prefix, row.place.topic).node, row, now_s)
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
     state.interest.version += state.consumed.deliver(batch.deliveries, state.names)
@@ -168,7 +168,7 @@ def _take_subscription(state: State, node: str, row: SmallRow) -> None:
         state.interest.subscribe(endpoint, filter_, subscription, row.offset, row.at_ms)
 
 
-def _take_ledger(state: State, node: str, row: SmallRow) -> None:
+def _take_ledger(state: State, node: str, row: SmallRow, now_s: float) -> None:
     if row.value is None:
         return
     try:
@@ -187,7 +187,8 @@ def _take_ledger(state: State, node: str, row: SmallRow) -> None:
         place = TopicPartition(cut.topic, cut.partition)
         is_again = state.passing.generations.get(place, 0) > 0
         if cut.uuid == CHANGED:
-            if state.eras.cut(cut, is_again=is_again):
+            record = records(row.place, row.offset, row.offset)
+            if state.eras.cut(cut, record, now_s, is_again=is_again):
                 state.interest.version += 1
                 _judge_ways_again(state)
         else:

@@ -79,7 +79,10 @@ class Judgement:
                 may be of those.
         """
         state = self.state
-        self._add(state.certifier.blocks.forged(seen_s))
+        for place, finding in state.eras.invented(seen_s):
+            state.register.add(finding)
+            state.interest.forget_era(place, state.eras.numbers_of(place)[-1])
+        self._add(state.certifier.blocks.aside.forged(state.eras.prefix, seen_s))
         self._add(state.marks.judge(state.interest, state.passing.turns, state.names, seen_s))
         if not is_past:
             self._add(state.strangers.judge(state.names, seen_s))
@@ -116,10 +119,10 @@ class Judgement:
 
     def _look_at_late(self, seen_s: float) -> None:
         """Read again what came of blocks that were certified for good: it may be nobody's."""
-        blocks, world = self.state.certifier.blocks, self.world
+        aside, world = self.state.certifier.blocks.aside, self.world
         late = {
             key: one
-            for key, one in blocks.ripe(seen_s).items()
+            for key, one in aside.ripe(seen_s).items()
             if self.sources.can_read([key.place])
         }
         if not late:
@@ -127,7 +130,7 @@ class Judgement:
         begins = self.sources.beginnings({key.place: None for key in late})
         for key, finding in unreadable(late, begins):
             self.state.register.add(finding)
-            del late[key], blocks.late[key]
+            del late[key], aside.late[key]
         cases = late_cases(late, world)
         copies = copy_cases(late, cases, world)
         doubled = dict(zip(copies, self.outcomes(list(copies.values())), strict=True))
@@ -138,7 +141,7 @@ class Judgement:
             self._add(case_findings(case, outcome))
             copied = () if found is None else case_findings(copies[key], found)
             self._add(one for one in copied if one.kind is FindingKind.DUPLICATE)
-            del blocks.late[key]
+            del aside.late[key]
 
     def outcomes(self, cases: Sequence[Case]) -> Sequence[Outcome | None]:
         """Read cases message by message; None for those that cannot be read just now."""

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import lru_cache
 
 from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Certificate
+from streaming.audits.block import Certificate
 from streaming.audits.canaries import Tally, Way
 from streaming.audits.findings import Finding, Register, Seen
 from streaming.audits.hours import HOUR_MS, Hour, HourKey

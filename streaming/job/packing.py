@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from streaming.audits.blocks import Block, Certificate, Receipt, Tally
+from streaming.audits.block import Block, Certificate, Receipt, Tally
 from streaming.audits.interest import EndpointKey
 from streaming.job.plain import from_plain, to_plain
 from streaming.tables.digest import BLOCK_OFFSETS, Digest

@@ -135,9 +135,9 @@ class Past:
 
     def _is_done(self) -> bool:
         state = self.auditor.state
-        blocks = state.certifier.blocks
+        aside = state.certifier.blocks.aside
         doubts = (*state.delivery_doubts, *state.frame_doubts)
-        return not (state.certifier.waiting or blocks.parked or blocks.late or doubts)
+        return not (state.certifier.waiting or aside.parked or aside.late or doubts)
 
     def _learn(self, rows: Batch) -> Batch:
         """Learn what the range is: once it is known, later ledger records change nothing."""

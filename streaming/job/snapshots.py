@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mesh.errors import ConfigError, Problem
-from streaming.audits.blocks import Block, Blocks
+from streaming.audits.block import Block
+from streaming.audits.blocks import Blocks
 from streaming.job.packing import LINES, BlockKey, block_of, line, packed_block
 from streaming.job.plain import from_plain, to_plain
 from streaming.job.state import State

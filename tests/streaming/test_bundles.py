@@ -7,7 +7,7 @@ import random
 import pytest
 from pyspark.sql import functions as F
 
-from streaming.audits.blocks import BUNDLE
+from streaming.audits.block import BUNDLE
 from streaming.audits.matching import claim_pattern, is_subject, selects
 from streaming.job import auditor
 from streaming.tables.bundles import BETWEEN, Bundles

@@ -200,5 +200,10 @@ class Traffic:
 
 
 def _can_be(ledger: Ledger) -> bool:
-    told = (*ledger.sources, *ledger.sent, *ledger.delivered, *ledger.not_forwarded)
-    return all(0 <= one.messages < BATCH_MAX for one in told)
+    told = [
+        *(one.messages for one in ledger.sources),
+        *(one.messages for one in ledger.sent),
+        *(one.messages for one in ledger.delivered),
+        *(one.messages for one in ledger.not_forwarded),
+    ]
+    return all(0 <= count < BATCH_MAX for count in told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streaming.audits.blocks import Tally
+from streaming.audits.block import Tally
 from streaming.audits.claims import Claim, Level
 from streaming.audits.offers import Offer
 from streaming.tables.digest import NOTHING

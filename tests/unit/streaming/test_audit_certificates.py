@@ -11,7 +11,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Stop, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
-from streaming.audits.blocks import CLASSES, RETAIN_S
+from streaming.audits.aside import CLASSES, RETAIN_S
 from streaming.audits.cases import Outcome, Want
 from streaming.audits.certificates import RENEW_MS
 from streaming.audits.eras import CHANGED, Eras
@@ -254,8 +254,8 @@ def test_what_comes_of_a_block_that_was_forgotten_is_asked_whose_it_is(table):
     closed(table)
     table.deliver(*range(3), to=SPY)
     table.deliver(2, 4)
-    assert table.certifier.blocks.ripe(table.at_s + RETAIN_S - 1) == {}
-    spy, known = late_cases(table.certifier.blocks.ripe(table.at_s + RETAIN_S), table.world)
+    assert table.certifier.blocks.aside.ripe(table.at_s + RETAIN_S - 1) == {}
+    spy, known = late_cases(table.certifier.blocks.aside.ripe(table.at_s + RETAIN_S), table.world)
     assert (str(spy.endpoint), spy.first, spy.last, spy.wants) == ("a/spy", 0, 2, ())
     assert list(spy.records) == [EndpointKey("a", "spy")]
     assert (known.first, known.last, known.delivered_last) == (2, 4, 4)
@@ -267,7 +267,7 @@ def test_what_comes_of_a_block_that_was_forgotten_is_asked_whose_it_is(table):
 def test_what_comes_late_and_cannot_be_read_any_more_is_unproven(table):
     closed(table)
     table.deliver(2, to=SPY)
-    ripe = table.certifier.blocks.ripe(table.at_s + RETAIN_S)
+    ripe = table.certifier.blocks.aside.ripe(table.at_s + RETAIN_S)
     assert list(unreadable(ripe, {PLACE: 2})) == []
     ((key, finding),) = unreadable(ripe, {PLACE: 3})
     assert (key.block, finding.kind, finding.endpoint) == (0, "unproven", "a/spy")
@@ -278,7 +278,7 @@ def test_what_was_not_all_read_is_not_judged_late_either(table):
     table.certifier.blocks.skip(PLACE, 5000)
     table.deliver(4097, to=SPY)
     table.publish(1)
-    assert table.certifier.blocks.late == table.certifier.blocks.open == {}
+    assert table.certifier.blocks.aside.late == table.certifier.blocks.open == {}
 
 
 def test_a_full_block_is_kept_until_all_kafka_clusters_are_read_so_far(table):
@@ -378,8 +378,8 @@ def test_certificates_of_blocks_that_stay_open_are_written_again_before_they_are
 def test_a_delivery_of_a_source_that_nobody_named_is_parked(table):
     stranger = SourceKey("bb", 0)
     table.deliver(0, source=stranger)
-    assert len(table.certifier.blocks.parked) == 1
-    assert list(table.certifier.blocks.forged(table.at_s + 59.0)) == []
+    assert len(table.certifier.blocks.aside.parked) == 1
+    assert list(table.certifier.blocks.aside.forged("mesh.", table.at_s + 59.0)) == []
     table.world.names.topics["bb"] = PLACE.topic
     table.publish(0)
     table.certifier.blocks.deliver([], table.world.names, table.at_s)
@@ -391,10 +391,10 @@ def test_deliveries_of_a_source_that_no_kafka_cluster_has_are_forged(table):
     """They used to pile up without a word."""
     table.deliver(0, 3, source=SourceKey("bb", 0))
     table.deliver(7, source=SourceKey("bb", 0))
-    (finding,) = table.certifier.blocks.forged(table.at_s + 61.0)
+    (finding,) = table.certifier.blocks.aside.forged("mesh.", table.at_s + 61.0)
     assert (finding.kind, finding.endpoint, finding.count) == ("forged-origin", "a/s1", 3)
     assert finding.ids == ("bb/0/0/0-7",)
-    assert table.certifier.blocks.parked == {}
+    assert table.certifier.blocks.aside.parked == {}
 
 
 def test_a_case_that_cannot_be_read_just_now_is_put_off(table):
@@ -575,7 +575,7 @@ def test_the_ingress_tells_the_class_and_another_label_is_unexpected(table, sour
     """A direct message labelled guaranteed was judged by no audit at all."""
     table.world.names.topics["dd"] = f"mesh.a.in.{source}"
     table.deliver(0, source=SourceKey("dd", 0), message_class=CLASSES[source])
-    assert table.certifier.blocks.take_mislabelled() == []
+    assert table.certifier.blocks.aside.take_mislabelled() == []
     table.deliver(3, source=SourceKey("dd", 0), message_class=said)
     table.judge(0.0)
     (finding,) = table.world.register.findings.values()
@@ -610,7 +610,7 @@ def test_what_came_late_is_looked_for_in_the_other_partitions_of_its_endpoint(ta
     """Order tells of a second copy in one partition; in another it was certified and forgotten."""
     closed(table)
     table.deliver(2, 4)
-    ripe = table.certifier.blocks.ripe(table.at_s + RETAIN_S)
+    ripe = table.certifier.blocks.aside.ripe(table.at_s + RETAIN_S)
     cases = late_cases(ripe, table.world)
     table.world.read = {TARGET: 12, TopicPartition(SPY.topic, 1): 5}
     assert copy_cases(ripe, cases, table.world) == {}

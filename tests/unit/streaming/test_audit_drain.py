@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from mesh.errors import TransportUnavailableError
-from streaming.audits.blocks import Certificate, Stranger, StrangerKey
+from streaming.audits.block import Certificate
 from streaming.audits.certificates import Waiting
 from streaming.audits.interest import EndpointKey
+from streaming.audits.strangers import Stranger, StrangerKey
 from streaming.job.drain import ASK_EVERY_S, STILL_LOOKS, STILL_S, Drain
 from streaming.job.sources import Sources
 from streaming.job.state import State
@@ -168,9 +169,9 @@ def test_what_was_read_and_is_in_doubt_is_waited_for(mesh: Mesh) -> None:
     mesh.read()
     blocks = mesh.state.certifier.blocks
     key = StrangerKey("mesh.b.ep.s1", SourceKey("ff", 0))
-    blocks.parked[key] = Stranger(mesh.now_s)
+    blocks.aside.parked[key] = Stranger(mesh.now_s)
     assert not mesh.look()
-    blocks.parked[key] = Stranger(mesh.now_s + 1)  # others of that source, which came later
+    blocks.aside.parked[key] = Stranger(mesh.now_s + 1)  # others of that source, which came later
     assert mesh.look()
 
 

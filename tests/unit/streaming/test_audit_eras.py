@@ -15,12 +15,14 @@ from mesh.model.topology import Topology
 from mesh.wire.control import encode_change, encode_config
 from mesh.wire.state import encode_ledger
 from streaming.audits.claims import Span
-from streaming.audits.eras import CHANGED, SETTLE_S, UNKNOWN, Eras, Stretch
+from streaming.audits.cuts import CutKey
+from streaming.audits.eras import CHANGED, OF_THE_FILE, SETTLE_S, UNKNOWN, Eras, Stretch
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.spans import claims_on
 from streaming.audits.ways import NOTHING
 from streaming.job.intake import take_batch, take_configs
+from streaming.job.judgement import Judgement
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
@@ -522,6 +524,41 @@ def test_what_was_routed_by_a_topology_that_is_not_read_yet_is_owed_to_nobody_so
     assert (known, unknown) == (Stretch(0, 9), Stretch(10, None, UNKNOWN, 2))
     assert made.configured(2, published_text(WITHOUT), 0.0)
     assert made.stretches(PLACE, "a", "d") == [Stretch(0, 9)]
+
+
+def test_a_topology_that_nobody_has_put_in_force_counts_for_nothing(state: State) -> None:
+    """One forged cut of a huge number left all that came later without proof, for good."""
+    forged = encode_ledger(
+        Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGED, 5, 10**9), cut("u", 6, 3)))
+    )
+    ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 7, "", forged, 0)
+    take(state, Batch(ledgers=[ledger]), 100.0)
+    judgement = Judgement(None, state, state.world(lambda _: None), 100.0)  # type: ignore[arg-type]
+    judgement.look_at_rest(100.0, is_past=False)  # it may be told yet
+    assert kinds(state) == []
+    assert state.eras.stretches(PLACE, "a", "d")[-1].between is UNKNOWN
+    version = state.interest.version
+    judgement.look_at_rest(100.5, is_past=False)
+    assert kinds(state) == [FindingKind.UNEXPECTED]
+    (finding,) = state.register.findings.values()
+    assert finding.evidence == ("mesh.a.ledger/0@7",)
+    assert state.interest.version > version
+    assert state.eras.stretches(PLACE, "a", "d") == [Stretch()]
+    assert [one.era for one in state.interest.cuts[CutKey(PLACE, "u")]] == [OF_THE_FILE]
+    change = told(Change(2, Stage.RUN, published_text(WITHOUT)))
+    true = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGED, 9, 2),)))
+    take(state, Batch(small=[change], ledgers=[replace(ledger, value=true)]), 200.0)
+    judgement.look_at_rest(300.0, is_past=False)
+    assert kinds(state) == [FindingKind.UNEXPECTED]
+    assert state.eras.stretches(PLACE, "a", "d") == [Stretch(0, 8)]
+
+
+def test_a_topology_that_this_version_cannot_read_is_not_invented(state: State) -> None:
+    """Nor is one that is told after the lane has gone over to it."""
+    state.eras.cut(cut(CHANGED, 5, 3), now_s=100.0)
+    assert not state.eras.configured(3, "{}", 101.0)
+    assert list(state.eras.invented(500.0)) == []
+    assert state.eras.stretches(PLACE, "a", "d")[-1].between is UNKNOWN
 
 
 def test_a_topology_that_was_compacted_away_between_two_that_are_known_counts_as_unknown() -> None:

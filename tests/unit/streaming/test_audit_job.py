@@ -13,7 +13,7 @@ from mesh.errors import ConfigError
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
-from streaming.audits.blocks import Block, Certificate, Standing
+from streaming.audits.block import Block, Certificate, Standing
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Finding, FindingKind, records
 from streaming.audits.interest import EndKey, EndpointKey

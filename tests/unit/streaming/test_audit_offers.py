@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.audits.blocks import BUNDLE, Block, Tally
+from streaming.audits.block import BUNDLE, Block, Tally
 from streaming.audits.claims import Claim, Level, Span
 from streaming.audits.offers import Offer
 from streaming.audits.verdicts import Verdict, compare, is_proof

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Certificate
+from streaming.audits.block import Certificate
 from streaming.audits.certificates import Waiting
 from streaming.audits.findings import Finding, FindingKind, Seen
 from streaming.audits.routed import Routed

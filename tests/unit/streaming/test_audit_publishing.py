@@ -9,7 +9,7 @@ import pytest
 
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
-from streaming.audits.blocks import Certificate
+from streaming.audits.block import Certificate
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.interest import EndpointKey
 from streaming.connectors.sink import Output

@@ -250,7 +250,7 @@ def test_what_was_moved_to_a_member_may_be_anything_though_its_block_is_certifie
     """A consumer may come long after the messages. Spec: DESIGN 6, K29."""
     apart.certifier.blocks.dropped[PLACE] = 0
     apart.give("b", 0, 1, is_moved=is_moved)
-    late = apart.certifier.blocks.ripe(apart.at_s + 60)
+    late = apart.certifier.blocks.aside.ripe(apart.at_s + 60)
     assert patterns(late_cases(late, apart.world)) == [is_moved]
 
 

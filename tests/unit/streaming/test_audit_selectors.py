@@ -10,7 +10,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_spec
 from mesh.model.control import Subscription
 from mesh.model.state import Cut
-from streaming.audits.blocks import Block, Receipt, Tally
+from streaming.audits.block import Block, Receipt, Tally
 from streaming.audits.cases import Outcome
 from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Eras, Stretch
