@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
@@ -17,7 +17,7 @@ from mesh.cli.topology import topology_in_question
 from mesh.model.counted import counted
 
 if TYPE_CHECKING:
-    from mesh.model.topology import Link, Topology, Zone
+    from mesh.model.topology import Topology, Zone
 
 
 _WIDTH = 78
@@ -64,10 +64,7 @@ def topology_command(
 
 def as_text(topology: Topology, width: int) -> str:
     """Return a topology for people: zones as groups, and who connects them."""
-    from mesh.core.ways import directions
-
     zones_of = _zones_of(topology)
-    leads = directions(topology)
     kafka = counted(len(topology.kafka), "Kafka cluster")
     counts = f"{counted(len(topology.zones), 'zone')}, {counted(len(topology.links), 'link')}"
     lines = [f"{topology.name}: {counted(len(topology.nodes), 'node')} on {kafka}, {counts}", ""]
@@ -76,7 +73,7 @@ def as_text(topology: Topology, width: int) -> str:
         here = [node for node, one in topology.nodes.items() if one.kafka == name]
         lines += _folded(f"Kafka cluster {name:{longest}}  ", here or ["no node"], width)
     for zone in topology.zones.values():
-        lines += ["", _headline(zone), *_members(zone, leads, width)]
+        lines += ["", _headline(zone), *_members(zone, width)]
     several = [f"{node} ({', '.join(zones)})" for node, zones in zones_of.items() if zones[1:]]
     gateways = [node for node in topology.nodes if _is_gateway(topology, node)]
     alone = [node for node, zones in zones_of.items() if not zones]
@@ -94,10 +91,7 @@ def as_text(topology: Topology, width: int) -> str:
 
 def as_mapping(topology: Topology) -> dict[str, Any]:
     """Return a topology as scripts read it, links spelt out."""
-    from mesh.core.ways import directions
-
     zones_of = _zones_of(topology)
-    leads = directions(topology)
     return {
         "mesh": topology.name,
         "kafka": [
@@ -131,7 +125,9 @@ def as_mapping(topology: Topology) -> dict[str, Any]:
                 "link": list(link.ends),
                 "zone": link.zone,
                 "kind": str(topology.kind_of(link)),
-                "directions": [f"{a}->{b}" for a, b in leads[link]],
+                "directions": [
+                    f"{a}->{b}" for a, b in (link.ends, link.ends[::-1]) if topology.sends(a, b)
+                ],
             }
             for link in topology.links
         ],
@@ -146,21 +142,15 @@ def _headline(zone: Zone) -> str:
     return f"zone {zone.name}{title}  {zone.kind}{marks}: {counts}"
 
 
-def _members(zone: Zone, leads: Mapping[Link, Sequence[tuple[str, str]]], width: int) -> list[str]:
+def _members(zone: Zone, width: int) -> list[str]:
     """Return who is linked in a zone: the nodes of a full one, the links of any other."""
+    if zone.join is not None:
+        return [f"  {zone.join.source} -> {zone.join.target}"]
     if len(zone.nodes) > 2 and [link.ends for link in zone.links] == list(
         combinations(zone.nodes, 2)
     ):
         return _folded("  each with each  ", list(zone.nodes), width)
-    return _folded(
-        "  ",
-        [
-            " - ".join(link.ends) if len(leads[link]) != 1 else " -> ".join(leads[link][0])
-            for link in zone.links
-        ]
-        or ["no link"],
-        width,
-    )
+    return _folded("  ", [" - ".join(link.ends) for link in zone.links] or ["no link"], width)
 
 
 def _folded(title: str, names: list[str], width: int) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mesh.core.ways import directions
 from mesh.model.topology import Topology, ZoneKind
 
 
@@ -53,10 +52,12 @@ def _ids(topology: Topology) -> Mapping[str, str]:
 
 
 def _lines(topology: Topology) -> Iterator[tuple[str, str, str, bool]]:
-    """Yield (from, to, zone, whether it leads one way only) for each link."""
-    for link, leads in directions(topology).items():
-        first, second = leads[0] if len(leads) == 1 else link.ends
-        yield first, second, link.zone, len(leads) == 1
+    """Yield (from, to, zone, whether it leads one way only) for each link; joins do."""
+    for zone in topology.zones.values():
+        if zone.join is not None:
+            yield zone.join.source, zone.join.target, zone.name, True
+        else:
+            yield from ((*link.ends, zone.name, False) for link in zone.links)
 
 
 def _entities(text: str) -> str:

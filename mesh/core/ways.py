@@ -130,16 +130,3 @@ def _reason(topology: Topology, visit: Visit, link: Link) -> Reason | NoWay:
         crossed_external=visit.crossed_external,
     )
     return NoWay.ONE_WAY if reason is None else reason
-
-
-def directions(topology: Topology) -> Mapping[Link, Sequence[tuple[str, str]]]:
-    """Return which ways each link leads, as (from, to): both, or one for one-way links."""
-    graph = Graph.of(topology)
-    return {
-        link: [
-            (node, other)
-            for node, other in (link.ends, link.ends[::-1])
-            if (link, other) in graph.exits[node].get(link.zone, ())
-        ]
-        for link in topology.links
-    }

@@ -90,8 +90,30 @@ def test_drawings_are_valid_and_whole(topology: Topology, draw: Any, grammar: An
     nodes, links = parsed(draw(topology), grammar)
     assert sorted(nodes) == sorted(topology.nodes)
     assert sorted((zone, *sorted((a, b))) for a, zone, b in links) == [
-        (link.zone, *link.ends) for link in topology.links
+        (link.zone, *link.ends)
+        for name in sorted(topology.zones)
+        for link in topology.zones[name].links
     ]
+
+
+@pytest.mark.parametrize("topology", map(load_topology, EXAMPLES), ids=lambda one: one.name)
+def test_every_topology_has_a_text(topology: Topology) -> None:
+    text = as_text(topology, 80)
+    assert re.findall(r"^zone (\S+)", text, re.MULTILINE) == list(topology.zones)
+
+
+def test_joins_of_both_directions_are_two(run: Run) -> None:
+    """They are one link, and each leads its own way."""
+    file = str(FOLDER / "um-two-way.yaml")
+    shown = run("topology", file).out
+    assert "zone DB  join: 2 nodes, 1 link\n  d -> b\n" in shown
+    assert "zone BD  join: 2 nodes, 1 link\n  b -> d\n" in shown
+    [link] = [
+        one for one in run("topology", file, "-o", "json").data["links"] if one["kind"] == "join"
+    ]
+    assert link["directions"] == ["b->d", "d->b"]
+    drawn = as_mermaid(load_topology(file))
+    assert ('-.->|"DB"|' in drawn, '-.->|"BD"|' in drawn) == (True, True)
 
 
 def test_quotes_cannot_end_a_label() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mesh.core.walks import Walk
-from mesh.core.ways import DeadEnd, crossings, dead_ends, directions, way_between
+from mesh.core.ways import DeadEnd, crossings, dead_ends, way_between
 from mesh.model.topology import Topology
 
 MeshOf = Callable[..., Topology]
@@ -54,8 +54,3 @@ def test_where_a_way_ends_and_why(
     assert (list(end.walk.nodes), end.reason) == (list(path), reason)
     assert (None if end.link is None else str(end.link)) == link
     assert dead_ends(topology, source)[target] == end
-
-
-def test_links_lead_both_ways(mesh_of: MeshOf) -> None:
-    topology = mesh_of("Z one-hop a-b")
-    assert list(directions(topology).values()) == [[("a", "b"), ("b", "a")]]
