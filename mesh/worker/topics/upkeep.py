@@ -163,9 +163,11 @@ class Upkeep:
     def _with_unsubscribed(self, admin: Admin, guaranteed: Sequence[str]) -> Sequence[str]:
         """Return the topics of endpoints from which nothing is deleted before it is read.
 
-        Those that nobody subscribes any more too: what waits there is still to be read.
+        Those that nobody subscribes any more too: what waits there is still to be read. What
+        consumers of queues gave up stays as long as its topic says, whoever reads it.
         """
-        named = admin.named(self._names.endpoint(self.node, ""))
+        begin = self._names.endpoint(self.node, "")
+        named = [name for name in admin.named(begin) if "." not in name.removeprefix(begin)]
         kept = admin.settings([name for name in named if name not in guaranteed])
         return [
             *guaranteed,

@@ -143,6 +143,20 @@ def test_what_nobody_subscribes_any_more_is_trimmed_as_far_as_it_is_read(mesh: S
     assert start_of(mesh, endpoint) == 2
 
 
+def test_what_consumers_of_a_queue_gave_up_stays_although_somebody_has_read_it(
+    mesh: SmallMesh,
+) -> None:
+    """Its topic keeps it for a week: whoever reads it by a group may want to see it again. K5."""
+    mesh.subscribe("c", "q", ">", b'{"kind": "queue"}')
+    letters = TopicPartition(mesh.names.queue_letters("c", "q"), 0)
+    kept = {"retention.ms": "604800000", "retention.bytes": "-1"}
+    mesh.kafka.admin().create([TopicSpec(name=letters.topic, partitions=1, settings=kept)])
+    mesh.write(letters.topic, b"given up")
+    mesh.kafka.commit_group("repair", {letters: 1})
+    trim(mesh)
+    assert start_of(mesh, letters) == 0
+
+
 def test_a_group_that_is_hidden_or_has_lost_its_offsets_keeps_what_it_may_want(
     mesh: SmallMesh,
 ) -> None:
