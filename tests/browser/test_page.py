@@ -81,6 +81,9 @@ def test_the_login_has_no_accessibility_fault(
     """Nor has it when it says that a token is wrong."""
     api = api_of(topology_from_mapping(SPEC), access=Access(token="right"))
     page = open_page("/map", scheme=scheme, waits=False, site=api.url)
+    form = page.locator("main").bounding_box()
+    assert form is not None
+    assert abs(form["x"] + form["width"] / 2 - 1440 / 2) < 2  # in the middle
     assert Axe().run(page).response["violations"] == []
     page.get_by_label("Token").fill("wrong")
     page.get_by_label("Token").press("Enter")

@@ -187,6 +187,16 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(
     page.goto(f"{api.url}/interest?subject=other/a")
     expect(page.locator("main")).to_contain_text("Kafka cluster does not answer: ny1, ny2")
     expect(page.locator("main")).to_contain_text("Nobody that can be asked wants anything")
+    page.goto(f"{api.url}/interest?subject=acme/a&from=tk3")
+    told = page.get_by_role("row").filter(has_text="tk1 → ny1")
+    expect(told).to_contain_text("what ny1 asks for cannot be known now")
+    passed = page.get_by_role("row").filter(has_text="it comes here").filter(has_text="ny1")
+    expect(passed).to_contain_text("what endpoints here ask for cannot be known now")
+    expect(passed).to_contain_text("not known")
+    for view, empty in (("queues", "No queue is known that"), ("nodes", "tk2")):
+        page.goto(f"{api.url}/{view}")
+        expect(page.locator("main")).to_contain_text("What is subscribed now at ny1, ny2 cannot")
+        expect(page.locator("main")).to_contain_text(empty)
     page.goto(f"{api.url}/map?link=tk1->ny1")
     panel = page.get_by_role("complementary", name="Details")
     expect(panel).to_contain_text("Not known: the Kafka cluster of ny1 does not answer")
@@ -312,7 +322,7 @@ def test_a_portal_shows_one_view_without_the_frame(chromium: Browser, api_of: Ma
         page.goto(portal)
         for url in (api.url, stranger.url):
             page.evaluate(
-                "url => { const frame = document.createElement('iframe'); frame.src = url; frame.width = 900; "
+                "url => { const frame = document.createElement('iframe'); frame.src = url; frame.width = 800; "
                 "document.body.append(frame); }",
                 f"{url}/map?embed",
             )
@@ -321,6 +331,10 @@ def test_a_portal_shows_one_view_without_the_frame(chromium: Browser, api_of: Ma
         expect(framed.get_by_role("status")).to_contain_text("No audit")
         expect(framed.locator("nav")).to_be_hidden()
         expect(framed.get_by_label("Find", exact=True)).to_be_hidden()
+        expect(framed.get_by_role("button", name="Menu")).to_be_hidden()
+        shown = framed.locator("main").bounding_box()
+        assert shown is not None
+        assert shown["width"] == 800
         framed.get_by_label("node tk1", exact=True).press("Enter")
         expect(framed.get_by_role("heading", name="tk1", exact=True)).to_be_visible()
         expect(framed.get_by_label("Find", exact=True)).to_be_hidden()  # whatever is done there

@@ -2,7 +2,7 @@
 
 import { adjust, go } from "./address.js";
 import { h, orDash, prose, setText, shown } from "./dom.js";
-import { clock, count, moment } from "./format.js";
+import { clock, count, moment, plural } from "./format.js";
 import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
 import { columnsOf, commands, exporting, isTable, mostOf, table, tableButton } from "./table.js";
@@ -85,11 +85,11 @@ function auditParts(state, chosen, { wall, standing, found, certificates }) {
       tableButton(state)),
     wall.rows.length ? h("p", { class: "lead" }, hourOf(wall)) : null,
     h("p", null,
-      h("span", { class: proven ? "pill ok" : "pill" }, `equal ${count(proven)} certificates`), " ",
+      h("span", { class: proven ? "pill ok" : "pill" }, `equal ${plural(proven, "certificate")}`), " ",
       h("span", { class: "pill" }, `owed ${count(counts.expected)}, came ${count(counts.delivered)}`), " ",
       counts.unsure ? h("span", { class: "pill warn" }, `no proof ${count(counts.unsure)}`) : null, " ",
       counts.certificates - counts.equal ? h("span", { class: "pill bad" }, `not equal ${count(counts.certificates - counts.equal)}`) : null, " ",
-      standing.uncertified ? h("span", { class: "pill" }, `waiting ${count(standing.uncertified)} ranges`) : null),
+      standing.uncertified ? h("span", { class: "pill" }, `waiting ${plural(standing.uncertified, "range")}`) : null),
     standing.doubts.length ? h("ul", null, standing.doubts.map((doubt) => h("li", null, shown(doubt)))) : null,
     h("p", { class: "legend" }, kinds.map((kind) => h("span", { class: "key" }, h("span", { class: classOf(kind), "aria-hidden": "true" }, MARK[kind]), MEANING[kind]))),
     isTable(state) ? table(columns, rows, { caption: "The last hour", empty: "No endpoint is to be certified." }) : wallTable(state, wall),
@@ -106,15 +106,15 @@ const isUnusual = (row) => minutesOf(row, "not equal") + minutesOf(row, "unprove
 function hourOf(wall) {
   const all = wall.rows.length;
   const unusual = wall.rows.filter(isUnusual);
-  const of = `${all} endpoint${all === 1 ? "" : "s"}`;
+  const of = plural(all, "endpoint");
   const blind = wall.rows[0].cells.filter((_, place) => wall.rows.every((row) => row.cells[place] === "blind")).length;
   const heard = blind ? ` In ${blind} of ${wall.rows[0].cells.length} minutes no auditor was heard.` : "";
-  if (unusual.length) return `${unusual.length} of ${of} had minutes that are not equal or not proven; they stand first.${heard}`;
+  if (unusual.length) return `${unusual.length} of ${of} had minutes that are not equal or not proven${all === 1 ? "" : "; they stand first"}.${heard}`;
   const certified = wall.rows.filter((row) => minutesOf(row, "equal")).length;
   if (!certified) return `No minute of this hour is certified yet.${heard}`;
   const waiting = wall.rows.filter((row) => row.cells.includes("waiting")).length;
   const open = waiting ? ` What came last at ${waiting} of them waits for its certificate.` : "";
-  return `${certified === all ? of : `${certified} of ${of}`} got what they were owed, each message once, in every minute that is certified.${open}${heard}`;
+  return `${certified === all ? of : `${certified} of ${of}`} got what ${certified === 1 ? "it was" : "they were"} owed, each message once, in every minute that is certified.${open}${heard}`;
 }
 
 const kinds = ["equal", "not equal", "unproven", "waiting", "quiet", "blind"];
@@ -152,7 +152,7 @@ function wallTable(state, wall) {
     body));
 }
 
-const came = (messages) => (messages ? `, ${count(messages)} message${messages === 1 ? "" : "s"}` : "");
+const came = (messages) => (messages ? `, ${plural(messages, "message")}` : "");
 
 // How busy a minute was, in quarters of the busiest of its endpoint.
 function levelOf(row, place) {
@@ -242,7 +242,7 @@ export function findings(state) {
 function titleOf(found) {
   const notes = found.filter((one) => !one.is_fault).length;
   const open = found.length - notes;
-  return `${count(open)} finding${open === 1 ? "" : "s"}${notes ? ` and ${count(notes)} note${notes === 1 ? "" : "s"}` : ""}`;
+  return `${plural(open, "finding")}${notes ? ` and ${plural(notes, "note")}` : ""}`;
 }
 
 const noneOf = (kind) => `No findings of kind ${shown(kind)}; there are others.`;

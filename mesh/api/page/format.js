@@ -44,6 +44,8 @@ export const count = (number) =>
   number === null || number === undefined ? "?"
     : String(number).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
 
+export const plural = (number, noun, nouns = `${noun}s`) => `${count(number)} ${number === 1 ? noun : nouns}`;
+
 export function rate(perSecond) {
   if (perSecond === null || perSecond === undefined) return store.at ? "not on record" : "not known";
   const rounded = perSecond >= 10 ? Math.round(perSecond) : Math.round(perSecond * 10) / 10;

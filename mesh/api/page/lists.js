@@ -103,7 +103,7 @@ export function nodes(state) {
   const below = asking(() => askAll("endpoints", { at: store.at }), (items) => [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
     ended(),
-    table(columnsOf(state, ENDPOINTS), items, { caption: "Endpoints", isTitled: true, empty: "Nobody subscribes." }),
+    table(columnsOf(state, ENDPOINTS), items, { caption: "Endpoints", isTitled: true, empty: silentNodes().length ? "Nobody is known who subscribes." : "Nobody subscribes." }),
   ], { everyMs: OFTEN_MS });
   return {
     element: h("div", null, above.element, below.element, commands(["mesh status", "mesh interest"])),
@@ -113,10 +113,13 @@ export function nodes(state) {
   };
 }
 
-// Of which Kafka clusters nobody noted which endpoints have ended since then, or can read any.
+// Of which nodes nobody can read what is subscribed, and of which Kafka clusters nobody noted which
+// endpoints have ended since then.
 function ended() {
-  const silent = store.at ? silentNodes() : [];
-  if (silent.length) return h("p", { class: "soft" }, `What was subscribed then at ${silent.join(", ")} cannot be read, for their Kafka cluster does not answer; what has ended since may be lacking.`);
+  const silent = silentNodes();
+  const read = store.at ? "was subscribed then at" : "is subscribed now at";
+  const lacking = store.at ? "; what has ended since may be lacking" : "; what is shown of it was read before";
+  if (silent.length) return h("p", { class: "soft" }, `What ${read} ${silent.join(", ")} cannot be read, for their Kafka cluster does not answer${lacking}.`);
   const lacks = store.at ? store.mesh.kafka.filter((one) => !one.is_on_record) : [];
   if (!lacks.length) return null;
   const where = lacks.length < store.mesh.kafka.length ? ` of ${lacks.map((one) => one.name).join(", ")}` : "";
@@ -165,7 +168,7 @@ export function queues(state) {
       h("div", { class: "bar" }, h("h2", { class: "title" }, `${items.length} queue${items.length === 1 ? "" : "s"}`), exporting("queues", QUEUES, () => rows), tableButton(state)),
       notNoted("What waited in queues then, and who consumed from them, is not on record."),
       ended(),
-      table(columnsOf(state, QUEUES), rows, { caption: "Queues, member by member", empty: store.at ? "No queue is on record that was subscribed then." : "No queue is subscribed anywhere." }),
+      table(columnsOf(state, QUEUES), rows, { caption: "Queues, member by member", empty: store.at ? "No queue is on record that was subscribed then." : silentNodes().length ? "No queue is known that is subscribed." : "No queue is subscribed anywhere." }),
       alone.length ? h("p", { class: "soft" }, `Declared, and nowhere subscribed: ${alone.map(shown).join(", ")}`) : null,
     ];
   }, { everyMs: SELDOM_MS });

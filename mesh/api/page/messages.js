@@ -2,14 +2,13 @@
 
 import { adjust, here } from "./address.js";
 import { h, orDash, shown } from "./dom.js";
-import { count, moment, quoted, rate, total } from "./format.js";
+import { count, moment, plural, quoted, rate, total } from "./format.js";
 import { FINDINGS } from "./audit.js";
 import { OFTEN_MS, asking } from "./lists.js";
 import { ask, askAll, now, silentNodes, store } from "./store.js";
 import { columnsOf, commands, exporting, isTable, mostOf, table, tableButton } from "./table.js";
 import { drawTree } from "./tree.js";
 
-const plural = (number, noun, nouns = `${noun}s`) => `${number} ${number === 1 ? noun : nouns}`;
 const arrow = (link) => link.replace("->", " → ");
 
 function field(id, label, value, more = {}) {
@@ -122,6 +121,7 @@ function explanation(state, { told, asked, links, lacks, ends: byNode }) {
     return [barOf(h("h2", { class: "title" }, "Who wanted it then"), state, asked), h("p", { class: "lead" }, `The way cannot be told: ${shown(lacks)}. What was wanted is:`), wanted(state, asked), command];
   }
   const isDim = (node) => (told.ends_unknown ?? []).includes(node); // its endpoints that have ended since are not on record
+  const isSilent = (node) => told.unknown.includes(node); // what it wants now nobody can ask
   const asOf = store.at ? `as of ${moment(told.at_ms, now())}` : "as of now";
   const endpoints = told.reached.flatMap((one) => one.endpoints.map((name) => `${one.node}/${name}`));
   const nodesWith = new Set(told.reached.filter((one) => one.endpoints.length).map((one) => one.node));
@@ -141,7 +141,7 @@ function explanation(state, { told, asked, links, lacks, ends: byNode }) {
   const CARRIED = [
     { name: "link", of: (row) => h("button", { type: "button", onclick: () => adjust({ link: row.link, node: "" }) }, arrow(row.link)), text: (row) => row.link },
     { name: "zone", of: (row) => row.zone, short: true },
-    { name: "because", of: (row) => (row.filters.length ? [`${row.target} asks for `, row.filters.slice(0, 3).map((one) => [h("code", null, shown(one)), " "]), row.filters.length > 3 ? `and ${row.filters.length - 3} more` : ""] : "the link carries it unasked"), text: (row) => `${row.target} asks for ${row.filters.join(" ")}` },
+    { name: "because", of: (row) => (row.filters.length ? [`${row.target} asks for `, row.filters.slice(0, 3).map((one) => [h("code", null, shown(one)), " "]), row.filters.length > 3 ? `and ${row.filters.length - 3} more` : ""] : isSilent(row.target) ? `what ${row.target} asks for cannot be known now` : "the link carries it unasked"), text: (row) => (row.filters.length || !isSilent(row.target) ? `${row.target} asks for ${row.filters.join(" ")}` : "not known") },
     { name: "for", of: (row) => row.ends.map(shown).join(", ") },
     { name: store.at ? "then" : "now", of: (row) => (row.reason ? `${row.word}: ${shown(row.reason)}` : row.word) },
     { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
@@ -151,7 +151,7 @@ function explanation(state, { told, asked, links, lacks, ends: byNode }) {
   const away = told.not_reached.map((one) => ({ what: one.node, ends: endsOf(one.node), why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants === null ? (store.at ? UNRECORDED : "not known") : one.wants ? "yes" : "no" }));
   const refused = [
     ...away.filter((one) => one.wants === "yes"),
-    ...told.reached.filter((one) => !one.endpoints.length).map((one) => ({ what: one.node, ends: endsOf(one.node), why: `it ${one.node === told.source ? "is published" : "comes"} here, and ${isDim(one.node) ? "endpoints that have ended since are not on record" : "no endpoint here asks for it"}`, wants: isDim(one.node) ? UNRECORDED : "no" })),
+    ...told.reached.filter((one) => !one.endpoints.length).map(({ node }) => ({ what: node, ends: endsOf(node), why: `it ${node === told.source ? "is published" : "comes"} here, and ${isSilent(node) ? "what endpoints here ask for cannot be known now" : isDim(node) ? "endpoints that have ended since are not on record" : "no endpoint here asks for it"}`, wants: isSilent(node) ? "not known" : isDim(node) ? UNRECORDED : "no" })),
     ...away.filter((one) => one.wants !== "yes"),
     ...told.refused.map((one) => ({ what: `${one.node} → ${one.neighbour}`, why: one.text || one.reason.replaceAll("_", " "), wants: "–" })),
   ];

@@ -2,11 +2,10 @@
 
 import { here } from "./address.js";
 import { h, setText, shown } from "./dom.js";
-import { count } from "./format.js";
+import { count, plural } from "./format.js";
 import { ask, store } from "./store.js";
 import { commands, exporting, isTable, table, tableButton } from "./table.js";
 
-const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 const BYTES_MAX = 1_048_576; // as of every file of this kind
 let kept = ""; // what was sent last, for whoever goes away and comes back
 let answer = null; // ... and what came of it: { made } or { error }
