@@ -77,6 +77,8 @@ def apply(
     Exit codes: 0 in force, or nothing to change; 1 a Kafka cluster does not answer; 2 refused;
     10 not in time.
     """
+    from mesh.operate.changes.plan_file import large_plan
+
     if abort == (proposed is not None):
         raise wrong_input("--abort", "give either a FILE, or --abort without one")
     if proposed is None:
@@ -84,7 +86,7 @@ def apply(
             _abort(seen.in_force(), seen, wait, output)
         return
     # What is wrong with the file is reported before anybody is asked.
-    document = read_or_refused(proposed, output)
+    document = large_plan(proposed) or read_or_refused(proposed, output)
     kept = document.within("kind").value == "Plan"
     part = document.within("document") if kept else document
     topology = legal_document_or_refused(part, output, lambda: in_force_if_known(target))

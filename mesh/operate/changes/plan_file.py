@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from mesh.config.located import FILE_BYTES_MAX, Document
 from mesh.config.published import published_document
 from mesh.core.changes import Change
 from mesh.core.reach import ReachChange, SourceReach
 from mesh.core.rights import Right
 from mesh.core.walks import Walk
 from mesh.operate.changes.plan import Place, Plan, TopicsChange
+
+PLAN_BYTES_MAX = 256 * 1024 * 1024
+"""Topics and rights of some ten thousand new links."""
+
+
+def large_plan(path: Path) -> Document | None:
+    """Return what a kept plan says that is larger than any file that people write.
+
+    A program has written it, so that nothing is located in it. None for whatever else is there.
+    """
+    try:
+        if not FILE_BYTES_MAX < path.stat().st_size <= PLAN_BYTES_MAX:
+            return None
+        plan = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(plan, dict) or plan.get("kind") != "Plan":
+        return None
+    value = {key: plan.get(key) for key in ("kind", "base", "document")}
+    return Document(name=str(path), value=value, marks={})
 
 
 def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:

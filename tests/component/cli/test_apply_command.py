@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mesh.cli.problems import EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED
+from mesh.config.located import FILE_BYTES_MAX
 from mesh.config.topology_writer import write_topology
 from mesh.model.control import Stage
 from mesh.model.topology import Topology, with_addresses
@@ -82,6 +83,23 @@ def test_a_kept_plan_is_carried_out_unless_the_mesh_moved_on(
     assert set(ended.data["pauses_ms"]) == {"a", "b", "c"}
     refused = run("apply", plan, "-f", mesh)
     assert (refused.code, "MOVED_ON" in refused.err, "plan again" in refused.err) == (2, True, True)
+
+
+def test_a_kept_plan_may_be_larger_than_what_people_write(
+    run: Run, started: Started, tmp_path: Path
+) -> None:
+    """It lists every topic and right of each new link."""
+    _, mesh, new = started(*MOVED)
+    plan = tmp_path / "plan.json"
+    run("plan", new, "-f", mesh, "--out", str(plan))
+    with plan.open("a", encoding="utf-8") as file:
+        file.write(" " * FILE_BYTES_MAX)
+    ended = run("apply", str(plan), "-f", mesh, "-o", "json")
+    assert (ended.code, ended.data["version"]) == (0, 2)
+    refused = run("apply", str(plan), "-f", mesh)
+    assert (refused.code, "plan.json:1:1: base: the plan was made" in refused.err) == (2, True)
+    plan.write_text(plan.read_text(encoding="utf-8").replace('"Plan"', '"Mesh"'), encoding="utf-8")
+    assert "TOO_LARGE" in run("apply", str(plan), "-f", mesh).err
 
 
 def test_what_cannot_be_is_refused_before_anything_is_written(
