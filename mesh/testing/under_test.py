@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Self
 
@@ -259,13 +259,14 @@ class MeshUnderTest(ABC):
                 self._cut(node, [])
 
     def stop(self) -> None:
-        """End everything; may be called again."""
-        for client in self._clients:
-            client.close()
-        self._clients.clear()
-        self._own.clear()
+        """End everything, whatever a client raises that is closed; may be called again."""
         self._is_over = True
-        self._end()
+        with ExitStack() as ending:
+            ending.callback(self._end)
+            for client in self._clients:
+                ending.callback(client.close)
+            self._clients.clear()
+            self._own.clear()
 
     def __enter__(self) -> Self:
         return self.start()

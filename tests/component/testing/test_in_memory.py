@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from mesh.client import Deliveries, LaggardsError, MeshClient, MeshError
+from mesh.client import ClosedError, Deliveries, LaggardsError, MeshClient, MeshError
 from mesh.config.topology_file import load_topology
 from mesh.config.topology_writer import write_topology
 from mesh.errors import ConfigError, StartError
@@ -340,3 +340,22 @@ def test_threads_may_wait_at_once_with_a_client_each() -> None:
         for thread in threads:
             thread.join(60.0)
     assert [type(error) for error in told] == [LaggardsError] * 3
+
+
+def test_a_client_that_cannot_be_closed_keeps_nothing_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Brokers, processes and containers would stay, and the other clients open."""
+    mesh = InMemoryMesh(EXAMPLE / "mesh.yaml").start()
+    clients = [mesh.client("pa1") for _ in range(3)]
+
+    def cannot() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(clients[1], "close", cannot)
+    with pytest.raises(KeyboardInterrupt):
+        mesh.stop()
+    assert not mesh._world.workers
+    for client in (clients[0], clients[2]):
+        with pytest.raises(ClosedError):
+            client.flush()
