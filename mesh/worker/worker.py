@@ -48,7 +48,7 @@ from mesh.worker.process.recall import Recall
 from mesh.worker.queue_moves.movers import Movers
 from mesh.worker.second_writer.held_targets import HeldTargets
 from mesh.worker.second_writer.repairs import Repairs
-from mesh.worker.topics.provision import make_node_topics, set_data_topics
+from mesh.worker.topics.provision import make_node_topics, set_node_topics
 from mesh.worker.topics.targets import Targets
 from mesh.worker.topics.upkeep import Upkeep
 from mesh.worker.trees.service import TreeService
@@ -126,7 +126,7 @@ class Worker:
             self.connect,
         )
         make_node_topics(self._home.admin(), self.topology, self.node)
-        set_data_topics(self._home.admin(), self.topology, self.node)
+        set_node_topics(self._home.admin(), self.topology, self.node)
         self._questions = Questions(self.errands)
         lanes = range(self.topology.nodes[self.node].lanes)
         self._admission = Admission(

@@ -32,6 +32,9 @@ and all of them where a broker's clock goes back. Those older than 3.6 know no s
 _PROMISED = ("max.message.bytes", "retention.ms", "retention.bytes")
 """Settings on which promises hang; of direct messages only the first."""
 
+_POLICY = "cleanup.policy"
+"""Likewise where the newest record of each key is to stay."""
+
 
 def create_each(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
     """Create topics that do not exist yet, whichever of them the brokers refuse.
@@ -119,18 +122,22 @@ def set_to_keep(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
     return refused
 
 
-def set_data_topics(admin: Admin, topology: Topology, node: str) -> None:
-    """Have ingresses and outboxes that somebody else made keep and take all that they must.
+def set_node_topics(admin: Admin, topology: Topology, node: str) -> None:
+    """Have topics of a node that somebody else made keep and take all that they must.
 
-    One that takes less than the largest message would refuse some that were accepted, and one that
-    Kafka deletes from would lose them. What may not be set is logged; `mesh doctor` says the same,
-    and what to do. Spec: K5, K6.
+    An ingress or outbox that takes less than the largest message would refuse some that were
+    accepted, and one that Kafka deletes from would lose them. So would one of which the newest
+    record of each key is to stay: brokers make `clients` for whoever subscribes before the node's
+    first start, and delete from it after a week. What may not be set is logged; `mesh doctor` says
+    the same, and what to do. Spec: K5, K6, kafka.md 1.
 
     Raises:
         TransportUnavailableError: The brokers do not answer.
     """
     names, neighbours = TopicNames(topology.prefix), topology.neighbours(node)
-    keys = {
+    specs = node_topics(topology, node)
+    compacted = [spec.name for spec in specs if spec.settings.get(_POLICY) == "compact"]
+    data = {
         name: _PROMISED if one is MessageClass.GUARANTEED else _PROMISED[:1]
         for one in MessageClass
         for name in (
@@ -138,18 +145,19 @@ def set_data_topics(admin: Admin, topology: Topology, node: str) -> None:
             *(names.outbox(node, other, one) for other in neighbours),
         )
     }
-    promised = [
-        replace(spec, settings={key: spec.settings[key] for key in keys[spec.name]})
-        for spec in node_topics(topology, node)
-        if spec.name in keys
-    ]
-    try:
-        refused = set_to_keep(admin, promised)
-    except TransportDeniedError as error:
-        log.warning("topics.not_compared", fault=str(error))
-        return
-    for topic, fault in refused.items():
-        log.error("topic.unsafe", topic=topic, fault=fault, text="`mesh doctor` tells")
+    for keys in (data, dict.fromkeys(compacted, (_POLICY,))):
+        promised = [
+            replace(spec, settings={key: spec.settings[key] for key in keys[spec.name]})
+            for spec in specs
+            if spec.name in keys
+        ]
+        try:
+            refused = set_to_keep(admin, promised)
+        except TransportDeniedError as error:
+            log.warning("topics.not_compared", fault=str(error))
+            continue
+        for topic, fault in refused.items():
+            log.error("topic.unsafe", topic=topic, fault=fault, text="`mesh doctor` tells")
 
 
 def _keeps_more(key: str, wanted: str, known: str) -> bool:

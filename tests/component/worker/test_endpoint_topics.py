@@ -154,3 +154,15 @@ def test_ingresses_and_outboxes_that_somebody_else_made_keep_and_take_all_they_m
 
 def _deny(*_: object) -> None:
     raise TransportDeniedError("not you")
+
+
+def test_what_is_to_stay_stays_in_a_topic_that_somebody_else_made(mesh: SmallMesh) -> None:
+    """Brokers make `clients` for who subscribes before the node's first start. Spec: kafka.md 1."""
+    names = [mesh.names.clients("b"), mesh.names.progress("b"), mesh.names.to_control("b", "c")]
+    admin = mesh.kafka.admin()
+    for name in names:
+        admin.change(name, {"cleanup.policy": "delete"})
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    mesh.run()
+    assert {admin.settings([name])[name]["cleanup.policy"] for name in names} == {"compact"}
