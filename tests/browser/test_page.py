@@ -17,6 +17,7 @@ from mesh.model.control import Pause
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey, RoleRequest
 from mesh.model.trees import Address, tree_id
+from mesh.operate.minutes import MINUTE_MS
 from mesh.trees.settings import Settings
 from mesh.view.operator_records import write_operator_record
 from mesh.wire.control import encode_pause
@@ -505,11 +506,14 @@ def test_hostile_names_are_shown_and_do_nothing(
     auditor.finds(
         "duplicate", MARKUP, endpoint=MARKUP, ids=[MARKUP, "mesh.tk3.in.g/0/0/0"], link=MARKUP
     )
-    auditor.finds(MARKUP, "\u202eevil", endpoint="tk2/e0")
+    auditor.finds(MARKUP, "\u202eevil", endpoint="tk2/e0", first_seen_ms=9e15)
+    auditor.says("certificates", "bare", {"endpoint": "tk2/e0", "equal": False})
     api.lives(8)
     page = open_page("/map")
     subject = quote("<img src=x onerror=alert(1)", safe="")
+    minute_ms = api.mesh.now_ms() // MINUTE_MS * MINUTE_MS
     hostile = (
+        f"/audit?cell=tk2/e0%20{minute_ms}",
         f"/interest?subject={subject}&from=tk1",
         f"/trace?id={quote(MARKUP)}",
         "/map?node=%3Cb%3E",
@@ -520,6 +524,7 @@ def test_hostile_names_are_shown_and_do_nothing(
         assert page.locator("img, main script, main b").count() == 0, place
         assert page.evaluate("window.hacked") is None, place
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+        assert re.search("NaN|undefined", page.locator("body").inner_text()) is None, place
     page.goto(f"{api.url}/findings")
     expect(page.locator("main")).to_contain_text("<script>window.hacked=1</script>")
     expect(page.locator("main")).to_contain_text("\\u202eevil")

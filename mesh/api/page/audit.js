@@ -36,8 +36,8 @@ function evidence(row, id) {
 
 const CERTIFICATES = [
   { name: "source", of: (row) => shown(row.source) },
-  { name: "block", of: (row) => row.block, number: true },
-  { name: "offsets", of: (row) => `${row.from} to ${row.to}`, short: true },
+  { name: "block", of: (row) => count(row.block), number: true },
+  { name: "offsets", of: (row) => `${count(row.from)} to ${count(row.to)}`, short: true },
   { name: "expected", of: (row) => count(row.expected), number: true },
   { name: "delivered", of: (row) => count(row.delivered), number: true },
   { name: "verdict", of: (row) => h("span", { class: `pill ${{ equal: "ok", "no proof": "warn" }[verdict(row)] ?? "bad"}` }, verdict(row)), text: verdict },

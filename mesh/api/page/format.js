@@ -26,6 +26,7 @@ export function clock(ms, { seconds = true } = {}) {
 export function moment(ms, now) {
   if (ms === null || ms === undefined) return "not on record";
   const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return `${count(ms)} ms`; // in no calendar
   const [month, day] = isLocal
     ? [date.getMonth(), date.getDate()] : [date.getUTCMonth(), date.getUTCDate()];
   const isOld = Math.abs((now ?? Date.now()) - ms) > 20 * 3600 * 1000;
