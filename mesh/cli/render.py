@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH_WITHOUT_TERMINAL = 160
+WIDTH_UNKNOWN = 80
+"""Of a terminal of which nobody says how wide it is."""
 UNBROKEN = 9
 """Words of a table that are no longer than this are on one line."""
 
@@ -221,4 +223,7 @@ def console() -> Console:
             return super().render_str(printable_lines(text), **options)
 
     width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
-    return PlainConsole(markup=False, highlight=False, emoji=False, width=width)
+    made = PlainConsole(markup=False, highlight=False, emoji=False, width=width)
+    if made.width < 1:  # COLUMNS=0 says that nobody knows; the library would show nothing at all
+        made.width = WIDTH_UNKNOWN
+    return made

@@ -155,6 +155,22 @@ def test_what_an_encoding_lacks_is_no_fault(
     assert written.getvalue().decode().startswith(said)
 
 
+def test_a_terminal_that_is_said_to_have_no_width_shows_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """COLUMNS=0, as where nobody knows: the answer was nothing, and no error."""
+    monkeypatch.setenv("COLUMNS", "0")
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", Terminal(written, encoding="utf-8"))
+    file = Path(__file__).parents[3] / "examples" / "topologies" / "fig36.yaml"
+    for arguments in (["validate", str(file)], ["walks", str(file), "--from", "tk3", "-o", "json"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert not ended.value.code
+    assert "fig36 is legal: 9 nodes" in written.getvalue().decode()
+    assert '"pa2"' in written.getvalue().decode()
+
+
 def test_closed_streams_change_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """With `2>&-` and `<&-` there is none; Python says so by None."""
     monkeypatch.setattr("sys.stderr", None)
