@@ -172,6 +172,8 @@ def _install(site: Path, what: Sequence[str], machine: Machine) -> None:
     options += ["--python-version", PYTHON, "--implementation", "cp", "--only-binary=:all:"]
     _pip("install", "--root-user-action", "ignore", *options, *platforms, *what)
     shutil.rmtree(site / "bin", ignore_errors=True)
+    for stub in site.rglob("*.pyi"):  # for who checks types, which nobody does there
+        stub.unlink()
 
 
 def _base(image: str, recipes: Path) -> str:

@@ -18,12 +18,14 @@ give_up() {
   exit 1
 }
 
-# What a container has no use for: manuals, translations, lists of packages, old character sets.
+# What a container has no use for: manuals, translations, lists of packages, old character sets, and
+# how its installation went.
 import() {
   tar -C "$root" -c \
     --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' --exclude='./usr/share/doc/*' \
     --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' --exclude='./usr/share/info/*' \
-    --exclude='./usr/lib/*/gconv/*' . |
+    --exclude='./usr/lib/*/gconv/*' --exclude='./var/cache/debconf/*-old' \
+    --exclude='./var/lib/dpkg/*-old' --exclude='./var/log/*.log' . |
     docker import --change 'CMD ["bash"]' - "$1" >/dev/null
   echo "made $1" >&2
 }
