@@ -122,7 +122,7 @@ def test_who_asks_no_node_waits_for_none(line: str, run: Run, chain: tuple[Mesh,
 
 
 MODULES_MAX = {
-    "status": 93,
+    "status": 94,
     "links": 91,
     "interest": 83,
     "explain x/1 --from a": 119,

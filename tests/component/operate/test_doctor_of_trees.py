@@ -66,7 +66,7 @@ def test_two_holders_of_one_role_are_named(mesh: Mesh) -> None:
     request = RoleRequest(Address(tree_id("desk"), "lead"), is_exclusive=True)
     key = RoleKey("other", "desk", "lead")
     checks = examination(mesh)
-    other._write_role(key, request)
+    other._connected().write_role(key, request)
     other.flush()
     [found] = [one for one in examine(checks, [Category.TREES]) if one.result is not Result.OK]
     assert found.description == "roles that are held alone have one holder"
