@@ -89,6 +89,7 @@ def test_a_ring_that_nobodys_file_shows(kafka_clusters: ClustersOf, tmp_path: Pa
             writer.produce(topic, value, None, 0, headers=headers)
             assert writer.flush() == 0
 
+        wait_settled(fleet, topology_with(tmp_path, address, prefix, "ab", "ac")[0])
         publish(b"1")
         wait_for(lambda: is_everywhere(b"1"), 30, lambda: seen.came)
         for node, left in (("a", "ab"), ("c", "bc")):
@@ -98,6 +99,7 @@ def test_a_ring_that_nobodys_file_shows(kafka_clusters: ClustersOf, tmp_path: Pa
             fleet.start_node(node)
         wanted = {"ab": "up", "ba": "up", "bc": "up", "cb": "up"}
         wait_for(lambda: seen.states() == wanted, 90, seen.states)
+        wait_settled(fleet, topology_with(tmp_path, address, prefix, "ab", "bc")[0])
         publish(b"2")
         wait_for(lambda: is_everywhere(b"2"), 30, lambda: seen.came)
         assert all(set(came.values()) == {1} for came in seen.came.values())
