@@ -138,9 +138,8 @@ class MeshClient:
             self._kafka, self._names.clients(node), self._in_flight, now_ms, pause
         )
         self._view: MeshView | None = None
-        self._checked: dict[str, str] = {}
-        self._doubtful: set[str] = set()
-        self._checked_ms = now_ms()
+        self._topic_ids: dict[str, tuple[str, int]] = {}  # and when they were looked up
+        self._answered_ms = now_ms()
         self._streams: list[Deliveries | QueueConsumer | ChannelReader] = []
         self._applications: WeakSet[Roles] = WeakSet()  # one that is let go ends with its lease
 
@@ -236,35 +235,35 @@ class MeshClient:
             NotPublishedError: Some were not; `refused` of it names them, and says why.
         """
         total = self._in_flight.flush()
-        if self._now_ms() - self._checked_ms >= KNOWN_MS:
-            # Somebody may have recreated them. Asked now that brokers answer, and not in an
-            # outage, which what is published outlives.
-            self._doubtful.update(self._checked)
+        self._answered_ms = self._now_ms()
         return total
 
     def _require(self, topic: str) -> str:
         """Return the id of a topic; refuse one that does not exist: records would be lost."""
-        former = self._checked.get(topic)
-        if former is not None and topic not in self._doubtful:
+        former, looked_ms = self._topic_ids.get(topic, ("", 0))
+        # Somebody may have recreated it. Asked once brokers have answered meanwhile, and not in an
+        # outage, which what is published outlives.
+        if former and self._answered_ms - looked_ms < KNOWN_MS:
             return former
-        self._doubtful.discard(topic)
-        self._checked_ms = self._now_ms()
         try:
             known = self._kafka.admin().describe([topic])
         except TransportUnavailableError:
-            if former is None:
+            if not former:
                 raise
-            return former  # one broker may hang that the topic has no need of
+            # One broker may hang that the topic has no need of.
+            self._topic_ids[topic] = (former, self._now_ms())
+            return former
         if topic not in known:
-            self._checked.pop(topic, None)
+            self._topic_ids.pop(topic, None)
             kafka = self._topology.nodes[self._node].kafka
             raise TransportDeniedError(
                 f"topic {topic} does not exist on Kafka cluster {kafka}: start node {self._node}, "
                 "or `mesh up`",
                 topics=[topic],
             )
-        self._checked[topic] = known[topic].topic_id.hex()
-        return self._checked[topic]
+        topic_id = known[topic].topic_id.hex()
+        self._topic_ids[topic] = (topic_id, self._now_ms())
+        return topic_id
 
     # -- subscribing ----------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mesh.model.counted import counted
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -121,18 +122,14 @@ def made_for_other_lanes(
         made = partitions if name == given else partitions // 2
         if made == lanes or (made > lanes and (name != given or is_of_these)):
             continue  # somebody has added some: they are no lane's
-        what = f"node {node} cannot have {_count(lanes, 'lane')}"
-        why = f"{name} has {_count(partitions, 'partition')}"
+        what = f"node {node} cannot have {counted(lanes, 'lane')}"
+        why = f"{name} has {counted(partitions, 'partition')}"
         if name == given and is_of_these:
             return f"{what}: {why}", f"delete {name}, which holds nothing: the node makes it again"
         delete = "" if name in (given, progress) else f"delete {name} if nobody wants it, "
         way = f"{delete}write `lanes: {made}`, or {other_name}"
-        return f"{what}: it was made with {_count(made, 'lane')}, {why}", way
+        return f"{what}: it was made with {counted(made, 'lane')}, {why}", way
     return None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def app_topic(topology: Topology, node: str, app: str) -> TopicSpec:

@@ -31,6 +31,7 @@ from mesh.model.effects import (
     ResumeSource,
     Write,
     WriteHeartbeat,
+    WriteSubscribed,
 )
 from mesh.model.inputs import Input, Ticked
 from mesh.node.machine import NodeMachine
@@ -216,6 +217,9 @@ class NodeService:
         if isinstance(effect, WriteHeartbeat) and self.trees is not None:
             beat = replace(effect.heartbeat, colour=self.trees.colour, trees=self.trees.status)
             effect = WriteHeartbeat(beat)
+        if isinstance(effect, WriteSubscribed):
+            # It is about what was read: as it is written, `clients` may be another topic.
+            effect = WriteSubscribed(replace(effect.ack, topic_id=self.listener.clients_read))
         if isinstance(effect, Write):
             self.leadership.ask(effect)
             return

@@ -152,7 +152,6 @@ class Worker:
             self._questions,
             self.new_uuid,
             self._read_positions,
-            lambda: self._listener.clients_read,
             self._unread,
             self.commits,
         )

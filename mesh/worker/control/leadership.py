@@ -6,7 +6,7 @@ The others learn from what the leader wrote who the node is, and route by the sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ import structlog
 
 from mesh.errors import TransportError, TransportHeldError
 from mesh.model.control import Identity
-from mesh.model.effects import Relinked, Write, WriteSubscribed
+from mesh.model.effects import Relinked, Write
 from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -186,7 +186,6 @@ class Leadership:
         questions: Asks beside the loop.
         new_uuid: Makes the node's identity at its very first start.
         read_positions: Where this worker stands on each neighbour's outboxes.
-        clients_read: The id of the `clients` topic that it reads, as far as that is known.
         commits: Commits beside the loop.
         unread: Told what the node has kept of its neighbours as this worker takes the leadership.
         uuid: The node's identity, once it is known.
@@ -201,7 +200,6 @@ class Leadership:
     questions: Questions
     new_uuid: Callable[[], str]
     read_positions: Positions
-    clients_read: Callable[[], bytes | None]
     unread: Unread
     commits: Commits
     uuid: str | None = None
@@ -345,12 +343,8 @@ class Leadership:
 
     def ask(self, write: Write) -> None:
         """Have something written at the end of this turn, unless somebody else leads by now."""
-        if self._control is None:
-            return
-        if isinstance(write, WriteSubscribed):
-            # It is about what was read, and as it is written `clients` may be another topic.
-            write = WriteSubscribed(replace(write.ack, topic_id=self.clients_read()))
-        self._writes.append(write)
+        if self._control is not None:
+            self._writes.append(write)
 
     def write(self, now_ms: int) -> Iterator[Input]:
         """Write what was asked for by now, in one transaction after the other. Spec: K23."""

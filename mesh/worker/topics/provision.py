@@ -145,6 +145,7 @@ def set_node_topics(admin: Admin, topology: Topology, node: str) -> None:
             *(names.outbox(node, other, one) for other in neighbours),
         )
     }
+    # One kind after the other: who may not look at these may look at those.
     for keys in (data, dict.fromkeys(compacted, (_POLICY,))):
         promised = [
             replace(spec, settings={key: spec.settings[key] for key in keys[spec.name]})

@@ -27,13 +27,19 @@ from mesh.transport.port import Reader, Record
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
 
 
-def test_a_group_goes_on_where_it_was(mesh: Mesh) -> None:
-    """What the iterator has given away is done when the next one is asked for."""
+def with_six_orders(mesh: Mesh) -> MeshClient:
+    """Return a client of b, to whose endpoint `orders` 0 to 5 were published in order."""
     client = mesh.client("b")
     client.wait(client.subscribe("orders", ">"))
     for number in range(6):
-        client.publish("x", str(number).encode(), key=b"one")
+        client.publish("x", b"%d" % number, key=b"one")
     client.flush()
+    return client
+
+
+def test_a_group_goes_on_where_it_was(mesh: Mesh) -> None:
+    """What the iterator has given away is done when the next one is asked for."""
+    client = with_six_orders(mesh)
     reader = client.channel("orders", "billing")
     assert [one.payload for one in islice(reader, 3)] == [b"0", b"1", b"2"]
     reader.close()  # the third was handed out and is not done
@@ -96,11 +102,7 @@ def test_a_name_that_is_not_allowed_is_told(endpoint: str, group: str, mesh: Mes
 
 def test_what_waits_in_an_iterator_is_not_done(mesh: Mesh) -> None:
     """It fetches many at once: `commit` speaks of those that were handed out."""
-    client = mesh.client("b")
-    client.wait(client.subscribe("orders", ">"))
-    for number in range(6):
-        client.publish("x", str(number).encode(), key=b"one")
-    client.flush()
+    client = with_six_orders(mesh)
     reader = client.channel("orders", "billing")
     assert [one.payload for one in islice(reader, 2)] == [b"0", b"1"]
     reader.commit()
@@ -290,11 +292,7 @@ def test_a_fork_leaves_a_stream_to_the_process_that_made_it(
 @pytest.mark.parametrize("opens", streams())
 def test_whoever_stops_iterating_and_begins_again_misses_nothing(opens: str, mesh: Mesh) -> None:
     """However many messages had come at once."""
-    client = mesh.client("b")
-    client.wait(client.subscribe("orders", ">"))
-    for number in range(6):
-        client.publish("x", b"%d" % number, key=b"one")
-    client.flush()
+    client = with_six_orders(mesh)
     mesh.pause(1.0)
     stream = streams()[opens](client)
     found = [one for _ in range(2) for one in payloads(list(islice(stream, 2)))]

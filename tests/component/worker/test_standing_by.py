@@ -42,7 +42,6 @@ def standby(kafka: MemoryKafka, looks: int) -> Leadership:
         questions,
         lambda: "other",
         lambda _: (),
-        lambda: None,
         unread,
         CommitsAtOnce(),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mesh.client.role_messages import Call
+from mesh.client.role_messages import Call, RoleMessage
 from mesh.client.roles import Roles
 from tests.component.in_memory_mesh import Mesh
 
@@ -19,6 +19,15 @@ def serve(*applications: Roles) -> None:
             message = one._messages.popleft()
             if message.wants_answer:
                 message.answer(f"{one._node}: {message.payload.decode()}".encode())
+
+
+def asked(application: Roles) -> RoleMessage:
+    """Return the first message that comes to an application, which does not answer it."""
+    for _ in range(200):
+        application.step()
+        if application._messages:
+            return application._messages.popleft()
+    raise AssertionError("nothing has come")
 
 
 def finished(call: Call, *others: Roles) -> Call:

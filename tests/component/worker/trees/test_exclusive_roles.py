@@ -12,7 +12,7 @@ from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.view.role_requests import role_requests
 from tests.component.in_memory_mesh import Mesh
-from tests.component.worker.trees.applications import Open, finished, live, payloads
+from tests.component.worker.trees.applications import Open, asked, finished, live, payloads
 
 
 def test_a_role_moves_to_who_asked_for_it_and_no_restart_brings_it_back(
@@ -22,11 +22,7 @@ def test_a_role_moves_to_who_asked_for_it_and_no_restart_brings_it_back(
     host, sender, other = application("c"), application("a"), application("b")
     host.add("desk-7", "lead", exclusive=True)
     call = sender.send("desk-7", "lead", b"yours?")
-    for _ in range(200):
-        host.step()
-        if host._messages:
-            break
-    host._messages.popleft().grant(b"take it", give_up=True)
+    asked(host).grant(b"take it", give_up=True)
     finished(call, host, other)
     assert [one.kind for one in call.replies] == [ReplyKind.DATA]
     assert (len(host.held), len(sender.held)) == (0, 1)
@@ -47,11 +43,7 @@ def test_a_role_that_moves_to_who_has_it_already_is_what_it_was(
     sender.add("desk-7", "pricing")
     host.add("desk-7", "pricing", protocol="v2")
     call = sender.send("desk-7", "pricing", b"yours?", protocol="v2")
-    for _ in range(200):
-        host.step()
-        if host._messages:
-            break
-    host._messages.popleft().grant(b"take it", give_up=True)
+    asked(host).grant(b"take it", give_up=True)
     finished(call, host, other)
     for _ in range(2):
         live(mesh, 15, host, sender, other)
