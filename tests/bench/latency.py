@@ -27,7 +27,13 @@ from tests.bench.settings import PEERS
 from tests.bench.stage import NODES, Stage
 
 PAYLOAD = 8
-RATES = (50, 1_000)
+HALF = 0
+"""In place of a rate: half of the most that a contender can do under this load."""
+RATES = (50, 1_000, HALF)
+OFFERED = 100_000
+"""Messages a second at which is found what a contender can do: one program publishes no more."""
+OFFERED_S = 1
+COLD_RATE = 1_000
 GOALS_MS = {"p50": 50.0, "p99": 120.0}
 TO_MIRROR = 0.5
 
@@ -42,12 +48,14 @@ class Measured:
 
     Attributes:
         rate: Messages a second.
+        is_half: Whether that is half of the most that it can do.
         delays_ms: By percentile.
         foreign: CPU of processes that are not ours, as a share of one core.
     """
 
     name: str
     rate: int
+    is_half: bool
     delays_ms: Delays
     foreign: float
 
@@ -63,14 +71,14 @@ class Found:
     def of(self, name: str, rate: int, cut: str) -> float | None:
         """Return a percentile, or None where it was not measured."""
         for one in self.loops:
-            if (one.name, one.rate) == (name, rate):
+            if (one.name, one.rate) == (name, rate) and not one.is_half:
                 return one.delays_ms[cut]
         return None
 
     def goals(self) -> Sequence[Goal]:
         """Return what is promised for guaranteed messages over one link."""
         found: list[Goal] = []
-        for rate in self.rates:
+        for rate in filter(None, self.rates):
             for cut, limit_ms in GOALS_MS.items():
                 ours = self.of("guaranteed", rate, cut)
                 mirror = self.of("mm2-tuned", rate, cut)
@@ -82,7 +90,13 @@ class Found:
     def as_json(self) -> dict[str, object]:
         """Return it as plain values."""
         loops = [
-            {"name": one.name, "rate": one.rate, "ms": one.delays_ms, "foreign": one.foreign}
+            {
+                "name": one.name,
+                "rate": one.rate,
+                "is_half": one.is_half,
+                "ms": one.delays_ms,
+                "foreign": one.foreign,
+            }
             for one in self.loops
         ]
         goals = [goal.as_json() for goal in self.goals()]
@@ -93,7 +107,7 @@ class Found:
         cuts = [f"p{cut:g}" for cut in quiet.CUTS]
         head = "".join(f"{cut:>9}" for cut in cuts)
         rows = [
-            f"{one.name:<14}{one.rate:>8}"
+            f"{one.name:<14}{one.rate:>8}{' half' if one.is_half else '':<5}"
             + "".join(f"{one.delays_ms[cut]:9.1f}" for cut in cuts)
             + f"{one.foreign:9.0%}"
             for one in self.loops
@@ -101,7 +115,7 @@ class Found:
         absent = [f"{name:<14}took no part: {why}" for name, why in self.absent.items()]
         goals = [goal_line(goal.as_json()) for goal in self.goals()]
         return [
-            f"{'delay, ms':<14}{'per s':>8}{head}{'foreign':>9}",
+            f"{'delay, ms':<14}{'per s':>8}{'':<5}{head}{'foreign':>9}",
             *rows,
             *absent,
             "goals:",
@@ -133,6 +147,17 @@ def loops_of(stage: Stage, contenders: Sequence[Copier | Sourced]) -> Mapping[st
     return found
 
 
+def most(loop: Loop) -> int:
+    """Return how many messages a second a contender can do, `OFFERED` at most.
+
+    More is offered than it can do; what it takes to the last of them is what tells.
+    """
+    delays_ms = loop(OFFERED, OFFERED_S)
+    # The warm-up is offered as well, and what is behind by then delays all that follow.
+    offered_s = quiet.WARM_S + OFFERED_S
+    return int(OFFERED * offered_s / (offered_s + delays_ms[f"p{max(quiet.CUTS):g}"] / 1e3))
+
+
 def measure(
     directory: Path, *, rates: Sequence[int], seconds: float, wanted: Sequence[str]
 ) -> Found:
@@ -159,22 +184,35 @@ def measure(
         pids = {"ours": [one.pid for one in ours], "broker": stage.broker.pids}
         pids["helpers"] = others.helpers
         for loop in loops.values():  # whoever works for the first time is slower
-            loop(max(rates), min(seconds, quiet.COLD_S))
+            loop(max(*rates, COLD_RATE), min(seconds, quiet.COLD_S))
         found: list[Measured] = []
-        for number, rate in enumerate(rates):
+        for number, asked in enumerate(rates):
             for name in list(loops)[:: -1 if number % 2 else 1]:
+                is_half = asked == HALF
+                rate = most(loops[name]) // 2 if is_half else asked
                 say(f"{name} at {rate}/s")
                 meter = Meter(pids)
                 delays = loops[name](rate, seconds)
                 foreign = meter.read().foreign
-                found.append(Measured(name=name, rate=rate, delays_ms=delays, foreign=foreign))
+                found.append(
+                    Measured(
+                        name=name, rate=rate, is_half=is_half, delays_ms=delays, foreign=foreign
+                    )
+                )
     return Found(found, others.absent, rates)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and tell; return the exit code."""
     parser = parser_of("latency", __doc__)
-    parser.add_argument("--rates", type=at_least(1), nargs="+", default=RATES, metavar="PER_S")
+    parser.add_argument(
+        "--rates",
+        type=at_least(HALF),
+        nargs="+",
+        default=RATES,
+        metavar="PER_S",
+        help=f"messages a second; {HALF}: half of the most that each can do",
+    )
     parser.add_argument("--seconds", type=at_least(1), default=60, help="of each loop")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     options = parser.parse_args(arguments)
