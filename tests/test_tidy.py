@@ -17,6 +17,10 @@ BODY_LINES_MAX = 60
 CODE = ("mesh", "streaming", "schemas")
 RULES = {"EMS": 16, "UM": 10, "DMR": 13}
 USERS_FILES = ("mesh.yaml", "new.yaml", "old.yaml")
+ROOMS = ("browser", "component/cli", "component/client", "component/lab", "component/local")
+ROOMS += ("component/operate", "component/view", "unit/client", "unit/config", "unit/core")
+ROOMS += ("unit/model", "unit/node", "unit/operate")
+"""Of tests, in which none takes anything of another."""
 FORBIDDEN_FOLDERS = ("utils", "common", "helpers", "base")
 
 
@@ -45,6 +49,17 @@ def test_no_room_without_a_name() -> None:
     }
     stems = {path.stem for path in code_files()}
     assert not (folders | stems) & set(FORBIDDEN_FOLDERS)
+
+
+def test_no_test_takes_from_another() -> None:
+    """What several need has a name of its own, which says what it is."""
+    taken = re.compile(r"^(?:from|import) tests[.\w]*\.test_\w+", re.MULTILINE)
+    found = {
+        str(path.relative_to(ROOT)): taken.findall(path.read_text(encoding="utf-8"))
+        for room in ROOMS
+        for path in (ROOT / "tests" / room).rglob("*.py")
+    }
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_nothing_is_left_for_later() -> None:

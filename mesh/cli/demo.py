@@ -11,7 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, console, grid, render
 from mesh.cli.up import Reporter
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def demo(
                 duration_s=duration,
                 rate=rate,
                 is_audited=audit,
-                is_for_people=output is Output.TABLE,
+                console=console(is_error=True) if output is Output.TABLE else None,
             )
             report = run_demo(settings, stopping=stopping, progress=progress)
         progress("stopped; no process is left")

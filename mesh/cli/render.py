@@ -212,8 +212,12 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def console() -> Console:
-    """Return where tables are written to: what strangers wrote is no markup, and steers nothing."""
+def console(*, is_error: bool = False) -> Console:
+    """Return where tables are written to: what strangers wrote is no markup, and steers nothing.
+
+    Args:
+        is_error: Whether that is standard error.
+    """
     from rich.console import Console
 
     class PlainConsole(Console):
@@ -222,8 +226,9 @@ def console() -> Console:
         def render_str(self, text: str, **options: Any) -> Text:
             return super().render_str(printable_lines(text), **options)
 
-    width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
-    made = PlainConsole(markup=False, highlight=False, emoji=False, width=width)
+    output = sys.stderr if is_error else sys.stdout
+    width = None if output is not None and output.isatty() else WIDTH_WITHOUT_TERMINAL
+    made = PlainConsole(markup=False, highlight=False, emoji=False, width=width, stderr=is_error)
     if made.width < 1:  # COLUMNS=0 says that nobody knows; the library would show nothing at all
         made.width = WIDTH_UNKNOWN
     return made

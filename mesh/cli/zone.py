@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import typer
 
-from mesh.cli.apply import ApplyOptions, DeleteOption, WaitOption, YesOption
+from mesh.cli.change import ApplyOptions, DeleteOption, WaitOption, YesOption
 from mesh.cli.render import Output, OutputOption
 from mesh.cli.target import HERE, Options, Target
 from mesh.cli.zone_edit import put_edited_in_force

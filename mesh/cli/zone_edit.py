@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mesh.cli.apply import ApplyOptions, put_in_force, read_begun_last
+from mesh.cli.change import ApplyOptions, put_in_force, read_begun_last
 from mesh.cli.plan import against_mesh, shown
 from mesh.cli.render import Output, render
 from mesh.cli.session import open_session

@@ -8,94 +8,16 @@ order its links came up. Spec: DESIGN 3, K26, K27, EMS-6, EMS-15, EMS-16.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
 from mesh.core.conflicts import Conflict, first_conflict
+from mesh.core.held_links import End, Pair, Records, is_open, link_back, pairs_of
 from mesh.core.walks import Graph
 from mesh.model.joins import Join
-from mesh.model.links import Gate, HeldLink, NodeLinks
+from mesh.model.links import HeldLink, NodeLinks
 from mesh.model.names import fold
 from mesh.model.topology import Link, ZoneKind
-
-Records = Mapping[str, NodeLinks]
-"""uuid -> what that node says."""
-
-End = tuple[str, str]
-"""One end of a link: uuid of the node, and what it calls its neighbour."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A link that both of its ends hold.
-
-    Attributes:
-        ends: uuids, by the names of the nodes.
-        held: As each of them holds it.
-    """
-
-    ends: tuple[str, str]
-    held: tuple[HeldLink, HeldLink]
-
-    @property
-    def version(self) -> int:
-        """When it was created: its ends may count apart, and the later one completed it."""
-        return max(held.version for held in self.held)
-
-    @property
-    def keys(self) -> tuple[End, End]:
-        """How its ends name it."""
-        (first, second), (there, back) = self.ends, self.held
-        return (first, there.neighbour), (second, back.neighbour)
-
-
-def facts_digest(records: Records, uuids: Sequence[str]) -> str:
-    """Return a digest that is equal where two nodes know the same about these nodes."""
-    return _digest([(uuid, records[uuid].number) for uuid in sorted(uuids)])
-
-
-def _digest(value: object) -> str:
-    return blake2b(repr(value).encode(), digest_size=8).hexdigest()
-
-
-def peer_of(records: Records, held: HeldLink) -> NodeLinks | None:
-    """Return what the other end of a link says, or None if nothing of it was heard.
-
-    Before it is known who that is, the name decides, if only one node has it.
-    """
-    if held.peer:
-        return records.get(held.peer)
-    named = [one for one in records.values() if one.node == held.neighbour]
-    return named[0] if len(named) == 1 else None
-
-
-def link_back(records: Records, one: NodeLinks, held: HeldLink) -> Pair | None:
-    """Return a link as both ends hold it; None if the other end does not hold it."""
-    peer = peer_of(records, held)
-    if peer is None:
-        return None
-    for back in peer.links:
-        if back.peer == one.uuid or (not back.peer and back.neighbour == one.node):
-            if (one.node, one.uuid) < (peer.node, peer.uuid):
-                return Pair((one.uuid, peer.uuid), (held, back))
-            return Pair((peer.uuid, one.uuid), (back, held))
-    return None
-
-
-def component(records: Records, uuid: str) -> Sequence[str]:
-    """Return the nodes connected with one by links that both ends hold, sorted."""
-    found = {uuid: None}
-    todo = [uuid]
-    while todo:
-        one = records[todo.pop()]
-        for held in one.links:
-            pair = link_back(records, one, held)
-            for other in pair.ends if pair is not None else ():
-                if other not in found:
-                    found[other] = None
-                    todo.append(other)
-    return sorted(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +47,7 @@ def judgement(records: Records) -> Judgement:
     refused: dict[End, str] = {}
     taken: list[Pair] = []
     zones: dict[str, Pair] = {}
-    for pair in sorted(_pairs(records), key=lambda one: _order(one, labels)):
+    for pair in sorted(pairs_of(records), key=lambda one: _order(one, labels)):
         reason = _disagreement(pair, labels) or _other_zone(pair, zones, labels)
         if reason is None:
             zones |= {zone: zones.get(zone, pair) for zone in _zones(pair)}
@@ -149,12 +71,6 @@ def judgement(records: Records) -> Judgement:
     return Judgement(refused, losers, labels)
 
 
-def is_open(records: Records, pair: Pair, *, both: bool = False) -> bool:
-    """Say whether data go over a link at one of its ends, or at both, by what they say."""
-    gates = [records[uuid].gate_to(name) for uuid, name in pair.keys]
-    return gates.count(Gate.OPEN) > (1 if both else 0)
-
-
 def live_losers(records: Records) -> Sequence[Pair]:
     """Return the links that lose in a loop of which every link carries data at both ends."""
     carrying: dict[str, NodeLinks] = {}
@@ -163,14 +79,6 @@ def live_losers(records: Records) -> Sequence[Pair]:
         held = [held for held, pair in pairs if pair and is_open(records, pair, both=True)]
         carrying[uuid] = replace(record, links=held)
     return judgement(carrying).losers
-
-
-def _pairs(records: Records) -> Iterator[Pair]:
-    for uuid in sorted(records):
-        for held in records[uuid].links:
-            pair = link_back(records, records[uuid], held)
-            if pair is not None and pair.ends[0] == uuid:
-                yield pair
 
 
 def _order(pair: Pair, labels: Mapping[str, str]) -> tuple[object, ...]:

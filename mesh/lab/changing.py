@@ -14,9 +14,9 @@ from mesh.errors import (
     TransportError,
     wrong_input,
 )
-from mesh.lab.driver import Detail, Driver
+from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
-from mesh.lab.steps import Apply
+from mesh.lab.steps import Apply, Detail
 from mesh.model.control import Stage
 from mesh.model.topology import Topology
 from mesh.operate.changes.begin import begin_change, read_begun

@@ -10,27 +10,23 @@ from typing import assert_never
 from mesh.errors import TransportError
 from mesh.lab import steps
 from mesh.lab.backend import Backend
+from mesh.lab.clients import ScenarioClients
 from mesh.lab.consuming import Consumers
 from mesh.lab.draining import undrained
 from mesh.lab.faults import Faults, StepFailedError
 from mesh.lab.proposals import Proposal
+from mesh.lab.steps import Detail
 from mesh.lab.tally import Tally
 from mesh.lab.topologies import Topologies
 from mesh.lab.tree_sends import LabApplications
-from mesh.model.control import EndpointKind, Subscription
-from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.audit.drills import DrillKind, Planted, ends_of
 from mesh.operate.audit.planting import Planter
 from mesh.operate.changes.founding import publish as publish_topology
 from mesh.operate.interest.propagation import laggards
 from mesh.transport.node_topics import config_topic, node_topics
-from mesh.transport.port import TopicPartition, TopicSpec, Writer
+from mesh.transport.port import TopicPartition, TopicSpec
 from mesh.view.mesh_view import MeshView
-from mesh.wire.keys import subscription_key
-from mesh.wire.subscriptions import encode_subscription
 
 COPIES_MS = 100
 """How long a direct copy may wait to be written once the position behind it is committed."""
@@ -38,50 +34,13 @@ COPIES_MS = 100
 COUNT_S = 30.0
 """How long the last count may wait for brokers."""
 
-Detail = Mapping[str, object]
-
-
-@dataclass(slots=True)
-class ScenarioSubscription:
-    """A subscription of the scenario, with the steps between which it must be served.
-
-    Attributes:
-        node, endpoint, filter_, message_class: Whose it is, and what for.
-        settled_at: steps.Step of the settle that followed, or -1.
-        ended_at: steps.Step of its unsubscribe, or None.
-        noexport: Whether it attracts nothing, so that only messages of its node are owed to it.
-        policy: What is wanted of a queue, empty if nothing is said; None of a channel.
-        began_at: steps.Step of its subscribe.
-    """
-
-    node: str
-    endpoint: str
-    filter_: str
-    message_class: MessageClass = MessageClass.GUARANTEED
-    settled_at: int = -1
-    ended_at: int | None = None
-    noexport: bool = False
-    policy: str | None = None
-    began_at: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """What one publish step wrote: offsets from `begins` below `ends` of one ingress."""
-
-    step: int
-    node: str
-    begins: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-
 
 @dataclass(slots=True)
 class Driver:
     """Acts on a mesh and remembers what was promised.
 
     Attributes:
-        subscriptions: Every subscription so far.
-        publications: Every publish so far.
+        clients: What subscribes and publishes.
         drains: Steps that were a drain.
         settles: Steps that were a settle.
         workers: Processes of nodes that have more than one.
@@ -101,8 +60,7 @@ class Driver:
     backend: Backend
     tally: Tally
     view: MeshView
-    subscriptions: list[ScenarioSubscription] = field(default_factory=list)
-    publications: list[Publication] = field(default_factory=list)
+    clients: ScenarioClients = field(init=False)
     drains: list[int] = field(default_factory=list)
     settles: list[int] = field(default_factory=list)
     workers: Mapping[str, int] = field(default_factory=dict)
@@ -116,12 +74,10 @@ class Driver:
     planted: Planted | None = None
     consumers: Consumers = field(init=False)
     applications: LabApplications = field(init=False)
-    _writers: dict[str, Writer] = field(default_factory=dict)
-    _names: TopicNames = field(init=False)
 
     def __post_init__(self) -> None:
         """Make every node's topics, then start every node."""
-        self._names = TopicNames(self.topology.prefix)
+        self.clients = ScenarioClients(self.topology, self.backend, self.tally)
         self.consumers = Consumers(self.backend)
         self.faults = Faults(self.topology, self.backend, self.view, self.workers)
         self.applications = LabApplications(self.topology, self.backend, self.consumers)
@@ -145,6 +101,7 @@ class Driver:
     def adopt(self, topology: Topology) -> None:
         """Have nodes that start from now on work by another topology."""
         self.topology = self.faults.topology = self.applications.topology = topology
+        self.clients.topology = topology
         self.backend.adopt(topology)
         self.view.extend(topology, self.backend.kafka)
 
@@ -179,100 +136,6 @@ class Driver:
                 self.faults.clock(step)
             case _:
                 assert_never(step)
-
-    # -- clients --------------------------------------------------------------------------
-
-    def _writer(self, node: str) -> Writer:
-        kafka = self.topology.nodes[node].kafka
-        if kafka not in self._writers:
-            self._writers[kafka] = self.backend.kafka[kafka].writer("mesh-lab-client")
-        return self._writers[kafka]
-
-    def _write(self, node: str, topic: str, key: bytes, value: bytes | None) -> None:
-        writer = self._writer(node)
-        writer.produce(topic, value, key, 0)
-        if writer.flush():
-            raise StepFailedError(f"Kafka did not take the record for {topic}")
-
-    def forget_writers(self) -> None:
-        """Reopen clients: what they count of a log that is recreated is refused for good."""
-        for kafka in list(self._writers):
-            self._writers.pop(kafka).close()
-
-    def subscribe(self, number: int, step: steps.Subscribe) -> Detail:
-        """Write a subscription."""
-        kind, class_ = EndpointKind(step.kind), MessageClass(step.class_)
-        asked = Subscription(kind, class_, step.policy, noexport=step.noexport)
-        key = subscription_key(step.endpoint, step.filter)
-        self._write(step.node, self._names.clients(step.node), key, encode_subscription(asked))
-        self.tally.follow_endpoint(step.node, step.endpoint)
-        policy = (step.policy or "") if step.kind == "queue" else None
-        subscription = ScenarioSubscription(
-            step.node,
-            step.endpoint,
-            step.filter,
-            class_,
-            noexport=step.noexport,
-            policy=policy,
-            began_at=number,
-        )
-        self._end_subscriptions(number, step, noexport=not step.noexport)
-        self.subscriptions.append(subscription)
-        return {}
-
-    def _end_subscriptions(
-        self,
-        number: int,
-        step: steps.Subscribe | steps.Unsubscribe,
-        *,
-        noexport: bool | None = None,
-    ) -> None:
-        """Record that a subscription ends with a step, if it is of that kind; None: of either."""
-        for subscription in self.subscriptions:
-            same = (subscription.node, subscription.endpoint, subscription.filter_)
-            if same != (step.node, step.endpoint, step.filter) or subscription.ended_at is not None:
-                continue
-            if noexport in (None, subscription.noexport):
-                subscription.ended_at = number
-
-    def unsubscribe(self, number: int, step: steps.Unsubscribe) -> Detail:
-        """Write the end of a subscription."""
-        key = subscription_key(step.endpoint, step.filter)
-        self._write(step.node, self._names.clients(step.node), key, None)
-        self._end_subscriptions(number, step)
-        return {}
-
-    def publish(self, number: int, step: steps.Publish) -> Detail:
-        """Write messages to an ingress.
-
-        Raises:
-            StepFailedError: Kafka did not acknowledge all of them.
-        """
-        message_class = MessageClass(step.class_)
-        topic = self._names.ingress(step.node, message_class)
-        kafka = self.backend.kafka[self.topology.nodes[step.node].kafka]
-        partitions = range(self.topology.nodes[step.node].partitions)
-        places = [TopicPartition(topic, partition) for partition in partitions]
-        begins = kafka.admin().ends(places)
-        writer = self._writer(step.node)
-        key = None if step.key is None else step.key.encode()
-        own = [(name, text.encode()) for name, text in step.headers.items()]
-        headers = [(SUBJECT_HEADER, step.subject.encode()), *own]
-        faults: dict[str, None] = {}
-
-        def learn(_partition: int, _offset: int, fault: str) -> None:
-            if fault:
-                faults[fault] = None
-
-        for index in range(step.count):
-            payload = step.payload if step.count == 1 else f"{step.payload}-{index}"
-            writer.produce(topic, payload.encode(), key, headers=headers, on_delivery=learn)
-        failed = writer.flush()
-        self.publications.append(Publication(number, step.node, begins, kafka.admin().ends(places)))
-        if failed:
-            why = "; ".join(faults) or "no broker answered in time"
-            raise StepFailedError(f"{failed} of {step.count} messages were not acknowledged: {why}")
-        return {"published": step.count}
 
     # -- waiting --------------------------------------------------------------------------
 
@@ -359,9 +222,7 @@ class Driver:
         began = self.backend.now_ms()
         self.wait(timeout_s, missing)
         self.settles.append(number)
-        for subscription in self.subscriptions:
-            if subscription.settled_at < 0:
-                subscription.settled_at = number
+        self.clients.note_settled(number)
         return {"ms": self.backend.now_ms() - began}
 
     def drain(self, number: int, timeout_s: float) -> Detail:
@@ -415,7 +276,6 @@ class Driver:
         """Release what the driver opened."""
         self.consumers.close()
         self.applications.close()
-        for writer in self._writers.values():
-            writer.close()
+        self.clients.close()
         self.tally.close()
         self.view.close()

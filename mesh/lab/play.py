@@ -5,9 +5,10 @@ from __future__ import annotations
 from mesh.errors import StartError, TransportError
 from mesh.lab import steps
 from mesh.lab.changing import run_apply
-from mesh.lab.driver import Detail, Driver
+from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.log_faults import run_log_fault
+from mesh.lab.steps import Detail
 from mesh.lab.storm import run_storm
 
 
@@ -26,13 +27,13 @@ def run_step(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
 def _run(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
     match named.step:
         case steps.Subscribe() as step:
-            return driver.subscribe(number, step)
+            return driver.clients.subscribe(number, step)
         case steps.Unsubscribe() as step:
-            return driver.unsubscribe(number, step)
+            return driver.clients.unsubscribe(number, step)
         case steps.Settle():
             return driver.settle(number, named.timeout_s)
         case steps.Publish() as step:
-            return driver.publish(number, step)
+            return driver.clients.publish(number, step)
         case steps.Drain():
             return driver.drain(number, named.timeout_s)
         case steps.Apply() as step:
@@ -59,8 +60,8 @@ def _run(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
         case steps.Storm() as step:
             return run_storm(driver, number, step, named.timeout_s)
         case steps.Truncate() | steps.DeleteRecords() | steps.RecreateTopic() as step:
-            classes = {f"{w.node}/{w.endpoint}": w.message_class for w in driver.subscriptions}
-            driver.forget_writers()
+            classes = {one.place: one.message_class for one in driver.clients.subscriptions}
+            driver.clients.forget_writers()
             return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
         case steps.Expect(findings=dict(kinds)):
             return driver.await_findings(kinds, named.timeout_s)

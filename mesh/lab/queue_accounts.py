@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from mesh.core.controls import controls_barring
 from mesh.core.direct_only import guaranteed_part
 from mesh.lab.checker.reach import Copy, copies_from
-from mesh.lab.driver import Driver, Publication, ScenarioSubscription
+from mesh.lab.clients import Publication, ScenarioSubscription
+from mesh.lab.driver import Driver
 from mesh.lab.tally import EndpointTally, MessageId
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
@@ -128,7 +129,7 @@ class QueueAccounts:
         message = self.driver.tally.published.get(identity)
         if message is None:
             return False
-        for publication in self.driver.publications:
+        for publication in self.driver.clients.publications:
             begin = publication.begins.get(message.place, 0)
             if begin <= message.offset < publication.ends.get(message.place, -1):
                 return self._is_shared(name, self._topology(publication.step))
@@ -147,21 +148,17 @@ class QueueAccounts:
         return found
 
     def _is_shared(self, name: str, topology: Topology) -> bool:
-        mine = [one for one in self.driver.subscriptions if f"{one.node}/{one.endpoint}" == name]
+        mine = self.driver.clients.subscriptions_of(name)
         return any(policy_of(one, topology) in SHARED for one in mine)
 
     def _other_tallies(self, name: str) -> Sequence[tuple[str, EndpointTally]]:
-        mine = [one for one in self.driver.subscriptions if f"{one.node}/{one.endpoint}" == name]
-        names = {
-            f"{one.node}/{one.endpoint}"
-            for subscription in mine
-            for one in self._members(subscription)
-        }
+        mine = self.driver.clients.subscriptions_of(name)
+        names = {one.place for subscription in mine for one in self._members(subscription)}
         found = self.driver.tally.endpoints
         return [(one, found[one]) for one in sorted(names) if one != name and one in found]
 
     def _members(self, subscription: ScenarioSubscription) -> Iterator[ScenarioSubscription]:
-        for one in self.driver.subscriptions:
+        for one in self.driver.clients.subscriptions:
             if one.policy is not None and fold(one.endpoint) == fold(subscription.endpoint):
                 yield one
 

@@ -224,14 +224,10 @@ def _owed(driver: Driver, name: str, accounts: QueueAccounts) -> _Owed:
 
     Spec: lab.md 2 (`missing`).
     """
-    subscriptions = [
-        subscription
-        for subscription in driver.subscriptions
-        if f"{subscription.node}/{subscription.endpoint}" == name
-    ]
+    subscriptions = driver.clients.subscriptions_of(name)
     node = name.partition("/")[0]
     owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
-    for publication in driver.publications:
+    for publication in driver.clients.publications:
         at = publication.step
         is_remote = publication.node != node
         served = [

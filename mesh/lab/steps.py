@@ -16,6 +16,9 @@ TIMEOUT_S = 60.0
 SECONDS_MAX = 1e9
 """Thirty years: what is longer is a slip of the pen, or no number."""
 
+Detail = Mapping[str, object]
+"""What there is to say about a step that was run."""
+
 ClassName = Literal["guaranteed", "direct"]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 Timeout = Annotated[float | None, Field(gt=0, le=SECONDS_MAX)]

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from mesh.lab.checker.history import History, Publish, Wanted, write_history
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
+from mesh.lab.clients import ScenarioSubscription
 from mesh.lab.contents import HeldRecords, read_all
-from mesh.lab.driver import Driver, ScenarioSubscription
+from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.load import Publisher, Watch
 from mesh.lab.open_transactions import open_transactions
@@ -154,7 +155,7 @@ class _Storm:
         return {
             self._names.endpoint(subscription.node, subscription.endpoint): (
                 nodes[subscription.node].kafka,
-                f"{subscription.node}/{subscription.endpoint}",
+                subscription.place,
                 nodes[subscription.node].partitions,
             )
             for subscription in self._judged()
@@ -165,7 +166,7 @@ class _Storm:
         topology = self.driver.topology
         return [
             subscription
-            for subscription in self.driver.subscriptions
+            for subscription in self.driver.clients.subscriptions
             if policy_of(subscription, topology) in (None, QueuePolicy.EVERY)
         ]
 
@@ -269,7 +270,7 @@ class _Storm:
         """Return every subscription: in force for the whole storm, or ended before it."""
         return [
             Wanted(
-                endpoint=f"{subscription.node}/{subscription.endpoint}",
+                endpoint=subscription.place,
                 filter=subscription.filter_,
                 guaranteed=subscription.message_class is MessageClass.GUARANTEED,
                 invoked_ms=0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from mesh.core.loops import Records, link_back
+from mesh.core.held_links import Records, link_back
 from mesh.model.inputs import IdentityRead
 from mesh.model.links import HeldLink
 from mesh.model.topology import Topology

@@ -14,14 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mesh.core.held_links import component, facts_digest
 from mesh.core.links import topology_digest
 from mesh.core.local_links import LocalLink, local_links
-from mesh.core.loops import (
-    Judgement,
-    component,
-    facts_digest,
-    judgement,
-)
+from mesh.core.loops import Judgement, judgement
 from mesh.model.control import Stage
 from mesh.model.effects import DropLinks, Note, WriteLinks
 from mesh.model.inputs import DrainStepDone, IdentityRead, LinksRead

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from mesh.core.loops import Judgement, Pair, Records, is_open, link_back, live_losers
+from mesh.core.held_links import Pair, Records, is_open, link_back
+from mesh.core.loops import Judgement, live_losers
 from mesh.model.counted import listed
 from mesh.model.effects import Note
 from mesh.model.links import Gate, GateStatus, NodeLinks

@@ -10,7 +10,8 @@ from typing import Self
 from mesh.local.jars import Progress
 from mesh.testing.building import build, build_whole
 from mesh.testing.contents import docker
-from mesh.testing.machines import MACHINES, Machine, machine_here, transpose
+from mesh.testing.machines import MACHINES, Machine, machine_here
+from mesh.testing.transposing import transpose
 
 WHOLE = "mesh"
 PARTS = ("kafka", "node")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.port import TopicSpec
@@ -149,3 +149,9 @@ def open_page(chromium: Browser, api: Api) -> Iterator[Open]:
     # What a test itself brings about, and networks of containers that come and go on this machine.
     told = ("status of 4", "ERR_CONNECTION_RE", "ERR_NETWORK_CHANGED")  # refused, or reset
     assert [one for one in faults if not any(why in one for why in told)] == []
+
+
+def is_read(page: Page) -> None:
+    """Wait until a view shows what it has read."""
+    page.locator("main h1").wait_for(state="attached")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)

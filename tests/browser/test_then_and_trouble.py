@@ -17,8 +17,7 @@ from playwright.sync_api import Browser, expect
 from mesh.api.guard import Access
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Stage
-from tests.browser.conftest import MARKUP, SPEC, Auditor, Open
-from tests.browser.test_page import _is_read
+from tests.browser.conftest import MARKUP, SPEC, Auditor, Open, is_read
 from tests.component.api.conftest import Api, MakeApi
 
 LONG_AGO = "at=2h"
@@ -47,7 +46,7 @@ def test_each_view_says_what_is_not_on_record(
 ) -> None:
     """Two hours ago nobody had subscribed, and nobody watched: nothing of now is shown as then."""
     page = open_page(f"{place}{'&' if '?' in place else '?'}{LONG_AGO}")
-    _is_read(page)
+    is_read(page)
     expect(page.locator("body")).to_contain_text(says)
     expect(page.locator("#trouble")).to_contain_text("are not on record")
     assert "ny2/billing" not in page.locator("body").inner_text()
@@ -179,7 +178,7 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(
     )
     for view in ("nodes", "queues", "roles", "interest?subject=acme/a&from=tk3", "audit"):
         page.goto(f"{api.url}/{view}")
-        _is_read(page)
+        is_read(page)
         expect(page.locator("#trouble")).to_contain_text("Kafka cluster right does not answer")
         assert page.locator("main").inner_text().strip() != ""
     page.goto(f"{api.url}/roles")
@@ -280,7 +279,7 @@ def test_rows_of_every_list_are_saved_as_csv(
         ("/nodes", "node,Kafka cluster,state"),
     ):
         page.goto(f"{api.url}{place}")
-        _is_read(page)
+        is_read(page)
         with page.expect_download() as saved:
             page.get_by_role("button", name="Save as CSV").first.click()
         saved.value.save_as(tmp_path / "rows.csv")
@@ -353,7 +352,7 @@ def test_hostile_dead_letters_are_text(api: Api, open_page: Open) -> None:
         writer.flush()
     api.lives(5)
     page = open_page("/queues?letters=tk1")
-    _is_read(page)
+    is_read(page)
     expect(page.locator("main")).to_contain_text("<script>window.hacked=1</script>")
     expect(page.locator("main")).to_contain_text("a\\u202e//b")
     assert "payload" not in page.locator("main table").last.inner_text()

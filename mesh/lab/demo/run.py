@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rich.console import Console
+
 from mesh.config.legal import load_legal_topology
 from mesh.lab.demo.endpoints import expected_counts
 from mesh.lab.demo.feed import Feed, load_feed
@@ -43,7 +45,7 @@ class DemoSettings:
         duration_s: How long to publish; 0 until stopped.
         rate: Flights per second.
         is_audited: Whether the auditor runs.
-        is_for_people: Whether somebody may be looking at a terminal.
+        console: Where people may be looking at it; None where a program asks.
     """
 
     folder: Path
@@ -51,7 +53,7 @@ class DemoSettings:
     duration_s: float
     rate: float
     is_audited: bool
-    is_for_people: bool
+    console: Console | None
 
 
 def run_demo(
@@ -86,7 +88,7 @@ def run_demo(
     )
     with Stage(fleet, progress, stopping) as stage:
         begin(stage, settings)
-        screen = open_screen(fleet.topology, progress, is_for_people=settings.is_for_people)
+        screen = open_screen(fleet.topology, progress, settings.console)
         stopping.screen = screen.close
         try:
             publisher = publish(stage, settings, feed)
@@ -115,7 +117,7 @@ def begin(stage: Stage, settings: DemoSettings) -> None:
     stage.accounts.refresh()  # the first look takes longest: not while messages wait to be seen
     progress("every node serves; every subscription is known everywhere")
     select_mesh(stage.fleet, progress)
-    if settings.is_for_people:
+    if settings.console is not None:
         stage.show_page()
 
 

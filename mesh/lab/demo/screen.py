@@ -75,13 +75,9 @@ class LineScreen:
         """Nothing is to be given back."""
 
 
-def open_screen(topology: Topology, progress: Progress, *, is_for_people: bool) -> Screen:
-    """Return a live view for people at a terminal, lines for everybody else.
-
-    NO_COLOR takes the colours away; the rest stays.
-    """
-    console = Console(stderr=True, highlight=False, emoji=False)
-    if is_for_people and console.is_terminal and not console.is_dumb_terminal:
+def open_screen(topology: Topology, progress: Progress, console: Console | None) -> Screen:
+    """Return a live view for people at a terminal, lines for everybody else."""
+    if console is not None and console.is_terminal and not console.is_dumb_terminal:
         return LiveScreen(console, topology)
     return LineScreen(progress)
 

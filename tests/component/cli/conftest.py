@@ -33,6 +33,8 @@ class Ended:
 
 
 Run = Callable[..., Ended]
+Chain = tuple[Mesh, str]
+"""A simulated mesh behind the commands, and its topology file."""
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def chain_of(
     folder: Path,
     *,
     trees: bool = False,
-) -> Iterator[tuple[Mesh, str]]:
+) -> Iterator[Chain]:
     """Yield a simulated mesh behind the commands, and its topology file."""
     mesh = Mesh(topology_from_mapping(spec), trees=Settings() if trees else None)
     addresses = {"left": "left.test:9092", "right": "right.test:9092"}
@@ -80,6 +82,14 @@ def chain_of(
 
 
 @pytest.fixture
-def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Mesh, str]]:
+def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chain]:
     """A simulated chain a-b-c behind the commands, and its topology file."""
     yield from chain_of(CHAIN, monkeypatch, tmp_path)
+
+
+def delivered(mesh: Mesh) -> int:
+    """Return how many messages endpoint e of node c has got."""
+    kafka = mesh.world.kafka[mesh.topology.nodes["c"].kafka]
+    return sum(
+        record is not None for log in kafka.topics["mesh.c.ep.e"].logs for record in log.entries
+    )

@@ -17,8 +17,7 @@ from mesh.config.topology_writer import write_topology
 from mesh.model.control import Stage
 from mesh.model.topology import Topology, with_addresses
 from mesh.operate.changes.in_force import read_in_force
-from tests.component.cli.conftest import Run
-from tests.component.in_memory_mesh import Mesh
+from tests.component.cli.conftest import Chain, Run
 from tests.component.operate.following import Following, mesh_of
 
 ADDRESSES = {"left": "left.test:9092", "right": "right.test:9092"}
@@ -265,9 +264,7 @@ def test_status_tells_of_a_change_under_way(
     assert "a change to version 2 is at stage hold" in run("status", "-f", mesh).out
 
 
-def test_who_applies_the_files_of_nodes_puts_them_in_force(
-    run: Run, chain: tuple[Mesh, str]
-) -> None:
+def test_who_applies_the_files_of_nodes_puts_them_in_force(run: Run, chain: Chain) -> None:
     """Nodes started one by one go by their files; from then on a change knows what it changes."""
     mesh, file = chain
     mesh.pause(3.0)

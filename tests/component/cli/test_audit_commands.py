@@ -10,9 +10,8 @@ import pytest
 
 from mesh.cli import audit_live, clock
 from mesh.transport.port import TopicSpec
-from tests.component.cli.conftest import Mesh, Run
+from tests.component.cli.conftest import Chain, Run
 
-Chain = tuple[Mesh, str]
 Tell = Callable[..., None]
 
 

@@ -17,8 +17,7 @@ import typer
 from mesh.cli.main import app
 from mesh.config.topology_writer import write_topology
 from mesh.model.topology import Topology, with_addresses
-from tests.component.cli.conftest import Run
-from tests.component.in_memory_mesh import Mesh
+from tests.component.cli.conftest import Chain, Run
 
 CANARY = "canary-9c41e7"
 SECRETS = {
@@ -126,7 +125,7 @@ def with_secrets(topology: Topology) -> Topology:
 
 
 @pytest.fixture
-def files(chain: tuple[Mesh, str], tmp_path: Path) -> dict[str, str]:
+def files(chain: Chain, tmp_path: Path) -> dict[str, str]:
     """The mesh's own file, one that would change it, and a broken one, all with secrets."""
     mesh, _ = chain
     named = {name: tmp_path / f"{name}.yaml" for name in ("file", "other", "broken")}
@@ -155,7 +154,7 @@ def test_every_command_is_tried() -> None:
 
 
 def test_no_command_tells_a_secret(
-    run: Run, chain: tuple[Mesh, str], files: dict[str, str], caplog: pytest.LogCaptureFixture
+    run: Run, chain: Chain, files: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Spec: DESIGN 4.6."""
     mesh, _ = chain

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.component.cli.conftest import Run
-from tests.component.cli.test_mesh_commands import Chain
+from tests.component.cli.conftest import Chain, Run
 
 MESH = {
     "apiVersion": "mesh/v1",

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesh.config.topology_file import load_topology
-from tests.component.cli.conftest import Run
-from tests.component.cli.test_mesh_commands import Chain
+from tests.component.cli.conftest import Chain, Run
 
 CLUSTER = {"kind": "cluster", "nodes": ["a", "b"]}
 EAST = {"kind": "external", "links": [["b", "c"]]}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.errors import TransportUnavailableError
-from tests.component.cli.conftest import Mesh, Run
-from tests.component.cli.test_link_command import Chain, delivered
+from tests.component.cli.conftest import Chain, Mesh, Run, delivered
 
 
 def test_a_disabled_link_is_shown_and_no_fault(run: Run, chain: Chain) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tests.component.cli.conftest import Mesh, Run
-
-Chain = tuple[Mesh, str]
+from tests.component.cli.conftest import Chain, Run
 
 
 def test_letters_are_listed_with_what_they_say(run: Run, chain: Chain) -> None:

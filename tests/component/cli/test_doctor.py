@@ -10,9 +10,7 @@ import pytest
 from mesh.cli.doctor_formats import nagios_lines, prometheus_lines
 from mesh.config.topology_writer import write_topology
 from mesh.model.topology import with_addresses
-from tests.component.cli.conftest import Mesh, Run
-
-Chain = tuple[Mesh, str]
+from tests.component.cli.conftest import Chain, Run
 
 
 @pytest.fixture(autouse=True)

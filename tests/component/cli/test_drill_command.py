@@ -10,10 +10,9 @@ import pytest
 
 from mesh.operate.audit.drills import DrillKind
 from mesh.transport.port import TopicPartition, TopicSpec
-from tests.component.cli.conftest import Mesh, Run, chain_of
+from tests.component.cli.conftest import Chain, Run, chain_of
 from tests.component.in_memory_mesh import CHAIN, put_in_force
 
-Chain = tuple[Mesh, str]
 PLACE = TopicPartition("mesh.c.ep.drill-duplicate", 0)
 
 

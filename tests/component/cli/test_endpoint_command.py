@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.transport.port import Passed, TopicPartition, TopicSpec
-from tests.component.cli.conftest import Mesh, Run
-
-Chain = tuple[Mesh, str]
+from tests.component.cli.conftest import Chain, Mesh, Run
 
 
 def test_endpoints_are_listed_with_their_slowest_reader(run: Run, chain: Chain) -> None:

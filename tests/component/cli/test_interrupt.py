@@ -13,7 +13,7 @@ import pytest
 from mesh.__main__ import main
 from mesh.cli.interrupt import interruptible
 from mesh.cli.main import main as run_here
-from tests.component.cli.conftest import Mesh, Run
+from tests.component.cli.conftest import Chain, Run
 
 
 def test_a_word_that_no_call_can_swallow() -> None:
@@ -40,7 +40,7 @@ def test_a_word_that_no_call_can_swallow() -> None:
     ],
 )
 def test_fewer_messages_than_were_asked_for_are_no_success(
-    arguments: tuple[str, ...], module: str, run: Run, chain: tuple[Mesh, str],
+    arguments: tuple[str, ...], module: str, run: Run, chain: Chain,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """However that came: a script that is interrupted goes by the exit code."""

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from mesh.transport.port import TopicPartition
-from tests.component.cli.conftest import Mesh, Run
-
-Chain = tuple[Mesh, str]
-
-
-def delivered(mesh: Mesh) -> int:
-    kafka = mesh.world.kafka[mesh.topology.nodes["c"].kafka]
-    return sum(
-        record is not None for log in kafka.topics["mesh.c.ep.e"].logs for record in log.entries
-    )
+from tests.component.cli.conftest import Chain, Mesh, Run, delivered
 
 
 def read_by(mesh: Mesh, node: str, topic: str) -> dict[int, int]:

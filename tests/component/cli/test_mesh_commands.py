@@ -20,9 +20,7 @@ from mesh.cli.main import app
 from mesh.client import MeshClient
 from mesh.errors import BackpressureError
 from mesh.transport.port import TopicPartition, TopicSpec
-from tests.component.cli.conftest import Mesh, Run
-
-Chain = tuple[Mesh, str]
+from tests.component.cli.conftest import Chain, Run
 
 
 def test_publish_and_subscribe_pass_messages(run: Run, chain: Chain) -> None:

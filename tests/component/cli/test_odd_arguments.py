@@ -12,8 +12,7 @@ import typer
 
 from mesh.cli.commands import COMMANDS, Command
 from mesh.cli.main import app
-from tests.component.cli.conftest import Run
-from tests.component.in_memory_mesh import Mesh
+from tests.component.cli.conftest import Chain, Run
 
 DRAWS = 40
 EXITS = {0, 1, 2, 3, 10}
@@ -130,9 +129,7 @@ def drawn(line: str, rng: random.Random, good: str, files: list[str]) -> list[st
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_odd_arguments_end_with_a_line(
-    seed: int, run: Run, chain: tuple[Mesh, str], files: list[str]
-) -> None:
+def test_odd_arguments_end_with_a_line(seed: int, run: Run, chain: Chain, files: list[str]) -> None:
     """Drawn from a seed; a failure says which words to give."""
     rng, good = random.Random(seed), chain[1]
     lines = list(commands())

@@ -14,9 +14,8 @@ from mesh.config.published import document_hash
 from mesh.config.topology_file import load_topology
 from mesh.operate.changes.founding import publish
 from mesh.transport.port import TopicPartition, TopicSpec
-from tests.component.cli.conftest import Mesh, Run
+from tests.component.cli.conftest import Chain, Run
 
-Chain = tuple[Mesh, str]
 EXAMPLES = Path(__file__).parents[3] / "examples" / "topologies"
 FIG36 = str(EXAMPLES / "fig36.yaml")
 SHORT_CUT = str(EXAMPLES / "illegal" / "fig36-short-cut.yaml")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from mesh.model.control import EndpointKind, Subscription
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
-from tests.component.cli.conftest import Mesh, Run
-
-Chain = tuple[Mesh, str]
+from tests.component.cli.conftest import Chain, Mesh, Run
 
 
 def _queue(mesh: Mesh, node: str, policy: str) -> None:
@@ -134,7 +132,7 @@ def test_who_waits_for_a_queue_that_is_not_there_is_told(run: Run, chain: Chain)
     assert (channel.code, "all at a is a channel" in channel.err) == (2, True)
 
 
-def test_a_queue_is_published_to_by_its_name(run: Run, chain: tuple[Mesh, str]) -> None:
+def test_a_queue_is_published_to_by_its_name(run: Run, chain: Chain) -> None:
     """Each queue of the name gets a copy, and one that asks for other subjects none. DMR-9."""
     mesh, file = chain
     for node in "ac":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mesh.config.topology_file import topology_from_mapping
-from tests.component.cli.conftest import Run
-from tests.component.in_memory_mesh import CHAIN, Mesh
+from tests.component.cli.conftest import Chain, Run
+from tests.component.in_memory_mesh import CHAIN
 
 REASON = (
     "its ends hold different links: b has multi-hop in zone Z, c has one-hop in zone Z; "
@@ -12,7 +12,7 @@ REASON = (
 )
 
 
-def test_a_refused_link_is_shown_with_its_reason(run: Run, chain: tuple[Mesh, str]) -> None:
+def test_a_refused_link_is_shown_with_its_reason(run: Run, chain: Chain) -> None:
     """It is a fault everywhere, and nobody waits for it. Spec: K27, EMS-13."""
     mesh, file = chain
     zones = {"Z": {"kind": "one-hop", "links": [["b", "c"]]}}

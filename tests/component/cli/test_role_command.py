@@ -8,10 +8,8 @@ import pytest
 
 from mesh.client.roles import Roles
 from mesh.transport.port import TopicPartition
-from tests.component.cli.conftest import Mesh, Run, chain_of
+from tests.component.cli.conftest import Chain, Mesh, Run, chain_of
 from tests.component.in_memory_mesh import CHAIN
-
-Chain = tuple[Mesh, str]
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from mesh.lab.world import World
-from tests.component.cli.conftest import Run
-from tests.component.in_memory_mesh import Mesh
+from tests.component.cli.conftest import Chain, Run
 
 ASKED = ("stable_ends", "ends", "starts", "describe", "settings", "consumed")
 
@@ -32,7 +31,7 @@ MOST = {
 
 @pytest.mark.parametrize("line", MOST)
 def test_a_command_asks_no_more_than_it_must(
-    line: str, run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+    line: str, run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every one of these is a wait for a broker, on each Kafka cluster, whatever its distance."""
     mesh, file = chain
@@ -74,7 +73,7 @@ def counted(
     "line", ["status", "links", "interest", "explain x/1 --from a", "queue list"]
 )
 def test_a_kafka_cluster_that_does_not_answer_is_asked_once(
-    line: str, run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+    line: str, run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each question costs as long as a command waits for brokers; the rest is shown."""
     mesh, file = chain
@@ -111,7 +110,7 @@ def test_a_kafka_cluster_that_does_not_answer_is_asked_once(
         "subject list",
     ],
 )
-def test_who_asks_no_node_waits_for_none(line: str, run: Run, chain: tuple[Mesh, str]) -> None:
+def test_who_asks_no_node_waits_for_none(line: str, run: Run, chain: Chain) -> None:
     """A node that is down, which is when they are used, cost each of them five seconds."""
     mesh, file = chain
     mesh.pause(3.0)

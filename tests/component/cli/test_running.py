@@ -13,10 +13,8 @@ from mesh.errors import TransportDeniedError
 from mesh.model.topology import with_addresses
 from mesh.operate.changes.founding import publish
 from mesh.transport.port import KafkaCluster
-from tests.component.cli.conftest import Mesh, Run
+from tests.component.cli.conftest import Chain, Run
 from tests.component.in_memory_mesh import CHAIN, put_in_force
-
-Chain = tuple[Mesh, str]
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.component.cli.conftest import Run
-from tests.component.in_memory_mesh import Mesh
+from tests.component.cli.conftest import Chain, Run
 
 
-def test_a_sentence_says_how_the_mesh_is(run: Run, chain: tuple[Mesh, str]) -> None:
+def test_a_sentence_says_how_the_mesh_is(run: Run, chain: Chain) -> None:
     mesh, file = chain
     mesh.pause(3.0)
     lines = run("status", "-f", file).out.splitlines()
@@ -15,7 +14,7 @@ def test_a_sentence_says_how_the_mesh_is(run: Run, chain: tuple[Mesh, str]) -> N
     assert "LANES" not in "".join(lines)  # one each: nothing to tell
 
 
-def test_what_is_unusual_stands_before_the_table(run: Run, chain: tuple[Mesh, str]) -> None:
+def test_what_is_unusual_stands_before_the_table(run: Run, chain: Chain) -> None:
     """A node that is down, a paused subject and a disabled link each have a line of their own."""
     mesh, file = chain
     mesh.pause(3.0)
@@ -35,7 +34,7 @@ def test_what_is_unusual_stands_before_the_table(run: Run, chain: tuple[Mesh, st
     assert text.index("moving house") < text.index("NODE")
 
 
-def test_a_pause_says_of_what_and_why(run: Run, chain: tuple[Mesh, str]) -> None:
+def test_a_pause_says_of_what_and_why(run: Run, chain: Chain) -> None:
     """A link of which one partition waits goes on: who reads `paused` alone looks for more."""
     mesh, file = chain
     mesh.pause(3.0)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.transport.port import TopicPartition
-from tests.component.cli.conftest import Mesh, Run
-
-Chain = tuple[Mesh, str]
+from tests.component.cli.conftest import Chain, Run
 
 
 @pytest.fixture

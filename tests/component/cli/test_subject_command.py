@@ -9,9 +9,7 @@ import pytest
 from mesh.errors import BackpressureError, PausedError, TransportUnavailableError
 from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
-from tests.component.cli.conftest import Mesh, Run
-
-Chain = tuple[Mesh, str]
+from tests.component.cli.conftest import Chain, Mesh, Run
 
 
 def delivered(mesh: Mesh) -> list[bytes]:

@@ -7,12 +7,11 @@ import itertools
 import pytest
 
 from mesh.operate.watch import Watch
-from tests.component.cli.conftest import Run
-from tests.component.in_memory_mesh import Mesh
+from tests.component.cli.conftest import Chain, Run
 
 
 def test_top_shows_the_busiest_link_first(
-    run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rates of the last seconds; a look at a mesh without an auditor says that nothing is proven."""
     mesh, file = chain
@@ -36,9 +35,7 @@ def test_top_shows_the_busiest_link_first(
     assert data["proof"]["state"] == "none"
 
 
-def test_top_names_what_is_not_up(
-    run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_top_names_what_is_not_up(run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """In words, above the table."""
     mesh, file = chain
     monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
@@ -52,7 +49,7 @@ def test_top_names_what_is_not_up(
 
 
 def test_what_is_not_known_is_no_zero(
-    run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rates of a Kafka cluster that does not answer; and links that carry nothing stand first."""
     mesh, file = chain

@@ -15,9 +15,8 @@ from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.model.reasons import SENTENCES
 from mesh.model.topology import Topology
 from mesh.operate.changes.founding import publish
-from tests.component.cli.conftest import Mesh, Run
+from tests.component.cli.conftest import Chain, Run
 
-Chain = tuple[Mesh, str]
 FOLDER = Path(__file__).parents[3] / "examples" / "topologies"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 FIG36 = str(FOLDER / "fig36.yaml")

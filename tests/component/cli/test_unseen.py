@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mesh.client import EndpointKind, QueuePolicy
-from tests.component.cli.conftest import Mesh, Run
+from tests.component.cli.conftest import Chain, Run
 
-Chain = tuple[Mesh, str]
 AWAY = "unknown, their Kafka does not answer: b, c"
 
 

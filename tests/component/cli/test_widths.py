@@ -6,8 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from mesh.model.control import EndpointKind
-from tests.component.cli.conftest import Run
-from tests.component.in_memory_mesh import Mesh
+from tests.component.cli.conftest import Chain, Run
 
 READ = (
     *("status", "links", "interest", "interest --addresses", "endpoint list", "queue list"),
@@ -25,7 +24,7 @@ READ = (
 
 @pytest.mark.parametrize("width", [40, 100])
 def test_nothing_is_wider_than_the_terminal(
-    width: int, run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+    width: int, run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mesh, file = chain
     mesh.subscribe("c", "orders-of-all-customers-everywhere", "acme/orders/*/customers/>")
@@ -47,7 +46,7 @@ def test_nothing_is_wider_than_the_terminal(
 
 @pytest.mark.parametrize("width", [40, 100])
 def test_no_heading_is_broken(
-    width: int, run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+    width: int, run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a table is too narrow for its words, each of its cells has a line of its own."""
     mesh, file = chain

@@ -10,21 +10,10 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Scenario, load_scenario
+from mesh.lab.scenario import load_scenario
 from mesh.lab.topologies import Topologies
+from tests.component.lab.scenario_files import ADD_D, RING, load
 
-SCENARIO = """
-apiVersion: mesh/v1
-kind: Scenario
-metadata: {name: small}
-spec:
-  mesh:
-    kafka: {k: {}}
-    nodes: {a: {kafka: k}, b: {kafka: k}, c: {kafka: k}}
-    zones: {Z: {kind: multi-hop, links: [[a, b], [b, c]]}}
-  steps:
-"""
-ADD_D = "apply: {nodes: {d: {kafka: k, lanes: 2}}, zones: {Y: {kind: one-hop, links: [[c, d]]}}}"
 ONE_WAY = """
 apiVersion: mesh/v1
 kind: Scenario
@@ -43,15 +32,6 @@ spec:
     - publish: {node: a, subject: x}
     - drain: {}
 """
-RING = "apply: {zones: {Z: {links: [[a, b], [b, c], [a, c]]}}%s}"
-
-
-def load(folder: Path, *steps: str) -> Scenario:
-    path = folder / "scenario.yaml"
-    workers = "  workers: {d: 2}\n" if ADD_D in steps else ""
-    listed = "".join(f"    - {step}\n" for step in steps)
-    path.write_text(SCENARIO.replace("  mesh:", workers + "  mesh:") + listed, encoding="utf-8")
-    return load_scenario(path)
 
 
 def test_what_a_change_adds_can_be_used_behind_it(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from tests.component.lab.test_apply_steps import RING, load
+from tests.component.lab.scenario_files import RING, load
 
 
 def run(folder: Path, *steps: str) -> list[str]:

@@ -19,7 +19,7 @@ from mesh.operate.status import NodeStatus, node_statuses
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate.examined import examination, failed
-from tests.component.operate.test_explanation import told
+from tests.component.operate.explained import told
 
 CONTROLS = [
     {"node": "c", "local": "acme/private/>"},

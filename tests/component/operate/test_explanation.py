@@ -12,23 +12,11 @@ from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.node.converged_interest import converged_interest
-from mesh.node.explanation import Explanation, Reached, explain
-from mesh.operate.interest.knowledge import known_nodes
-from mesh.operate.status import observe
+from mesh.node.explanation import Reached, explain
 from tests.component.in_memory_mesh import Mesh
+from tests.component.operate.explained import told
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "topologies"
-
-
-def told(
-    mesh: Mesh, subject: str, source: str, message_class: MessageClass = MessageClass.GUARANTEED
-) -> Explanation:
-    view = mesh.view()
-    view.refresh()
-    beats = observe(view, mesh.now_ms, mesh.pause, 20.0)
-    found = explain(mesh.topology, known_nodes(view, beats), subject, source, message_class)
-    view.close()
-    return found
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mesh.model.topology import Topology
 from mesh.operate.links.flows import link_flows
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import examination, failed
-from tests.component.operate.test_explanation import told
+from tests.component.operate.explained import told
 
 JOINED = {
     "kafka": {"left": None, "right": None},

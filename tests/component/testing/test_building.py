@@ -15,7 +15,8 @@ from mesh.errors import StartError
 from mesh.testing.__main__ import app
 from mesh.testing.building import FETCH_SPARK, build_whole
 from mesh.testing.contents import bill_of
-from mesh.testing.machines import MACHINES, _load
+from mesh.testing.machines import MACHINES
+from mesh.testing.transposing import _load
 
 ENGINE = """#!/bin/sh
 case "$1" in

@@ -18,7 +18,7 @@ from mesh.config.topology_writer import topology_document, topology_spec
 from mesh.core.changes import Described, changes_between
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.topology import Topology
-from tests.unit.config.test_topology_file import parsed, refused, spec
+from tests.unit.config.files import parsed, refused, spec
 
 STATIC = {"node": "a", "static": "acme/prices/>"}
 LOCAL = {"node": "b", "local": "acme/private/>"}

@@ -12,14 +12,10 @@ from ruamel.yaml import YAML
 from mesh.config.legal import load_legal_topology
 from mesh.config.located import dotted, parse_document
 from mesh.config.scalars import DURATION_RULE
-from mesh.config.topology_file import (
-    load_topology,
-    topology_from_mapping,
-    topology_of,
-    topology_schema,
-)
+from mesh.config.topology_file import load_topology, topology_from_mapping, topology_schema
 from mesh.errors import ConfigError
-from mesh.model.topology import Topology, ZoneKind
+from mesh.model.topology import ZoneKind
+from tests.unit.config.files import parsed, refused, spec
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "topologies"
 
@@ -39,26 +35,6 @@ spec:
     TK: {kind: one-hop, nodes: [tk2, tk1], title: Tokyo, exclusive: false}
     WO: {kind: multi-hop, links: [[tk1, ny1]]}
 """
-
-
-def parsed(text: str) -> Topology:
-    """The topology of a file with this text."""
-    return topology_of(parse_document(text.encode(), "m.yaml"))
-
-
-def refused(text: str) -> list[str]:
-    """The complaint about such a file."""
-    with pytest.raises(ConfigError) as caught:
-        parsed(text)
-    return [problem.line() for problem in caught.value.problems]
-
-
-def spec(zones: str, nodes: str = "a: {}, b: {}, c: {}", kafka: str = "k: {}") -> str:
-    """A file with these parts; zones begin in line 7."""
-    return (
-        "apiVersion: mesh/v1\nkind: Mesh\nmetadata: {name: m}\nspec:\n"
-        f"  kafka: {{{kafka}}}\n  nodes: {{{nodes}}}\n{zones}"
-    )
 
 
 def test_good_file_is_read_whole() -> None:

@@ -9,6 +9,13 @@ import pytest
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
 
 MeshOf = Callable[..., Topology]
+FIG36 = (
+    "TK one-hop tk1 tk2 tk3",
+    "NY one-hop ny1 ny2 ny3",
+    "PA one-hop pa1 pa2 pa3",
+    "WO multi-hop tk1-ny1 ny1-pa1",
+)
+"""Figure 36 of EMS: three full meshes in a row."""
 
 
 @pytest.fixture(scope="session")

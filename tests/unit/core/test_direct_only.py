@@ -4,53 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.config.topology_file import topology_from_mapping
 from mesh.core.cutover import cut_over
-from mesh.core.direct_only import (
-    compare_guaranteed,
-    direct_only_zone_of,
-    guaranteed_part,
-)
-from mesh.core.interest import Member
-from mesh.core.local_links import local_links
+from mesh.core.direct_only import compare_guaranteed, direct_only_zone_of, guaranteed_part
 from mesh.core.moving import Part, target_of
 from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
-from mesh.core.routing import Router
-from mesh.model.control import Interest
 from mesh.model.demands import QueueDemand
-from mesh.model.frames import MessageClass
-from mesh.model.queues import Attraction, MemberKind, queue_address
+from mesh.model.queues import MemberKind
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
-
-G, D = MessageClass.GUARANTEED, MessageClass.DIRECT
-
-
-def mesh(*, direct_only: bool) -> Topology:
-    """A cluster of a, b and c; z beside a."""
-    return topology_from_mapping(
-        {
-            "kafka": {"k": {}},
-            "nodes": {name: {} for name in "abcz"},
-            "zones": {
-                "C": {"kind": "cluster", "nodes": ["a", "b", "c"], "directOnly": direct_only},
-                "E": {"kind": "external", "links": [["a", "z"]]},
-            },
-        }
-    )
-
-
-TOPOLOGY, PLAIN = mesh(direct_only=True), mesh(direct_only=False)
-
-
-def router(topology: Topology) -> Router:
-    """The router of a, whose neighbours and one guaranteed endpoint want everything."""
-    made = Router(local_links(topology, "a"), near=Nearness(topology, "a"))
-    made.table.put(">", Member("", "here"), Interest())
-    for link in made.links:
-        made.table.put(">", Member(link.zone, link.neighbour), Interest())
-    return made
+from tests.unit.core.direct_only import PLAIN, TOPOLOGY, D, G, queued, router
 
 
 def test_guaranteed_messages_stay_off_its_links_and_direct_ones_do_not() -> None:
@@ -74,15 +37,6 @@ def test_announcements_of_lost_guaranteed_messages_do_not_cross_either() -> None
     made = router(TOPOLOGY)
     assert made.allowed(PUBLISHED_HERE, G) == ["z"]
     assert made.allowed(PUBLISHED_HERE, D) == ["b", "c", "z"]
-
-
-def queued(topology: Topology, *members: tuple[str, MemberKind]) -> Router:
-    made = Router(local_links(topology, "a"), near=Nearness(topology, "a"))
-    for node, kind in members:
-        member = Member("", "q") if node == "a" else Member("E" if node == "z" else "C", node)
-        made.table.put(str(Attraction("q", node, kind, ">")), member, Interest())
-        made.table.put(queue_address("q", node), member, Interest())
-    return made
 
 
 def chosen(route: Route) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mesh.core.reach import compare_reach
 from mesh.model.topology import Topology
-from tests.unit.core.test_walks import FIG36
+from tests.unit.core.conftest import FIG36
 
 MeshOf = Callable[..., Topology]
 

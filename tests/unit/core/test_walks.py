@@ -6,15 +6,9 @@ from collections.abc import Callable
 
 from mesh.core.walks import walks_from
 from mesh.model.topology import Topology
+from tests.unit.core.conftest import FIG36
 
 MeshOf = Callable[..., Topology]
-
-FIG36 = (
-    "TK one-hop tk1 tk2 tk3",
-    "NY one-hop ny1 ny2 ny3",
-    "PA one-hop pa1 pa2 pa3",
-    "WO multi-hop tk1-ny1 ny1-pa1",
-)
 
 
 def ways(topology: Topology, source: str) -> dict[str, list[str]]:

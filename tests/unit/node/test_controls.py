@@ -13,7 +13,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.inputs import AckRead, AdvertRead, ChangeRead, MarkRead, SubscriptionRead
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from tests.unit.node.test_relinking import FROM, TO_B, TO_C, WITH_BOTH, Led
+from tests.unit.node.led import FROM, TO_B, TO_C, WITH_BOTH, Led
 
 
 def controlled(*controls: tuple[str, ControlKind, str]) -> Topology:

@@ -9,7 +9,7 @@ import pytest
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.queues import MemberKind
 from mesh.node.queue_choices import queue_choices
-from tests.unit.core.test_direct_only import PLAIN, TOPOLOGY, D, G, queued
+from tests.unit.core.direct_only import PLAIN, TOPOLOGY, D, G, queued
 
 NOBODY = "queue q: nobody, for only direct messages come to its members"
 

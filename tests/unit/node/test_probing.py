@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.held_links import facts_digest
 from mesh.core.links import topology_digest
-from mesh.core.loops import facts_digest
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.model.control import Interest, Mark, Ownership, Scope
 from mesh.model.effects import Reroute, WriteAck, WriteLinks, WriteMark

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from mesh.errors import StartError
-from mesh.testing.machines import MACHINES, assemble
+from mesh.testing.machines import MACHINES
+from mesh.testing.transposing import assemble
 from tests.conftest import Unavailable
 
 HERE, THERE = MACHINES["amd64"], MACHINES["arm64"]
