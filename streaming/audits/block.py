@@ -149,7 +149,7 @@ class Block:
         is_routed: Whether the lane of the ingress has gone past it: before, nobody knows who will
             get it.
         stamp: Rises with every change.
-        changed_s: Time of the last change.
+        changed_s: Time of the last change; like the next one it is of this process alone.
         judged_s: Time of the last judgement; of the first sight before that.
         judged: Stamp and version of interest that all is settled for.
         tickets: The ways of what is late, while they are followed; of each node where something
@@ -169,8 +169,8 @@ class Block:
     last: int = -1
     is_routed: bool = False
     stamp: int = 0
-    changed_s: float = 0.0
-    judged_s: float = 0.0
+    changed_s: float = field(default=0.0, compare=False)
+    judged_s: float = field(default=0.0, compare=False)
     judged: tuple[int, int] = (-1, -1)
     tickets: list[Ticket] = field(default_factory=list)
     unequal: dict[EndpointKey, int] = field(default_factory=dict)

@@ -6,9 +6,9 @@ each part there is a column, with one value where all have the same, and a diges
 
 from __future__ import annotations
 
-import gzip
 import json
 import struct
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,9 @@ LINES = 2
 
 LEVEL = 6
 """How hard is tried to make a line small: to make it plain costs more."""
+
+_GZIP = 16 + zlib.MAX_WBITS
+"""Has zlib write what gzip reads."""
 
 _WORD = 8
 """Bytes of each part of a digest."""
@@ -55,13 +58,14 @@ def packed_block(key: BlockKey, block: Block) -> bytes:
     writer = _Writer(key.begin)
     receipts = writer.receipts(block)
     columns = [receipts, writer.issued(block), writer.subjects(block)]
-    rest = to_plain(replace(block, subjects={}, receipts={}, issued={}))
-    return line([[*key.place, key.number], rest, *columns]) + line(_text_of([*writer.digests]))
+    told = replace(block, subjects={}, receipts={}, issued={}, changed_s=0.0, judged_s=0.0)
+    first = [[*key.place, key.number], to_plain(told), *columns]
+    return lines(first, _text_of([*writer.digests]))
 
 
-def block_of(lines: Sequence[Any]) -> tuple[BlockKey, Block]:
+def block_of(told: Sequence[Any]) -> tuple[BlockKey, Block]:
     """Return the block that `packed_block` made lines of."""
-    ((topic, partition, number), rest, receipts, issued, subjects), digests = lines
+    ((topic, partition, number), rest, receipts, issued, subjects), digests = told
     key = BlockKey(TopicPartition(topic, partition), number)
     block: Block = from_plain(Block, rest)
     reader = _Reader(key, _digests_of(digests))
@@ -71,10 +75,14 @@ def block_of(lines: Sequence[Any]) -> tuple[BlockKey, Block]:
     return key, block
 
 
-def line(plain: object) -> bytes:
-    """Return one line of a snapshot."""
-    text = json.dumps(plain, separators=(",", ":"))
-    return gzip.compress(f"{text}\n".encode(), LEVEL, mtime=0)
+def lines(*plain: object) -> bytes:
+    """Return lines of a snapshot, which make one whole; each is made small by signs of its own."""
+    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
+    parts: list[bytes] = []
+    for one in plain:
+        text = json.dumps(one, separators=(",", ":"))
+        parts += (packer.compress(f"{text}\n".encode()), packer.flush(zlib.Z_PARTIAL_FLUSH))
+    return b"".join((*parts, packer.flush()))
 
 
 @dataclass(slots=True)

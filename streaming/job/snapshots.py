@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mesh.errors import ConfigError, Problem
 from streaming.audits.block import Block
 from streaming.audits.blocks import Blocks
-from streaming.job.packing import LINES, BlockKey, block_of, line, packed_block
+from streaming.job.packing import LINES, BlockKey, block_of, lines, packed_block
 from streaming.job.plain import from_plain, to_plain
 from streaming.job.state import State
 
@@ -30,8 +30,9 @@ SUFFIX = ".json.gz"
 
 _NO_STATE = (OSError, EOFError, zlib.error, ValueError, TypeError, LookupError, struct.error)
 
-_TOLD_BY_STAMP = ("subjects", "receipts")
-"""Parts of a block that never change without its stamp."""
+_LEFT_OUT = ("subjects", "receipts", "changed_s", "judged_s")
+"""Parts of a block that never change without its stamp, and times by the clock of this process,
+which no snapshot has: who goes on counts them anew."""
 
 
 class Piece(NamedTuple):
@@ -114,12 +115,12 @@ def _rest_of(state: State) -> bytes:
     """Return a state without its blocks as a snapshot holds it."""
     certifier = state.certifier
     blocks = replace(certifier.blocks, open={})
-    return line(to_plain(replace(state, certifier=replace(certifier, blocks=blocks))))
+    return lines(to_plain(replace(state, certifier=replace(certifier, blocks=blocks))))
 
 
 def _mark_of(block: Block) -> tuple[Any, ...] | None:
     """Return what tells that a block has changed; None where only all of it does."""
     if block.tickets:
         return None  # they are followed where they are
-    told = (getattr(block, one.name) for one in fields(block) if one.name not in _TOLD_BY_STAMP)
+    told = (getattr(block, one.name) for one in fields(block) if one.name not in _LEFT_OUT)
     return tuple(dict(one) if isinstance(one, dict) else one for one in told)

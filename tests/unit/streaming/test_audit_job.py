@@ -158,6 +158,17 @@ def test_whatever_changes_in_a_block_has_it_packed_again(tmp_path: Path, state):
         assert [*snapshots.packed(blocks)] == [*Snapshots(tmp_path).packed(blocks)]
 
 
+def test_times_by_the_clock_of_a_process_are_in_no_snapshot(tmp_path: Path, state):
+    snapshots, blocks = Snapshots(tmp_path), state.certifier.blocks
+    block = blocks.open[PLACE][0]
+    block.tickets.clear()
+    [before] = snapshots.packed(blocks)
+    block.changed_s, block.judged_s = 123_456.789_012_345_6, 123_457.890_123_456_7
+    [after] = snapshots.packed(blocks)
+    assert after is before
+    assert [*Snapshots(tmp_path).packed(blocks)] == [before]
+
+
 @pytest.mark.parametrize(
     "held",
     [b"[1]", gzip.compress(b"[1]"), gzip.compress(b"[1]" * 99)[:20], b""],
