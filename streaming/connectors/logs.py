@@ -19,7 +19,11 @@ from streaming.tables.rows import TopicPartition
 _COMMON, _ADMIN = "org.apache.kafka.common", "org.apache.kafka.clients.admin"
 
 TOGETHER_MIN = 40
-"""Of fewer partitions each is asked for alone: to compile what asks for many costs more."""
+"""Fewer topics, or partitions, are asked for one by one: to compile what asks for many at once
+costs more."""
+
+ALONE_MAX = 500
+"""After so many that were asked for one by one it would have cost less."""
 
 _OFFSETS = f"""
 java.util.Map wanted = new java.util.LinkedHashMap();
@@ -82,6 +86,14 @@ class Logs:
     session: SparkSession
     kafka: Mapping[str, str]
     _client: Any = field(default=None, repr=False)
+    _alone: int = field(default=0, repr=False)
+
+    def _is_worth_code(self, count: int) -> bool:
+        """Say whether so many are to be asked for at once, by code that is compiled for it."""
+        if count < TOGETHER_MIN and self._alone < ALONE_MAX:
+            self._alone += count
+            return False
+        return count > 0
 
     def _java(self, name: str) -> Any:
         return java_class(self.session, name)
@@ -142,9 +154,9 @@ class Logs:
             TransportUnavailableError: Kafka does not answer.
         """
         try:
-            # A walk through a set would end with an exception, which PySpark takes apart at length.
-            names = self._admin().listTopics().names().get().toArray()
-            return sorted(str(name) for name in names)
+            names = self._admin().listTopics().names().get()
+            # At once: each that is taken out by itself is a call.
+            return sorted(str(self._java("java.lang.String").join(" ", names)).split())
         except Exception as error:
             raise _unavailable(error) from error
 
@@ -154,7 +166,7 @@ class Logs:
         Raises:
             TransportUnavailableError: Kafka does not answer.
         """
-        if len(topics) >= TOGETHER_MIN:
+        if self._is_worth_code(len(topics)):
             words = self._asked(_DESCRIBED, " ".join(topics)).split()
             told = zip(words[::3], words[1::3], words[2::3], strict=True)
             return {topic: (id_, int(count)) for topic, id_, count in told}
@@ -202,7 +214,7 @@ class Logs:
         partition_of, level = self._java(f"{_COMMON}.TopicPartition"), f"{_COMMON}.IsolationLevel"
         options = self._java(f"{_ADMIN}.ListOffsetsOptions")(self._java(level).valueOf(isolation))
         places = list(places)
-        if len(places) >= TOGETHER_MIN:
+        if self._is_worth_code(len(places)):
             text = " ".join(f"{place.topic} {place.partition}" for place in places)
             answers = self._asked(_OFFSETS, text, spec=spec, options=options).split()
             told = zip(places, answers, strict=True)

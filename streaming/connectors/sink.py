@@ -24,6 +24,9 @@ _FENCED = ("ProducerFenced", "InvalidProducerEpoch", "newer producer")
 TOGETHER_MIN = 100
 """Of fewer records each is handed to the JVM alone: to compile what takes many costs more."""
 
+ALONE_MAX = 1_000
+"""After so many that were handed over alone it would have cost less."""
+
 TOGETHER_MAX = 2_000
 """Records that are handed over at once, at most: some hundred kilobytes of text."""
 
@@ -64,6 +67,7 @@ class AuditTopics:
     writer: str
     _producer: Any = field(default=None, repr=False)
     _sender: Any = field(default=None, repr=False)
+    _alone: int = field(default=0, repr=False)
     _is_fenced: bool = field(default=False, repr=False)
 
     def _java(self, name: str) -> Any:
@@ -123,7 +127,8 @@ class AuditTopics:
                 self._producer = self._open()
                 self._producer.initTransactions()
             self._producer.beginTransaction()
-            if len(outputs) < TOGETHER_MIN:
+            if len(outputs) < TOGETHER_MIN and self._alone < ALONE_MAX:
+                self._alone += len(outputs)
                 self._send_each(outputs)
             else:
                 self._send_together(outputs)

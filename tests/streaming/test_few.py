@@ -124,9 +124,25 @@ def test_what_brokers_say_of_many_partitions_is_what_they_say_of_each(
     told = [ask(places) for ask in asks]
     described = alone.described(topics)
     assert told[0] == {log.at(0): 10, log.at(1): 3}
-    monkeypatch.setattr(logs, "TOGETHER_MIN", 1)
+    asked, ask_at_once = [], Logs._asked
+
+    def ask_many(self: Logs, code: str, text: str, **more: object) -> str:
+        asked.append(text)
+        return ask_at_once(self, code, text, **more)
+
+    monkeypatch.setattr(Logs, "_asked", ask_many)
+    # Many are asked for at once, and few as well where many have been asked for one by one.
+    for bound, value in (("TOGETHER_MIN", 1), ("ALONE_MAX", 0)):
+        with monkeypatch.context() as patched:
+            patched.setattr(logs, bound, value)
+            assert [ask(places) for ask in asks] == told
+            assert alone.described(topics) == described != {}
+            assert alone.ends([]) == alone.described([]) == {}
+        assert len(asked) > len(asks)
+        asked.clear()
     assert [ask(places) for ask in asks] == told
-    assert alone.described(topics) == described != {}
+    assert not asked
+    assert log.topic in alone.topics()
     alone.kafka = {"bootstrap.servers": "127.0.0.1:1"}
     alone.close()
     with pytest.raises(TransportUnavailableError):

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from mesh.errors import TransportFencedError, TransportUnavailableError
+from streaming.connectors import sink
 from streaming.connectors.sink import TOGETHER_MAX, TOGETHER_MIN, AuditTopics, Output
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -56,12 +57,21 @@ def topics(spark: SparkSession, kafka_clusters) -> AuditTopics:
     return made
 
 
-@pytest.mark.parametrize("count", [TOGETHER_MIN - 1, TOGETHER_MAX + 7])
-def test_records_are_written_as_they_are(topics: AuditTopics, count: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "alone_max"),
+    [(TOGETHER_MIN - 1, sink.ALONE_MAX), (TOGETHER_MIN - 1, 0), (TOGETHER_MAX + 7, sink.ALONE_MAX)],
+    ids=["few", "few after many", "many"],
+)
+def test_records_are_written_as_they_are(
+    topics: AuditTopics, count: int, alone_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever characters they have, in their order, and none as the end of its key."""
+    monkeypatch.setattr(sink, "ALONE_MAX", alone_max)
     both = [f"{topics.writer}.{name}" for name in ("one", "two")]
     told = [Output(both[at % 2], f"{at} ключ", SAID[at // 2 % len(SAID)]) for at in range(count)]
     topics.write(told)
+    is_few = count < TOGETHER_MIN and alone_max
+    assert (topics._sender is None) == bool(is_few)
     topics.close()
     address = topics.kafka["bootstrap.servers"]
     for topic in both:
