@@ -21,6 +21,12 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def of_today(text: str) -> str:
+    """Return a moment that `in_utc` told as `05:52:10Z` if it is of today, else with its date."""
+    date, _, time_of_day = text.replace("+00:00", "Z").partition("T")
+    return time_of_day if in_utc(wall_ms()).startswith(f"{date}T") else f"{date} {time_of_day}"
+
+
 def in_utc(ms: float, timespec: str = "seconds") -> str:
     """Return a moment for people, in UTC; one that is in no calendar as what a record says."""
     try:

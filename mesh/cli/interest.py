@@ -62,7 +62,7 @@ def _readable(filter_: str, address_of: str | None) -> str:
         return f"address of {address_of}"
     found = Attraction.parse(filter_)
     if found is not None:
-        return f"{found.filter}  for queue {found.queue} ({found.kind}) at {found.node}"
+        return f"{found.filter} for queue {found.queue} ({found.kind}) at {found.node}"
     if is_of_queue(filter_):
         queue, node = member_of(filter_)
         return f"copies for queue {queue} at {node}"
@@ -77,6 +77,12 @@ def _wanted_by(entry: Mapping[str, Any]) -> str:
     return f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}"
 
 
+def _since(entry: Mapping[str, Any]) -> str:
+    if entry["since"]:
+        return clock.of_today(entry["since"])
+    return "topology" if entry["by"] in _CONTROLS else "over a week"
+
+
 def _table(data: Mapping[str, Any]) -> RenderableType:
     rows = [
         (
@@ -85,8 +91,7 @@ def _table(data: Mapping[str, Any]) -> RenderableType:
             _wanted_by(entry),
             entry["scope"] or "",
             entry["wish"] or "not on record",
-            (entry["since"] or "").replace("T", " ")
-            or ("topology" if entry["by"] in _CONTROLS else "over a week"),
+            _since(entry),
         )
         for entry in data["interest"]
     ]

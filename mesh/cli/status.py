@@ -56,15 +56,8 @@ def _proof_text(proof: Mapping[str, Any]) -> str:
     """Return how far all is proven, in a few words; nothing where nobody audits."""
     troubles = {"findings": proof["text"], "blind": "the auditor is not heard"}
     until_ms = proof["until_ms"]
-    until = "" if until_ms is None else f"proven until {_moment(until_ms)}"
+    until = "" if until_ms is None else f"proven until {clock.of_today(clock.in_utc(until_ms))}"
     return "; ".join(filter(None, (troubles.get(proof["state"]), until)))
-
-
-def _moment(ms: int) -> str:
-    """Return a time of today as `05:52:10Z`, another with its date."""
-    text, now = clock.in_utc(ms).replace("+00:00", "Z"), clock.in_utc(clock.wall_ms())
-    date, _, time_of_day = text.partition("T")
-    return time_of_day if now.startswith(f"{date}T") else text
 
 
 def _change_text(change: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ def judgement(records: Records) -> Judgement:
     """Return which links must carry nothing; nodes are well without them.
 
     Args:
-        records: Of all nodes that hang together, or of some of them.
+        records: Of all connected nodes, or of some of them.
 
     Spec: DESIGN 3, K27, EMS-13.
     """
@@ -144,7 +144,7 @@ def _between_namesakes(
 
     Paths, outboxes and members of queues name nodes, so in one mesh a name is one node's.
     """
-    parts: dict[str, dict[str, str]] = {}  # uuid -> what it hangs together with: name -> uuid
+    parts: dict[str, dict[str, str]] = {}  # uuid -> what it is connected with: name -> uuid
     found: list[tuple[Pair, tuple[str, str]]] = []
     for pair in taken:
         one, other = (parts.setdefault(end, {fold(records[end].node): end}) for end in pair.ends)

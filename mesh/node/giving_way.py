@@ -1,4 +1,4 @@
-"""How an open link that loses gives way: a small agreement of the nodes that hang together.
+"""How an open link that loses gives way: a small agreement of connected nodes.
 
 Walks of messages move with it, so nothing may be on its way in that moment. One end of such a
 link asks all nodes, by a word in its `links` record, which everybody hands on; each answers in
@@ -43,7 +43,7 @@ class Situation:
 
     Attributes:
         now_ms: Time.
-        near: uuids of all nodes that hang together.
+        near: uuids of all nodes connected with this one.
         facts: Digest of their facts.
         asks: Whether it is this node that has to ask.
         why: What gives way to what, in words.

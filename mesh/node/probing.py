@@ -5,7 +5,7 @@ was found legal before it was used, nothing more is needed: links open as they c
 node works by another one, every node hands on what it has heard, also over links that carry no
 data; each judges all of it by the same rule (`mesh.core.loops`), shuts what the rule
 refuses, and says by what it judged once that holds in every lane. A link that is not open yet
-opens when all nodes that hang together say the same: so of two links that close a loop together
+opens when all nodes connected with it say the same: so of two links that close a loop together
 none opens before the other end of the mesh has shut what loses. Spec: K26, K27, EMS-15.
 """
 

@@ -107,7 +107,7 @@ def kept_open(
     Args:
         records: What each node says.
         own: What this one does.
-        near: uuids of all that hang together.
+        near: uuids of all nodes connected with this one.
         losers: Links that lose although they carry data.
         said: Digests of all that this node has said to have seen since its links are what they are.
 

@@ -56,7 +56,7 @@ class Judgement:
         certifier.finish(round_, self.world, self.now_s)
 
     def look_at_parts(self, *, is_lagging: bool) -> None:
-        """Tell who hangs together just now, and whether the mesh has found the same.
+        """Tell who is connected with whom just now, and whether the mesh has found the same.
 
         Args:
             is_lagging: What nodes say of it may not have been read yet.

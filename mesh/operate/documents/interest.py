@@ -124,7 +124,7 @@ def _counts(
 def _words(interest: Interest) -> str:
     """Return what it asks for: durable (guaranteed waits for it), live, static."""
     words = [word for word in ("durable", "live", "static") if getattr(interest, word)]
-    if interest.clients_offset is not None:
+    if interest.clients_offset is not None and interest.clients_offset >= 0:
         words.append(f"version {interest.clients_offset}")
     return ", ".join(words)
 
