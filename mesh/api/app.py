@@ -63,17 +63,17 @@ def _add_probes(app: FastAPI, live: Live) -> None:
 
     @app.get("/livez", include_in_schema=False)
     async def livez() -> Response:
-        """Say whether the loop goes round, whatever Kafka does."""
+        """Return whether the loop goes round, whatever Kafka does."""
         return verdict(live.is_live, f"the mesh was looked at {live.idle_s:.1f} s ago")
 
     @app.get("/startupz", include_in_schema=False)
     async def startupz() -> Response:
-        """Say whether the mesh was read once."""
+        """Return whether the mesh was read once."""
         return verdict(live.is_begun, "the mesh was read")
 
     @app.get("/readyz", include_in_schema=False)
     async def readyz() -> Response:
-        """Say whether questions are answered from what was read just now."""
+        """Return whether questions are answered from what was read just now."""
         is_ready = live.is_live and live.is_begun
         return verdict(is_ready, "questions are answered")
 

@@ -102,7 +102,7 @@ async def _drop(receive: Receive) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches an address."""
+    """Return whether only this machine reaches an address."""
     if host.lower() == "localhost":
         return True
     try:

@@ -107,7 +107,7 @@ def _mark_of(said: bytes, name: str) -> bytes:
 
 
 def is_known(tag: str, request: Request) -> bool:
-    """Say whether a client has what this tag stands for. Source: RFC 9110, 13.1.2."""
+    """Return whether a client has what this tag stands for. Source: RFC 9110, 13.1.2."""
     known = request.headers.get("if-none-match", "").strip()
     return known == "*" or tag in known
 

@@ -32,7 +32,7 @@ class Wanted:
     at_ms: int | None = None
 
     def takes(self, said: Said) -> bool:
-        """Say whether something is asked for."""
+        """Return whether something is asked for."""
         first_ms, last_ms = said.time
         return (
             said.holds_at(self.at_ms)
@@ -112,7 +112,7 @@ def finding_items(still: Still, wanted: Wanted, *, kind: str = "", message: str 
 
 
 def is_among(message: str, ids: str) -> bool:
-    """Say whether a message is one of those that a text names, as in `t/0/0/5` or `t/0/0/5-9`."""
+    """Return whether a message is one of those that a text names: `t/0/0/5` or `t/0/0/5-9`."""
     (stem, _, offset), (topic, _, offsets) = message.rpartition("/"), ids.rpartition("/")
     first, _, last = offsets.partition("-")
     numbers = (first, offset, last or first)

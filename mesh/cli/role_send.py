@@ -210,7 +210,7 @@ def _reply_row(reply: RoleReply) -> Row:
 
 
 def _are_answers(replies: Sequence[Row]) -> bool:
-    """Say whether somebody has the role, and each who may have got the message could answer."""
+    """Return whether somebody has the role, and each who may have got the message could answer."""
     return not any(one["kind"] in ("null", "not_found") for one in replies)
 
 

@@ -201,7 +201,7 @@ def addresses_of(options: Sequence[str]) -> dict[str, str]:
 
 
 def is_asked() -> bool:
-    """Say whether a person can be asked something."""
+    """Return whether a person can be asked something."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

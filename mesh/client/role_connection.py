@@ -95,11 +95,11 @@ class RoleConnection:
         self._write(lease_key(self._app), encode_lease(self._lease_ms, hello))
 
     def is_due(self) -> bool:
-        """Say whether the lease is to be renewed."""
+        """Return whether the lease is to be renewed."""
         return self._now_ms() - self._renewed_ms >= self._lease_ms // RENEWALS
 
     def has_expired(self) -> bool:
-        """Say whether the lease has ended, as far as can be known here."""
+        """Return whether the lease has ended, as far as can be known here."""
         return self._now_ms() - self._renewed_ms >= self._lease_ms
 
     def end_lease(self) -> None:

@@ -158,7 +158,7 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
 
 
 def _gives_way(stored: _Stored, name: str, to: str) -> bool:
-    """Say whether a context may be replaced by a mesh that was started on this machine."""
+    """Return whether a context may be replaced by a mesh that was started on this machine."""
     return name == to and stored.contexts[name].is_local
 
 

@@ -261,7 +261,7 @@ def bootstrap_fault(value: str) -> str | None:
 
 
 def _is_host(text: str) -> bool:
-    """Say whether a text may be the name or the address of a machine."""
+    """Return whether a text may be the name or the address of a machine."""
     if text.startswith("[") or not re.search(r"[A-Za-z_]", text):
         try:
             ip_address(text.strip("[]"))

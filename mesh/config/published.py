@@ -50,7 +50,7 @@ def published_text(topology: Topology) -> str:
 
 
 def differ_in_addresses_at_most(one: Topology, other: Topology) -> bool:
-    """Say whether two topologies mean the same, wherever their Kafka clusters are.
+    """Return whether two topologies mean the same, wherever their Kafka clusters are.
 
     Addresses may come from the command line, and the order of a file's keys means nothing.
     """

@@ -39,7 +39,7 @@ class StrictModel(BaseModel):
 
 
 def is_one_line(text: str) -> bool:
-    """Say whether a text may be printed for people as it is."""
+    """Return whether a text may be printed for people as it is."""
     return not any(category(one) in _STEERING or one in _TURNING for one in text)
 
 

@@ -64,11 +64,11 @@ class _Ways:
     local: Mapping[str, Sequence[str]]
 
     def reach(self, node: str) -> bool:
-        """Say whether they come to a node at all."""
+        """Return whether they come to a node at all."""
         return node == self.source or node in self.tree
 
     def bring(self, subscription: EndpointFilter) -> bool:
-        """Say whether they come to an endpoint by one of its filters.
+        """Return whether they come to an endpoint by one of its filters.
 
         They do not if some node on the walk keeps all of the filter local; of one that keeps a
         part of it local, the rest comes. At their own node nothing is kept from them.

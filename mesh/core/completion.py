@@ -88,7 +88,7 @@ class Completion:
         return news
 
     def has(self, reader: str, scope: Scope, number: int) -> bool:
-        """Say whether a reader has completed a version of a scope."""
+        """Return whether a reader has completed a version of a scope."""
         return self._ack_of(reader, scope).complete >= number
 
     def open_below(self, wanted: Mapping[tuple[str, Scope], int]) -> tuple[tuple[str, str], ...]:

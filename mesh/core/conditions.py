@@ -34,7 +34,7 @@ class Condition:
     _program: Program = field(repr=False, compare=False)
 
     def holds(self, subject: str, headers: Mapping[str, str]) -> bool:
-        """Say whether a message meets it; one for which it cannot be answered does not."""
+        """Return whether a message meets it; one for which it cannot be answered does not."""
         try:
             return self._program.execute({SUBJECT: subject, HEADERS: headers}) is True
         except (KeyboardInterrupt, SystemExit):
@@ -57,7 +57,7 @@ def condition(text: str) -> Condition:
 
 
 def selects_subject(conditions: Sequence[Condition], subject: str) -> bool:
-    """Say whether a subject meets those conditions that ask for nothing else.
+    """Return whether a subject meets those conditions that ask for nothing else.
 
     What has an address of the mesh as its subject is no publication: it always does.
     """
@@ -67,7 +67,7 @@ def selects_subject(conditions: Sequence[Condition], subject: str) -> bool:
 
 
 def needs_headers(conditions: Sequence[Condition], subject: str) -> bool:
-    """Say whether only the headers of each message tell if it meets all conditions."""
+    """Return whether only the headers of each message tell if it meets all conditions."""
     return not subject.startswith("$") and any(one.asks_headers for one in conditions)
 
 

@@ -30,11 +30,11 @@ class Locals:
     there: tuple[str, ...] = ()
 
     def bars(self, subject: str) -> bool:
-        """Say whether a subject does not cross the link, in either direction. Spec: EMS-11."""
+        """Return whether a subject does not cross the link, in either direction. Spec: EMS-11."""
         return any(matches(filter_, subject) for filter_ in (*self.here, *self.there))
 
     def hides(self, filter_: str) -> bool:
-        """Say whether this end offers nothing of a filter: all that it selects is local here.
+        """Return whether this end offers nothing of a filter: all that it selects is local here.
 
         What is local at the other end alone is offered, because a scope may have several readers.
         """
@@ -75,7 +75,7 @@ def controls_barring(
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Say whether a filter selects every subject that another one selects. Spec: K26."""
+    """Return whether a filter selects every subject that another one selects. Spec: K26."""
     shape = Shape.of(wide)
     if shape.starts_wild and narrow.startswith("$"):
         return False

@@ -79,7 +79,7 @@ def _flags(interest: Interest) -> Flags:
 
 
 def _is_strong(interest: Interest, other: Flags) -> bool:
-    """Say whether one interest wants all that these flags want."""
+    """Return whether one interest wants all that these flags want."""
     return all(mine >= its for mine, its in zip(_flags(interest), other, strict=True))
 
 

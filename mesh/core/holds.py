@@ -49,7 +49,7 @@ class Holds:
         self._meet(fact.at.topic)
 
     def __contains__(self, target: object) -> bool:
-        """Say whether something of a target is left out."""
+        """Return whether something of a target is left out."""
         return target in self._next
 
     def __iter__(self) -> Iterator[str]:
@@ -57,7 +57,7 @@ class Holds:
         return iter(self._next)
 
     def __bool__(self) -> bool:
-        """Say whether any target is left out."""
+        """Return whether any target is left out."""
         return bool(self._next)
 
     def number(self, target: str) -> int:

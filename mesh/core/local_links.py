@@ -52,7 +52,7 @@ class LocalLink:
         return self.kind is not ZoneKind.JOIN or self.into is not None
 
     def carries(self, message_class: MessageClass) -> bool:
-        """Say whether messages of a class cross it at all, in either direction. Spec: DMR-11."""
+        """Return whether messages of a class cross it at all, in either direction. Spec: DMR-11."""
         return not self.direct_only or message_class is MessageClass.DIRECT
 
     def cause_against(self, subject: str, message_class: MessageClass) -> FilterCause | None:

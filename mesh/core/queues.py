@@ -100,14 +100,14 @@ class Nearness:
         return len(walk.links)
 
     def carries(self, node: str, message_class: MessageClass) -> bool:
-        """Say whether messages of a class cross every link on the walk. Spec: DMR-11."""
+        """Return whether messages of a class cross every link on the walk. Spec: DMR-11."""
         walk = self._walk_to(node)
         if walk is None or message_class is MessageClass.DIRECT:
             return True
         return not any(self.topology.zones[link.zone].direct_only for link in walk.links)
 
     def is_open(self, node: str, subject: str, message_class: MessageClass) -> bool:
-        """Say whether nothing on the walk bars a subject or a class. Spec: EMS-11, DMR-11."""
+        """Return whether nothing on the walk bars a subject or a class. Spec: EMS-11, DMR-11."""
         if not self.carries(node, message_class):
             return False
         walk = self._walk_to(node)

@@ -74,7 +74,7 @@ class Share:
         return self._often.get(offset, 1 if offset < self.begun else 0)
 
     def is_done(self, offset: int) -> bool:
-        """Say whether nobody is to see the message at an offset again."""
+        """Return whether nobody is to see the message at an offset again."""
         return offset < self.base or offset in self._done
 
     def done_from(self, offset: int) -> int:
@@ -82,7 +82,7 @@ class Share:
         return sum(one >= offset for one in self._done)
 
     def has_room(self, offset: int) -> bool:
-        """Say whether a message so far ahead of the oldest open one may be handed out."""
+        """Return whether a message so far ahead of the oldest open one may be handed out."""
         return offset < self.base + WINDOW
 
     def hand_out(self, offset: int) -> int:

@@ -81,7 +81,7 @@ class ScopeReader:
             changes[filter_] = interest
 
     def _has_come_as_far(self) -> bool:
-        """Say whether the newest mark is no older than what the node has acknowledged."""
+        """Return whether the newest mark is no older than what the node has acknowledged."""
         return self.mark is not None and (self.mark.epoch, self.mark.number) >= self.recalled
 
     @property
@@ -90,7 +90,7 @@ class ScopeReader:
         return self.mark is None or (self.proven and self._has_come_as_far())
 
     def is_older(self, version: tuple[int, int] | None) -> bool:
-        """Say whether nothing is read yet, or less than what was proven at a version."""
+        """Return whether nothing is read yet, or less than what was proven at a version."""
         mark = self.mark
         return mark is None or (version is not None and (mark.epoch, mark.number) < version)
 

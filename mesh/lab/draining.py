@@ -35,7 +35,7 @@ def undrained(tally: Tally, faults: Faults) -> tuple[Sequence[str], Mapping[str,
 
 
 def _can_catch_up(faults: Faults, node: str, owed: Gap | Held) -> bool:
-    """Say whether nothing is in the way of what a node catches up beside its lanes."""
+    """Return whether nothing is in the way of what a node catches up beside its lanes."""
     serving = faults.serving()
     if isinstance(owed, Held):
         return node in serving

@@ -52,19 +52,19 @@ class Faults:
         return [node for node in self.running if node not in self._paused]
 
     def is_cut(self, one: str, other: str) -> bool:
-        """Say whether the link of two nodes is cut."""
+        """Return whether the link of two nodes is cut."""
         return frozenset((one, other)) in self._cut
 
     def _reads_nothing(self, node: str, other: str) -> bool:
-        """Say whether this end of a link is cut off."""
+        """Return whether this end of a link is cut off."""
         return self._cut.get(frozenset((node, other)), other) in (None, node)
 
     def is_closed(self, one: str, other: str) -> bool:
-        """Say whether nothing comes over the link of two nodes: it is cut or disabled."""
+        """Return whether nothing comes over the link of two nodes: it is cut or disabled."""
         return self.is_cut(one, other) or frozenset((one, other)) in self._disabled
 
     def is_excused(self, source: str, target: str) -> bool:
-        """Say whether nothing need come over a link: it is closed, or an end stands still."""
+        """Return whether nothing need come over a link: it is closed, or an end stands still."""
         serving = self.serving()
         return self.is_closed(source, target) or source not in serving or target not in serving
 

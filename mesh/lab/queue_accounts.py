@@ -30,7 +30,7 @@ def policy_of(subscription: ScenarioSubscription, topology: Topology) -> QueuePo
 
 
 def is_refused(subscription: ScenarioSubscription, topology: Topology) -> bool:
-    """Say whether nodes refuse a subscription to a queue: nothing is owed to it then. Spec: K13."""
+    """Return whether nodes refuse a subscription to a queue: nothing is owed to it. Spec: K13."""
     if subscription.policy is None:
         return False
     policy, queue = (
@@ -42,7 +42,7 @@ def is_refused(subscription: ScenarioSubscription, topology: Topology) -> bool:
 
 
 def _is_open(topology: Topology, way: Copy, subject: str) -> bool:
-    """Say whether copies for a member go a way: over no join, and where no node keeps it local."""
+    """Return whether copies for a member go a way: over no join, and no node keeps it local."""
     if way.filters:
         return False
     return not (way.path[1:] and any(controls_barring(topology, way.path, subject)))
@@ -67,7 +67,7 @@ class QueueAccounts:
         subject: str,
         message_class: MessageClass,
     ) -> bool:
-        """Say whether a subscription that was served then must get a message, as a queue.
+        """Return whether a subscription that was served then must get a message, as a queue.
 
         True for a channel, and for a queue of which every one gets a copy.
         """
@@ -97,7 +97,7 @@ class QueueAccounts:
         return bool(rivals) and min(rivals) == (len(way.path), subscription.node)
 
     def is_served(self, subscription: ScenarioSubscription, step: int) -> bool:
-        """Say whether a subscription was known when a step published, until all of that drained."""
+        """Return whether a subscription was known from when a step published until that drained."""
         drained = next((drain for drain in self.driver.drains if drain > step), None)
         if not 0 <= subscription.settled_at < step or drained is None:
             return False
@@ -125,7 +125,7 @@ class QueueAccounts:
         )
 
     def _was_shared(self, name: str, identity: MessageId) -> bool:
-        """Say whether one member was to get a message, by the topology when it was published."""
+        """Return whether one member was to get a message, by the topology when it was published."""
         message = self.driver.tally.published.get(identity)
         if message is None:
             return False
@@ -165,7 +165,7 @@ class QueueAccounts:
     def _is_settled(
         self, publication: Publication, subscription: ScenarioSubscription, subject: str
     ) -> bool:
-        """Say whether it was known of every member then whether it is one."""
+        """Return whether it was known of every member then whether it is one."""
         at = publication.step
         drained = next((drain for drain in self.driver.drains if drain > at), at)
         return all(

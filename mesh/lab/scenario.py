@@ -60,7 +60,7 @@ class Scenario:
 
 
 def uses_trees(scenario: Scenario) -> bool:
-    """Say whether any step needs the tree layer, which the simulator leaves out otherwise."""
+    """Return whether any step needs the tree layer, which the simulator leaves out otherwise."""
     return any(named.is_of_trees for named in scenario.steps)
 
 

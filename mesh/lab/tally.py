@@ -174,7 +174,7 @@ class Tally:
                 self._skipped[place] = offset
 
     def _is_known(self, record: Record) -> bool:
-        """Say whether a record was counted before its log changed; note that it is there."""
+        """Return whether a record was counted before its log changed; note that it is there."""
         place = TopicPartition(record.topic(), record.partition())
         is_known = record.offset() < self._skipped.get(place, 0)
         if is_known and place.topic.removeprefix(self._names.prefix).split(".")[1] != "ep":

@@ -24,7 +24,7 @@ class Topologies:
     _ways: dict[tuple[int, str, MessageClass], dict[str, Copy]] = field(default_factory=dict)
 
     def is_changed(self, after: int, before: int) -> bool:
-        """Say whether another was put in force between two steps."""
+        """Return whether another was put in force between two steps."""
         return any(after < step < before for step, _ in self.found)
 
     def carry(
@@ -35,7 +35,7 @@ class Topologies:
         steps: tuple[int, int],
         message_class: MessageClass = MessageClass.GUARANTEED,
     ) -> bool:
-        """Say whether messages go from one node to another, once they are wanted. Spec: DESIGN 3.
+        """Return whether messages go from one node to another once they are wanted. Spec: DESIGN 3.
 
         Args:
             source: Where they are published.

@@ -202,7 +202,7 @@ class LabApplications:
             self.pause(0)
 
     def _is_held_elsewhere(self, address: Address, node: str) -> bool:
-        """Say whether an application of another node has not heard yet that a role has moved."""
+        """Return whether an application of another node has not heard yet that a role has moved."""
         return any(
             address in roles.held for (other, _), roles in self._apps.items() if other != node
         )

@@ -265,7 +265,7 @@ class Fleet:
             time.sleep(DRILL_POLL_S)
 
     def _follows(self, node: str, drill: Drill) -> bool:
-        """Say whether all workers of the node that serve and run pretend exactly this."""
+        """Return whether all workers of the node that serve and run pretend exactly this."""
         if node in self._paused:
             return True
         for index, process in enumerate(self.workers.get(node, [])):
@@ -335,7 +335,7 @@ def _read_seen(path: Path) -> Drill | None:
 
 
 def _is_there(kafka: RealKafka) -> bool:
-    """Say whether brokers say who they are: what others ask of them they will come to then."""
+    """Return whether brokers say who they are: what others ask of them they will come to then."""
     try:
         kafka.admin().cluster_id()
     except TransportUnavailableError:

@@ -410,7 +410,7 @@ class Topology:
 
 
 def _is_second(join: Join, joins: Mapping[tuple[str, str], Join]) -> bool:
-    """Say whether a join is the other direction of a link that has its name already."""
+    """Return whether a join is the other direction of a link that has its name already."""
     back = joins.get((join.target, join.source))
     return back is not None and back.zone < join.zone
 

@@ -174,7 +174,7 @@ def _cells(
 
 
 def _lies_on(point: Point, start: Point, end: Point) -> bool:
-    """Say whether a node would be drawn over a link between two others."""
+    """Return whether a node would be drawn over a link between two others."""
     if point in (start, end):
         return False
     dx, dy = end[0] - start[0], end[1] - start[1]

@@ -260,7 +260,7 @@ class MemoryAdmin:
         return below if log is None else log.agrees_until(epoch, below)
 
     def has_members(self, group: str) -> bool:
-        """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
+        """Return whether somebody is a member of a group, perhaps one who died a moment ago."""
         self._require()
         known = self._broker.member_groups.get(group)
         return known is not None and known.has_any()

@@ -179,7 +179,7 @@ class MemoryReader:
         }
 
     def reachable(self) -> bool:
-        """Say whether the Kafka cluster answers."""
+        """Return whether the Kafka cluster answers."""
         return self._broker.available
 
     def close(self) -> None:

@@ -34,11 +34,11 @@ class MemoryGroup:
             self._share_out()
 
     def has(self, member: MemoryMembership) -> bool:
-        """Say whether this member is in the group."""
+        """Return whether this member is in the group."""
         return member in self._members
 
     def has_any(self) -> bool:
-        """Say whether somebody is in the group."""
+        """Return whether somebody is in the group."""
         self.expire()
         return bool(self._members)
 
@@ -62,12 +62,12 @@ class MemoryGroup:
         return self._members[member]
 
     def owns(self, member: MemoryMembership, partition: int) -> bool:
-        """Say whether a member may speak for a partition, as its coordinator sees it."""
+        """Return whether a member may speak for a partition, as its coordinator sees it."""
         self.expire()
         return partition in self._members.get(member, ()) and partition in member.lanes()
 
     def is_free(self, partition: int) -> bool:
-        """Say whether no present member owns the partition."""
+        """Return whether no present member owns the partition."""
         return all(partition not in member.lanes() for member in self._members)
 
     def _share_out(self) -> None:

@@ -320,7 +320,7 @@ class MemoryBroker:
             self._prepared[transactional_id] = waits
 
     def is_prepared(self, transactional_id: str) -> bool:
-        """Say whether an id is held by a partition that has no leader still."""
+        """Return whether an id is held by a partition that has no leader still."""
         return bool(self._prepared.get(transactional_id, set()) & self.leaderless)
 
     def next_transaction(self) -> int:
@@ -417,7 +417,7 @@ class MemoryBroker:
         pending.update({(group, place): passed for place, passed in positions.items()})
 
     def is_pending(self, group: str, place: TopicPartition) -> bool:
-        """Say whether an open transaction will tell how far a group has come."""
+        """Return whether an open transaction will tell how far a group has come."""
         return any((group, place) in pending for pending in self._pending.values())
 
     def end_offsets(self, transaction: int, *, committed: bool) -> None:

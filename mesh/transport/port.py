@@ -185,7 +185,7 @@ class Reader(Protocol):
         """
 
     def reachable(self) -> bool:
-        """Say whether the Kafka cluster answers."""
+        """Return whether the Kafka cluster answers."""
 
     def close(self) -> None:
         """Release everything."""
@@ -418,7 +418,7 @@ class Admin(Protocol):
         """Return the topics whose names begin so."""
 
     def has_members(self, group: str) -> bool:
-        """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
+        """Return whether somebody is a member of a group, perhaps one who died a moment ago."""
 
     def passed(
         self, group: str, places: Sequence[TopicPartition]

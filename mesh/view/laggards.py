@@ -33,13 +33,13 @@ def open_links(
 
 
 def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
-    """Say whether a node is not to hear a neighbour, or reports that it cannot. Spec: K24, K32."""
+    """Return whether a node is not to hear a neighbour, or reports it cannot. Spec: K24, K32."""
     # Perhaps only one end was notified; and the node may call a disabled link full.
     return view.is_to_be_disabled(node, neighbour) or is_unheard(view, node, neighbour)
 
 
 def is_unheard(view: MeshView, node: str, neighbour: str) -> bool:
-    """Say whether a node reports that it hears nothing of a neighbour. Spec: K24, K32."""
+    """Return whether a node reports that it hears nothing of a neighbour. Spec: K24, K32."""
     seen = view.nodes.get(node)
     links = seen.heartbeat.links if seen is not None and seen.heartbeat is not None else ()
     return any(

@@ -160,11 +160,11 @@ class MeshView:
         return self._followers[kafka]
 
     def is_unreachable(self, node: str) -> bool:
-        """Say whether the Kafka cluster of a node did not answer at the last refresh."""
+        """Return whether the Kafka cluster of a node did not answer at the last refresh."""
         return self._kafka_of[node] in self.unreachable
 
     def is_to_be_disabled(self, one: str, other: str) -> bool:
-        """Say whether operators want a link to be disabled, at one of its ends or both.
+        """Return whether operators want a link to be disabled, at one of its ends or both.
 
         Nodes may speak of others that nobody here knows yet: those of a change.
         """

@@ -68,7 +68,7 @@ class NodeView(OperatorRecords):
         return beat is not None and beat.ready and beat.epoch == self.epoch
 
     def says_disabled(self, neighbour: str) -> bool:
-        """Say whether the node itself says that a link is disabled; it may be full too.
+        """Return whether the node itself says that a link is disabled; it may be full too.
 
         Until it says so its workers may still read, and after it says otherwise they may not yet.
         """

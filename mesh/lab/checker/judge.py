@@ -106,7 +106,7 @@ class _Endpoint:
         return self.matching[subject]
 
     def has(self, publish: Publish) -> bool:
-        """Say whether the message is there."""
+        """Return whether the message is there."""
         bits = self.there.get(publish.publisher, b"")
         byte, bit = divmod(publish.sequence, 8)
         return byte < len(bits) and bool(bits[byte] >> bit & 1)
@@ -205,7 +205,7 @@ class _Check:
             endpoint.newest[stream] = max(newest, publish.sequence)
 
     def _may(self, subscription: Wanted, publish: Publish) -> bool:
-        """Say whether a matching subscription allows a message to be there at all."""
+        """Return whether a matching subscription allows a message to be there at all."""
         if subscription.ended_ms is not None and publish.invoked_ms > subscription.ended_ms:
             return False
         # What was delivered everywhere before the subscription was written comes no more.
@@ -234,7 +234,7 @@ class _Check:
         return owed
 
     def _must(self, endpoint: _Endpoint, publish: Publish) -> bool:
-        """Say whether an accepted message has to be there. Spec: DESIGN 6, K25."""
+        """Return whether an accepted message has to be there. Spec: DESIGN 6, K25."""
         node = endpoint.name.partition("/")[0]
         filters = self._history.origins.get(node, {}).get(publish.node)
         if not publish.guaranteed or filters is None:
@@ -264,7 +264,7 @@ def _torn(endpoint: _Endpoint, transactions: Iterable[Sequence[Publish]]) -> Ite
 
 
 def _is_changed(publish: Publish, held: Held) -> bool:
-    """Say whether a message is not as it was published."""
+    """Return whether a message is not as it was published."""
     if (publish.subject, publish.key, publish.headers) != (held.subject, held.key, held.headers):
         return True
     if held.origin is None:

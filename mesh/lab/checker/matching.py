@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def wants(filter_: str, subject: str) -> bool:
-    """Say whether a filter matches a subject: `*` is one level, a trailing `>` one or more."""
+    """Return whether a filter matches a subject: `*` is one level, a trailing `>` one or more."""
     pattern, levels = filter_.split("/"), subject.split("/")
     if levels[0].startswith("$") and pattern[0] in ("*", ">"):
         return False

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.core.walks import walks_from
+from mesh.lab.checker.reach import copies_from
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
@@ -70,10 +70,8 @@ def expected_counts(
     From the feed, the filters and the ways through the topology alone: nothing is asked of the
     mesh.
     """
-    reached = {
-        node: {node, *walks_from(topology, node)}
-        for node in {node: None for node, _, _ in published}
-    }
+    sources = dict.fromkeys(node for node, _, _ in published)
+    reached = {node: copies_from(topology, node) for node in sources}
     counts: dict[str, Counter[MessageClass]] = {endpoint.name: Counter() for endpoint in ENDPOINTS}
     for (node, message_class, subject), count in published.items():
         for endpoint in ENDPOINTS:

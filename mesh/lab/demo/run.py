@@ -247,7 +247,7 @@ def _wait_certified(watch: _Watch, owed: Mapping[str, int]) -> bool:
 
 
 def _is_certified(watch: _Watch, owed: Mapping[str, int]) -> bool:
-    """Say whether everything is certified, and the auditor has read all there is.
+    """Return whether everything is certified, and the auditor has read all there is.
 
     Nothing else is looked at: nobody sees it, and the auditor has need of the processor.
     """

@@ -93,7 +93,7 @@ class Planted:
         return [f"{at.topic}/{at.partition}@{offset}" for at, offset in self.records]
 
     def is_told_by(self, finding: Mapping[str, object]) -> bool:
-        """Say whether a finding tells of it, and not of an earlier drill of its kind."""
+        """Return whether a finding tells of it, and not of an earlier drill of its kind."""
         if finding.get("kind") != self.drill.finding or finding.get("endpoint") != self.endpoint:
             return False
         ids, evidence = finding.get("ids"), finding.get("evidence")
@@ -105,7 +105,7 @@ class Planted:
 
 
 def _covers(evidence: str, at: TopicPartition, offset: int) -> bool:
-    """Say whether evidence, `topic/partition@first-last`, names a record."""
+    """Return whether evidence, `topic/partition@first-last`, names a record."""
     place, _, span = evidence.rpartition("@")
     first, _, last = span.partition("-")
     is_there = place == f"{at.topic}/{at.partition}"
@@ -115,7 +115,7 @@ def _covers(evidence: str, at: TopicPartition, offset: int) -> bool:
 
 
 def is_of_drill(finding: Mapping[str, object]) -> bool:
-    """Say whether a finding tells of a drill."""
+    """Return whether a finding tells of a drill."""
     return str(finding.get("endpoint") or "").partition("/")[2].startswith(STARTS_WITH)
 
 

@@ -115,7 +115,7 @@ class Audited:
         return (wall_ms - _number(self.status.get("at_ms"))) / 1000
 
     def is_heard(self, wall_ms: int) -> bool:
-        """Say whether the auditor runs."""
+        """Return whether the auditor runs."""
         age_s = self.age_s(wall_ms)
         return age_s is not None and abs(age_s) <= FRESH_S
 
@@ -207,7 +207,7 @@ class Coverage:
 
 
 def is_unsure(certificate: Entry) -> bool:
-    """Say whether an equal certificate is no proof: a selector may have refused what is not there.
+    """Return whether an equal certificate proves nothing: a selector may have refused messages.
 
     One that says nothing of it was written before there was anything to say.
     """

@@ -76,7 +76,7 @@ class _Grain:
         return read.of(at_ms // self.span_ms) if read is not None else 0
 
     def is_any_read(self, at_ms: int) -> bool:
-        """Say whether any Kafka cluster was read in the span of a moment."""
+        """Return whether any Kafka cluster was read in the span of a moment."""
         return any(one.of(at_ms // self.span_ms) for one in list(self._read.values()))
 
     def at(self, link: str, kafka: str, at_ms: int) -> Crossed | None:
@@ -134,11 +134,11 @@ class LinkRecord:
         return None
 
     def is_read(self, kafka: str, at_ms: int) -> bool:
-        """Say whether the auditor had read all of a Kafka cluster at a moment."""
+        """Return whether the auditor had read all of a Kafka cluster at a moment."""
         return any(grain.minutes_read(kafka, at_ms) for grain in self._grains.values())
 
     def is_any_read(self, at_ms: int) -> bool:
-        """Say whether the auditor read any Kafka cluster at a moment."""
+        """Return whether the auditor read any Kafka cluster at a moment."""
         return any(grain.is_any_read(at_ms) for grain in self._grains.values())
 
     def since_ms(self, now_ms: int) -> int | None:

@@ -58,7 +58,7 @@ class Said:
         return self.last_ms, self.last_ms
 
     def is_spare(self, table: str, now_ms: int) -> bool:
-        """Say whether nothing changes but numbers if it is kept no longer."""
+        """Return whether nothing changes but numbers if it is kept no longer."""
         if table == "hours":
             return self.last_ms < now_ms - HOURS_KEPT * HOUR_MS
         if table == "findings":
@@ -67,7 +67,7 @@ class Said:
         return self.ended_ms is not None or (is_well and not self.entry.get("partial"))
 
     def holds_at(self, at_ms: int | None) -> bool:
-        """Say whether it was said by a moment, and not taken back; None is now."""
+        """Return whether it was said by a moment, and not taken back; None is now."""
         if at_ms is None:
             return self.ended_ms is None
         return self.first_ms <= at_ms and (self.ended_ms is None or self.ended_ms > at_ms)
@@ -259,7 +259,7 @@ class AuditTrail:
         self.findings_version += table == "findings"
 
     def was_heard(self, at_ms: int) -> bool:
-        """Say whether the auditor spoke at a moment gone by, or shortly before."""
+        """Return whether the auditor spoke at a moment gone by, or shortly before."""
         minutes = (at_ms // MINUTE_MS, (at_ms - int(FRESH_S * 1000)) // MINUTE_MS)
         return any(one in self.heard for one in minutes) or self.crossed.is_any_read(at_ms)
 

@@ -93,7 +93,7 @@ class Arbiter:
 
 
 def may_follow(stands: Change, change: Change) -> bool:
-    """Say whether a record may be written behind another."""
+    """Return whether a record may be written behind another."""
     if change.number == stands.number:
         return change.topology == stands.topology and change.stage in _AFTER[stands.stage]
     return change.number > stands.number and stands.stage in (Stage.RUN, Stage.ABORT)

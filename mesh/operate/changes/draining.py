@@ -159,7 +159,7 @@ class Drain:
         return max(0, last - self._position(reports, place))
 
     def _is_known(self, place: TopicPartition) -> bool:
-        """Say whether it was found where the last record below the present end is."""
+        """Return whether it was found where the last record below the present end is."""
         return self._until.get(place) == self._ends[place]
 
     def _look_at(self, name: str, places: Sequence[TopicPartition]) -> None:

@@ -270,7 +270,7 @@ class ChangeDriver:
         return change_steps.NodeReport(is_up=is_up, change=None if beat is None else beat.change)
 
     def _is_down(self, one: str, other: str) -> bool:
-        """Say whether one end of a link does not hear the other: then neither can be relied on."""
+        """Return whether one end of a link does not hear the other: neither is relied on then."""
         return is_unheard(self.context.view, one, other) or is_unheard(
             self.context.view, other, one
         )

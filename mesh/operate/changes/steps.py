@@ -284,7 +284,7 @@ class ChangeSteps:
         return Wait(reasons) if reasons else None
 
     def _has_done(self, status: ChangeStatus, seen: Observation) -> bool:
-        """Say whether a node is done, or waits for nobody but those who need not be there.
+        """Return whether a node is done, or waits for nobody but those who need not be there.
 
         Who is down and no part of the change learns of new links when it starts: what was never
         sent to it cannot be lost, and it sends nothing before. Over a link that operators
@@ -314,7 +314,7 @@ class ChangeSteps:
         return seen.is_disabled(one, other) or (seen.is_down(one, other) and not is_forgotten)
 
     def _must_hear(self, one: str, other: str) -> bool:
-        """Say whether a node must hear by all means what another offers by the new topology."""
+        """Return whether a node must hear by all means what another offers by the new topology."""
         is_heard = not {(one, other), (other, one)}.isdisjoint(self.cut.heard)
         return is_heard or (other, one) in self.cut.rerouted
 

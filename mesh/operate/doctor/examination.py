@@ -208,7 +208,7 @@ class Examination:
         return Moment(positions=positions, starts=starts, ends=ends, stable=stable, flows=flows)
 
     def _is_busy(self, moment: Moment) -> bool:
-        """Say whether a second look could tell anything."""
+        """Return whether a second look could tell anything."""
         return (
             any(offset < moment.ends.get(at, 0) for at, offset in moment.stable.items())
             or any(flow.backlog_frames for flow in moment.flows)

@@ -94,7 +94,7 @@ def _moving(at: Examination, link: str, flows: list[tuple[LinkFlow, LinkFlow]]) 
 
 
 def _has_moved(at: Examination, flow: LinkFlow) -> bool:
-    """Say whether the reader has passed anything of the outboxes between the two looks."""
+    """Return whether the reader has passed anything of the outboxes between the two looks."""
     names = TopicNames(at.topology.prefix)
     outboxes = {names.outbox(flow.source, flow.target, one) for one in MessageClass}
     before, after = (

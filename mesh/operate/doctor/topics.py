@@ -46,7 +46,7 @@ LOST_PROGRESS = (
 def is_lost_progress(
     at: Examination, node: str, topic: str, found: Mapping[str, TopicInfo]
 ) -> bool:
-    """Say whether a topic that is missing is the `progress` of a node that has lived."""
+    """Return whether a topic that is missing is the `progress` of a node that has lived."""
     names = TopicNames(at.topology.prefix)
     return topic == names.progress(node) and names.control(node) in found
 

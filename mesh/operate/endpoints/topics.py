@@ -16,7 +16,7 @@ from mesh.view.mesh_view import MeshView
 
 
 def is_subscribed(view: MeshView, node: str) -> bool:
-    """Say whether all that a node's clients wrote is in force there, so endpoints have topics."""
+    """Return whether all that a node's clients wrote is in force, so endpoints have topics."""
     seen = view.nodes[node]
     ack = seen.subscribed
     return ack is not None and ack.epoch == seen.epoch and ack.applied >= seen.clients_offset

@@ -25,7 +25,7 @@ def shut_links(seen: NodeView) -> Sequence[LinkStatus]:
 
 
 def is_shut(view: MeshView, node: str, neighbour: str) -> bool:
-    """Say whether one of the two ends of a link says that it carries no data. Spec: K27."""
+    """Return whether one of the two ends of a link says that it carries no data. Spec: K27."""
     return any(
         link.neighbour == other
         for one, other in ((node, neighbour), (neighbour, node))

@@ -189,7 +189,7 @@ class Traffic:
         return max(begun) if begun else min(self._oldest_ms.values(), default=None)
 
     def is_on_record(self, at_ms: int) -> bool:
-        """Say whether the minute of a moment was counted whole."""
+        """Return whether the minute of a moment was counted whole."""
         since = self.since_ms
         return since is not None and at_ms // MINUTE_MS > since // MINUTE_MS
 

@@ -94,7 +94,7 @@ class Search:
         return message if found == self.identity else None
 
     def is_over(self, record: Record, behind_max: int) -> bool:
-        """Say whether nothing is to be expected any more behind a record of its partition."""
+        """Return whether nothing is to be expected any more behind a record of its partition."""
         count = self.passed.get(topic := record.topic())
         if count is None:
             return False

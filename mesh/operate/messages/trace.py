@@ -206,7 +206,7 @@ class Tracer:
                     trace.subject = (content or b"").decode(errors="replace")
 
     def _is_routed(self, ingress: Ingress) -> bool:
-        """Say whether the origin node has passed it, as its progress topic says."""
+        """Return whether the origin node has passed it, as its progress topic says."""
         names, lanes = TopicNames(self.topology.prefix), self.topology.nodes[ingress.node].lanes
         kafka = self._cluster(ingress.node)
         positions = read_positions(kafka, names.progress(ingress.node), lanes)

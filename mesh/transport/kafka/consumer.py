@@ -247,7 +247,7 @@ class KafkaConsumer:
         }
 
     def _is_unread(self, at: TopicPartition, position: int) -> bool:
-        """Say whether the group has never been anywhere: it begins with what is there."""
+        """Return whether the group has never been anywhere: it begins with what is there."""
         is_new = self._takings.owned[at].offset == BEGINNING
         return is_new and position <= 0 and at not in self._ends
 
@@ -273,7 +273,7 @@ class KafkaConsumer:
             self._ends[TopicPartition(topic, partition)] = message.offset() or 0
 
     def _is_changing(self) -> bool:
-        """Say whether it is still asked where to begin with what the group gives."""
+        """Return whether it is still asked where to begin with what the group gives."""
         return bool(self._given) or (self._asked is not None and not self._asked.answers.done())
 
     def _look_for_stalls(self) -> None:

@@ -180,18 +180,18 @@ def error_of(exc: KafkaException) -> KafkaError:
 
 
 def is_away(error: KafkaError) -> bool:
-    """Say whether trying again is right: no broker answers, or it asks for patience."""
+    """Return whether trying again is right: no broker answers, or it asks for patience."""
     return error.code() in _AWAY or error.retriable()
 
 
 def is_denied(error: KafkaError) -> bool:
-    """Say whether the broker refuses for good."""
+    """Return whether the broker refuses for good."""
     code = error.code()
     return any(code in codes for codes in (MISSING, _RIGHTS, IDENTITY, _SIZE, _CONFIGURATION))
 
 
 def is_of_record(error: KafkaError) -> bool:
-    """Say whether the broker refuses a record for what it is: others it may take."""
+    """Return whether the broker refuses a record for what it is: others it may take."""
     return error.code() in _RECORD
 
 

@@ -104,7 +104,7 @@ class StallDetector:
     _patience: int = 1
 
     def is_due(self, *, drained: bool) -> bool:
-        """Say whether to look; `drained` says that all that was fetched is handed out by now.
+        """Return whether to look; `drained` says that all that was fetched is handed out by now.
 
         Nothing is due while brokers owe an answer: slow ones are not asked more.
         """

@@ -163,7 +163,7 @@ class InspectingAdmin(KafkaAdmin):
         }
 
     def has_members(self, group: str) -> bool:
-        """Say whether somebody is a member of a group, perhaps one who died a moment ago.
+        """Return whether somebody is a member of a group, perhaps one who died a moment ago.
 
         Every broker is asked for its groups, not the group's coordinator: see `passed`.
 

@@ -244,7 +244,7 @@ class KafkaReader:
             LOG.warning(self._site.text(f"reader {self.name}: topic {topic}: {error.str()}"))
 
     def _is_begun(self, place: TopicPartition) -> bool:
-        """Say whether anything was handed out of a partition since it was moved last."""
+        """Return whether anything was handed out of a partition since it was moved last."""
         [answer] = self._consumer.position([Place(place.topic, place.partition)])
         return answer.offset >= 0 or place in self._passed
 
@@ -318,7 +318,7 @@ class KafkaReader:
         return lost
 
     def reachable(self) -> bool:
-        """Say whether the Kafka cluster answers; does not wait, False before the first answer."""
+        """Return whether the Kafka cluster answers; no wait, and False before the first answer."""
         return self._health.is_up()
 
     def close(self) -> None:

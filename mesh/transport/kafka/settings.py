@@ -104,7 +104,7 @@ _MANAGED_WRITER: Settings = {
 
 
 def is_secret(option: str) -> bool:
-    """Say whether nobody may read the value of an option."""
+    """Return whether nobody may read the value of an option."""
     return _SECRET.search(option) is not None and not option.endswith(_NO_SECRET)
 
 

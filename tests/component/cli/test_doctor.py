@@ -10,6 +10,7 @@ import pytest
 from mesh.cli.doctor_formats import nagios_lines, prometheus_lines
 from mesh.config.topology_writer import write_topology
 from mesh.model.topology import with_addresses
+from mesh.operate.doctor import Category
 from tests.component.cli.conftest import Chain, Run
 
 
@@ -185,3 +186,9 @@ def test_a_kafka_cluster_that_is_away_is_no_flood(run: Run, chain: Chain) -> Non
     assert ended.code == 10
     assert ended.out.count("see the checks of kafka") == 7  # one per category
     assert "; and 1 more" in " ".join(ended.out.split())
+
+
+def test_the_page_says_what_each_category_looks_at() -> None:
+    page = Path(__file__).parents[3] / "docs" / "operations.md"
+    table = page.read_text(encoding="utf-8").partition("| category |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE) == list(Category)

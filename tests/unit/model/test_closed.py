@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
@@ -30,8 +29,6 @@ from streaming.audits import queues, ways
 from streaming.audits.findings import FindingKind
 from streaming.audits.rules import RULES as FINDING_RULES
 
-OPERATIONS = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
-CATEGORY_TABLE = OPERATIONS.partition("| category |")[2].partition("\n\n")[0]
 CATEGORY_HELP = get_type_hints(doctor_command, include_extras=True)["category"].__metadata__[0].help
 ONE_HOP = [kind for kind, rule in RULES.items() if rule.one_hop]
 
@@ -54,10 +51,6 @@ PAIRS = {
     "checks of the doctor": (doctor._CHECKS, doctor.Category),
     "categories that the doctor's help names": (
         set(re.findall(r"[a-z]+", CATEGORY_HELP)) - {"or", "repeatable"},
-        doctor.Category,
-    ),
-    "categories of the doctor in docs/operations.md": (
-        re.findall(r"^\| `([a-z]+)` \|", CATEGORY_TABLE, re.MULTILINE),
         doctor.Category,
     ),
     "one-hop zones of the audit": (ways.ONE_HOP_KINDS, ONE_HOP),
