@@ -215,8 +215,10 @@ class Block:
     def ticket_of(self, endpoint: EndpointKey) -> Ticket | None:
         """Return the first ticket that covers all that an endpoint was seen to lack."""
         since = self.unequal.get(endpoint, self.last)
-        fit = (one for one in self.tickets if one.node == endpoint.node and one.bound >= since)
-        return next(fit, None)
+        for one in self.tickets:  # by no generator: each that is late asks, with every judgement
+            if one.bound >= since and one.node == endpoint.node:
+                return one
+        return None
 
     def touch(self, now_s: float) -> None:
         """Note that something has changed."""

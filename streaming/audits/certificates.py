@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from streaming.audits.block import Block, Certificate, Standing
 from streaming.audits.blocks import Blocks
@@ -54,8 +55,7 @@ GLANCES_MAX = 20_000
 it is time to certify them: so a loss under a trickle shows as soon as one in a quiet block."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A range that is not certified yet, and what it waits for; for people and the lab."""
 
     source: str

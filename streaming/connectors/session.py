@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
@@ -148,6 +149,23 @@ def start_session(
     _remember_classes(session)
     progress("Spark runs")
     return session
+
+
+@contextmanager
+def interpreted(session: SparkSession) -> Iterator[None]:
+    """Have plans `INTERPRETED` that a session makes within; by one thread at a time.
+
+    Also code that is compiled already is written anew for each plan, to be found again by its text.
+    """
+    settings = session.conf
+    before = {name: str(settings.get(name)) for name in INTERPRETED}
+    for name, value in INTERPRETED.items():
+        settings.set(name, value)
+    try:
+        yield
+    finally:
+        for name, known in before.items():
+            settings.set(name, known)
 
 
 def _jars(known: str, *, is_here: bool) -> Mapping[str, str]:

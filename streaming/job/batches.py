@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from mesh.model.topology import Topology
 from streaming.connectors.kept import kept
+from streaming.connectors.session import interpreted
 from streaming.tables.aggregates import batch_rows
 from streaming.tables.bundles import Bundles
 from streaming.tables.columns import parsed
@@ -42,16 +43,17 @@ def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int
         kinds: Of topics with messages that it has records of.
         tasks: That parse it side by side; one makes all of it alone.
     """
+    if tasks > 1:
+        return _rows_of(records, known, kinds, tasks)
+    with interpreted(records.sparkSession):
+        return _rows_of(records, known, kinds, tasks)
+
+
+def _rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int) -> Batch:
     prefix, records = known.topology.prefix, records.coalesce(tasks)
     if tasks == 1 and not kinds:
         return read_batch(row[0] for row in resting_rows(records, prefix).collect())
     with kept(parsed(records, prefix, known.topology.max_message_bytes)) as opened:
-        rows = batch_rows(
-            opened,
-            known.wanted,
-            known.asked,
-            kinds,
-            bundles=known.bundles,
-            is_alone=tasks == 1,
-        )
+        told = (known.wanted, known.asked, kinds)
+        rows = batch_rows(opened, *told, bundles=known.bundles, tasks=tasks)
         return read_batch(row[0] for row in rows.collect())

@@ -66,7 +66,7 @@ def _take_a_batch(session: SparkSession) -> None:
         resting_rows(records, prefix).collect()
         for _ in range(2):  # by code for it, and without
             with kept(parsed(records.coalesce(1), prefix, 1_000_000)) as opened:
-                batch_rows(opened, {f"{prefix}a.ep.x": ".*"}, {}, is_alone=True).collect()
+                batch_rows(opened, {f"{prefix}a.ep.x": ".*"}, {}, tasks=1).collect()
             for name, value in INTERPRETED.items():
                 lines.sparkSession.conf.set(name, value)
 

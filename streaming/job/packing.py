@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from streaming.audits.block import Block, Certificate, Receipt, Tally
 from streaming.audits.interest import EndpointKey
+from streaming.audits.passing import Ticket
 from streaming.job.plain import from_plain, to_plain
 from streaming.tables.digest import BLOCK_OFFSETS, Digest
 from streaming.tables.rows import TopicPartition
@@ -58,9 +59,26 @@ def packed_block(key: BlockKey, block: Block) -> bytes:
     writer = _Writer(key.begin)
     receipts = writer.receipts(block)
     columns = [receipts, writer.issued(block), writer.subjects(block)]
-    told = replace(block, subjects={}, receipts={}, issued={}, changed_s=0.0, judged_s=0.0)
-    first = [[*key.place, key.number], to_plain(told), *columns]
+    first = [[*key.place, key.number], to_plain(_rest_of(block)), *columns]
     return lines(first, _text_of([*writer.digests]))
+
+
+def _rest_of(block: Block) -> Block:
+    """Return what is not told column by column, as another process can go on with it.
+
+    Its clock is another one. And it asks anew where logs end that tickets wait for: so it waits
+    for more than it must, and what is kept does not grow with partitions for each block.
+    """
+    tickets = [*map(unasked, block.tickets)]
+    told = replace(block, subjects={}, receipts={}, issued={}, tickets=tickets)
+    return replace(told, changed_s=0.0, judged_s=0.0)
+
+
+def unasked(ticket: Ticket) -> Ticket:
+    """Return a ticket that does not know where logs end."""
+    ways = ticket.steps, ticket.ahead
+    steps, ahead = ([replace(step, awaits=None) for step in way] for way in ways)
+    return replace(ticket, steps=steps, ahead=ahead)
 
 
 def block_of(told: Sequence[Any]) -> tuple[BlockKey, Block]:

@@ -93,7 +93,7 @@ class Publishing:
         outputs = [*take_outputs(state, self.names, rates, read, is_last=is_last), *more]
         standing = (
             state.batch,
-            [(one.key, one.reason) for one in state.certifier.waiting],
+            list(state.certifier.waiting),
             dict(self.sources.unread),
         )
         is_news = bool(outputs) or is_last or standing != self.standing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -23,6 +23,7 @@ from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.connectors import source
 from streaming.connectors.few import Few, few_enough
+from streaming.connectors.session import interpreted
 from streaming.job.reread_answers import Repeats, answers_of, lines_of, outcome_of, repeats_of
 from streaming.job.sources import Sources
 from streaming.tables import exact
@@ -101,6 +102,10 @@ class Rereader:
         endpoints = dict(_records_of(case, TopicNames(self.topology.prefix)))
         return self.sources.can_read([case.place, *endpoints])
 
+    def _by_little(self, ranges: source.Ranges) -> AbstractContextManager[None]:
+        """Have what few records are asked interpreted: to write code for it costs more."""
+        return interpreted(self.session) if few_enough(ranges) else nullcontext()
+
     def _parsed(self, ranges: source.Ranges) -> DataFrame:
         topology = self.topology
         return parsed(self._records(ranges), topology.prefix, topology.max_message_bytes)
@@ -141,13 +146,14 @@ class Rereader:
                 _widen(ranges, place, first, last + 1)
         if not ranges:
             return [Outcome(0, 0, is_cut=case.is_cut) for case in cases]
-        answers = exact.case_outcomes(
-            self._parsed(ranges),
-            self._requests(rows, exact.CASES),
-            self._requests(wants, exact.WANTS),
-            self._requests(turns, exact.TURNS),
-        )
-        outcomes = {fields["case"]: outcome_of(fields) for fields in answers_of(answers)}
+        with self._by_little(ranges):
+            answers = exact.case_outcomes(
+                self._parsed(ranges),
+                self._requests(rows, exact.CASES),
+                self._requests(wants, exact.WANTS),
+                self._requests(turns, exact.TURNS),
+            )
+            outcomes = {fields["case"]: outcome_of(fields) for fields in answers_of(answers)}
         return [
             replace(
                 outcomes[number],
@@ -195,9 +201,10 @@ class Rereader:
             key = doubt.key
             rows.append((number, *key.endpoint, *key.source, key.generation, doubt.since))
             _widen(ranges, key.endpoint, min(begin, doubt.since), doubt.until + 1)
-        requests = self._requests(rows, exact.DELIVERY_REQUESTS)
-        answers = exact.delivery_faults(self._parsed(ranges), requests)
-        return repeats_of(answers, len(doubts))
+        with self._by_little(ranges):
+            requests = self._requests(rows, exact.DELIVERY_REQUESTS)
+            answers = exact.delivery_faults(self._parsed(ranges), requests)
+            return repeats_of(answers, len(doubts))
 
     def frames(
         self, doubts: Sequence[FrameSuspicion], read: Mapping[TopicPartition, int]
@@ -217,8 +224,9 @@ class Rereader:
                 rows.append((number, *outbox, *key))
                 end = read[outbox] if is_arrival else doubt.until + 1
                 _widen(ranges, outbox, 0, end)
-        requests = self._requests(rows, exact.FRAME_REQUESTS)
-        return repeats_of(exact.frame_faults(self._records(ranges), requests), len(doubts))
+        with self._by_little(ranges):
+            requests = self._requests(rows, exact.FRAME_REQUESTS)
+            return repeats_of(exact.frame_faults(self._records(ranges), requests), len(doubts))
 
     def ends(self, keys: Sequence[EndKey]) -> Sequence[Mapping[SourceKey, int]]:
         """Return the last origin offset per source in the frames below each position."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mesh.errors import ConfigError, Problem
 from streaming.audits.block import Block
 from streaming.audits.blocks import Blocks
-from streaming.job.packing import LINES, BlockKey, block_of, lines, packed_block
+from streaming.job.packing import LINES, BlockKey, block_of, lines, packed_block, unasked
 from streaming.job.plain import from_plain, to_plain
 from streaming.job.state import State
 
@@ -30,9 +30,9 @@ SUFFIX = ".json.gz"
 
 _NO_STATE = (OSError, EOFError, zlib.error, ValueError, TypeError, LookupError, struct.error)
 
-_LEFT_OUT = ("subjects", "receipts", "changed_s", "judged_s")
-"""Parts of a block that never change without its stamp, and times by the clock of this process,
-which no snapshot has: who goes on counts them anew."""
+_LEFT_OUT = ("subjects", "receipts", "changed_s", "judged_s", "tickets")
+"""Parts of a block that never change without its stamp, times by the clock of this process, which
+no snapshot has, and tickets, which are followed where they are."""
 
 
 class Piece(NamedTuple):
@@ -70,8 +70,8 @@ class Snapshots:
         for place, number, block in blocks.walk():
             key, mark = BlockKey(place, number), _mark_of(block)
             piece = before.get(key)
-            if mark is None or piece is None or piece.mark != mark:
-                piece = Piece(() if mark is None else mark, packed_block(key, block))
+            if piece is None or piece.mark != mark:
+                piece = Piece(mark, packed_block(key, block))
             self.pieces[key] = piece
             yield piece.data
 
@@ -118,9 +118,8 @@ def _rest_of(state: State) -> bytes:
     return lines(to_plain(replace(state, certifier=replace(certifier, blocks=blocks))))
 
 
-def _mark_of(block: Block) -> tuple[Any, ...] | None:
-    """Return what tells that a block has changed; None where only all of it does."""
-    if block.tickets:
-        return None  # they are followed where they are
+def _mark_of(block: Block) -> tuple[Any, ...]:
+    """Return what tells that what is kept of a block has changed."""
     told = (getattr(block, one.name) for one in fields(block) if one.name not in _LEFT_OUT)
-    return tuple(dict(one) if isinstance(one, dict) else one for one in told)
+    copied = (dict(one) if isinstance(one, dict) else one for one in told)
+    return (*copied, [*map(unasked, block.tickets)])

@@ -74,7 +74,7 @@ def batch_rows(
     kinds: Collection[str] = DATA_KINDS,
     *,
     bundles: Bundles | None = None,
-    is_alone: bool = False,
+    tasks: int | None = None,
 ) -> DataFrame:
     """Return all small rows of a batch of parsed records, in one frame so that one job does it.
 
@@ -85,8 +85,8 @@ def batch_rows(
         kinds: Of topics with messages that the batch has records of: a table costs as much
             without a record as with a hundred.
         bundles: How subjects are taken together; None: each alone.
-        is_alone: Whether one task holds all of them: then nothing is shared out, and one task
-            does it all.
+        tasks: That make the last of the rows side by side; with one, which holds all records,
+            nothing is shared out. None: a few for each table.
     """
     tables: list[DataFrame] = [small_rows(records), ledger_rows(records), minute_rows(records)]
     if INGRESS in kinds:
@@ -95,13 +95,13 @@ def batch_rows(
         tables += [unwanted_rows(records, wanted), delivery_rows(records)]
     if OUTBOX in kinds:
         tables += [
-            frame_rows(records, is_alone=is_alone),
+            frame_rows(records, is_alone=tasks == 1),
             *((needless_rows(records, asked),) if asked else ()),
         ]
     if ENDPOINT in kinds or OUTBOX in kinds:
         tables.append(stray_rows(records))
     rows = reduce(DataFrame.union, tables)
-    return rows.coalesce(1) if is_alone else rows
+    return rows if tasks is None else rows.coalesce(tasks)
 
 
 def _rows(frame: DataFrame, table: str, *ids: str) -> DataFrame:

@@ -12,7 +12,7 @@ from streaming.tables.columns import parsed
 from streaming.tables.resting import resting_rows
 from streaming.tables.rows import TopicPartition, read_batch
 from tests.streaming.conftest import kafka_frame
-from tests.streaming.planted import Plant
+from tests.streaming.planted import Plant, chain_topology
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +38,29 @@ def test_code_is_generated_once_and_not_for_every_batch(spark):
     assert pieces == 0
 
 
+def test_plans_of_a_small_batch_are_interpreted_and_no_others(spark, monkeypatch):
+    """They say the same; and what holds for other plans of the session holds again."""
+    setting, seen, rows_by = "spark.sql.codegen.wholeStage", [], batches.batch_rows
+
+    def rows_of(*frames, **more):
+        seen.append((spark.conf.get(setting), more["tasks"]))
+        return rows_by(*frames, **more)
+
+    monkeypatch.setattr(batches, "batch_rows", rows_of)
+    plant = Plant()
+    plant.carry(3, ["c/s1"], lost=[1])
+    spark.conf.set(setting, "true")
+    try:
+        records, known = kafka_frame(spark, plant), batches.Known(chain_topology(), {}, {})
+        few, more = (batches.rows_of(records, known, DATA_KINDS, tasks) for tasks in (1, 2))
+        assert spark.conf.get(setting) == "true"
+    finally:
+        spark.conf.set(setting, INTERPRETED[setting])
+    assert seen == [("false", 1), ("true", 2)]
+    assert few == more
+    assert few.deliveries
+
+
 def test_one_task_makes_the_rows_of_a_small_batch_and_shares_nothing_out(spark, plant):
     """They are the same as those of several tasks, of which each gets a share."""
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
@@ -51,7 +74,7 @@ def test_one_task_makes_the_rows_of_a_small_batch_and_shares_nothing_out(spark, 
     asked = {"mesh.a.to.b": "nothing"}
     records = kafka_frame(spark, plant)
     with kept(parsed(records.coalesce(1), "mesh.", 1_000_000)) as opened:
-        alone = batch_rows(opened, {}, asked, is_alone=True)
+        alone = batch_rows(opened, {}, asked, tasks=1)
         plan = alone._jdf.queryExecution().executedPlan().toString()
         rows = sorted(row[0] for row in alone.collect())
     with kept(parsed(records.repartition(3), "mesh.", 1_000_000)) as opened:
@@ -74,7 +97,7 @@ def test_a_batch_without_messages_says_the_same_by_less_work(spark, plant):
         plant.beat()
     records = kafka_frame(spark, plant)
     with kept(parsed(records.coalesce(1), "mesh.", 1_000_000)) as opened:
-        alone = batch_rows(opened, {}, {}, [], is_alone=True)
+        alone = batch_rows(opened, {}, {}, [], tasks=1)
         batch = read_batch(row[0] for row in alone.collect())
     resting = resting_rows(records.coalesce(1), "mesh.")
     plan = resting._jdf.queryExecution().executedPlan().toString()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,8 @@ def test_whatever_changes_in_a_block_has_it_packed_again(tmp_path: Path, state):
         lambda: block.standing.update({endpoint: Standing(Digest(1), Digest(2), 3)}),
         lambda: block.unequal.update({endpoint: 3}),
         lambda: block.tickets.append(state.passing.open(PLACE, 1, "a")),
+        lambda: setattr(block.tickets[0].steps[0], "target", 9),
+        lambda: setattr(block.tickets[0], "is_done", True),
         block.tickets.clear,
     ]
     for change in changes:
@@ -167,6 +170,22 @@ def test_times_by_the_clock_of_a_process_are_in_no_snapshot(tmp_path: Path, stat
     [after] = snapshots.packed(blocks)
     assert after is before
     assert [*Snapshots(tmp_path).packed(blocks)] == [before]
+
+
+def test_where_logs_end_that_a_ticket_waits_for_is_asked_anew_by_who_goes_on(tmp_path: Path, state):
+    """So a block takes no more where a node writes to many partitions, and is not packed anew."""
+    snapshots, blocks = Snapshots(tmp_path), state.certifier.blocks
+    blocks.open[PLACE][0].tickets = [ticket] = [state.passing.open(PLACE, 1, "a")]
+    [before] = snapshots.packed(blocks)
+    ticket.steps[0].awaits = {TopicPartition(f"mesh.a.ep.s{at}", 0): at for at in range(400)}
+    ticket.ahead = []
+    [after] = snapshots.packed(blocks)
+    assert after is before
+    assert ticket.steps[0].awaits
+    snapshots.save(1, state)
+    loaded = Snapshots(tmp_path).load()
+    [step] = loaded.certifier.blocks.open[PLACE][0].tickets[0].steps
+    assert step == replace(ticket.steps[0], awaits=None)
 
 
 @pytest.mark.parametrize(
