@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import pytest
+from confluent_kafka import Uuid
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportDeniedError, TransportError
@@ -51,6 +53,23 @@ def test_topic_ids_tell_a_topic_from_its_namesake(stand: Stand) -> None:
     new = admin.describe([name, other])
     assert new[name].topic_id != old[name].topic_id
     assert new[other] == old[other]
+
+
+def test_ids_are_freed_however_often_they_are_asked_for(stand: Stand) -> None:
+    """A worker asks for some seventeen a second, whether anybody uses it or not."""
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(one, Uuid) for one in gc.get_objects())
+
+    names = [stand.topic(), stand.topic()]
+    admin = stand.kafka.admin()
+    known = admin.describe(names)
+    before = kept()
+    for _ in range(20):
+        assert admin.describe(names) == known
+        assert set(admin.ends([TopicPartition(name, 0) for name in names]).values()) == {0}
+    assert kept() <= before + len(names)  # the last answer may be on its way out
 
 
 def test_an_endpoint_takes_what_was_created_at_whatever_time(stand: Stand) -> None:

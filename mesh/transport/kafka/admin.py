@@ -17,7 +17,6 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
-    TopicCollection,
     Uuid,
 )
 from confluent_kafka import TopicPartition as Place
@@ -38,6 +37,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.transport.groups import slowest
 from mesh.transport.kafka.asking import DEADLINE_S, RETRY_S, Asking, as_raised
+from mesh.transport.kafka.descriptions import ask_for_topics
 from mesh.transport.kafka.epochs import agrees_until
 from mesh.transport.kafka.faults import MISSING, Site, error_of, is_away, transport_error
 from mesh.transport.kafka.health import ANSWER_WITHIN_S, ASKED_TOPIC, ENDS_WITHIN_S
@@ -94,9 +94,8 @@ class KafkaAdmin:
     def ask(self, timeout_s: float = ANSWER_WITHIN_S) -> Future[Any]:
         """Send the smallest request there is; the future ends when it is answered."""
         self._looks.client.poll(0)
-        asked = TopicCollection([ASKED_TOPIC])
         answers: Mapping[str, Future[Any]] = as_raised(
-            lambda: self._looks.client.describe_topics(asked, request_timeout=timeout_s)
+            lambda: ask_for_topics(self._looks.client, [ASKED_TOPIC], within_s=timeout_s)
         )
         return answers[ASKED_TOPIC]
 
@@ -167,13 +166,9 @@ class KafkaAdmin:
     def _descriptions(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
         if not names:
             return {}
-
-        topics = TopicCollection(list(dict.fromkeys(names)))
         return self._looks.answers(
             "describe topic",
-            lambda: self._looks.client.describe_topics(
-                topics, request_timeout=self._looks.request_s
-            ),
+            lambda: ask_for_topics(self._looks.client, names, within_s=self._looks.request_s),
             good=MISSING,
         )
 

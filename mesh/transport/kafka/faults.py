@@ -166,9 +166,12 @@ def served(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         KafkaException: What the call raises itself, and what is fatal.
     """
     raised = _Raised()
-    with raised:
-        return call(*arguments, **options)
-    raise KafkaException(raised.error)
+    try:
+        with raised:
+            return call(*arguments, **options)
+        raise KafkaException(raised.error)
+    finally:
+        del call  # a method of a client, which would live as long as the trace of an error
 
 
 def error_of(exc: KafkaException) -> KafkaError:

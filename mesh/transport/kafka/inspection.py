@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
     AlterConfigOpType,
     ConfigEntry,
@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 
 from mesh.errors import TransportError
 from mesh.transport.kafka.admin import KafkaAdmin
+from mesh.transport.kafka.descriptions import ask_for_topics
 from mesh.transport.kafka.faults import MISSING, error_of, transport_error
 from mesh.transport.port import Copies, Rights, TopicPartition, TopicSpec
 
@@ -93,12 +94,8 @@ class InspectingAdmin(KafkaAdmin):
             return {}
 
         def ask() -> Mapping[str, Future[TopicDescription]]:
-            futures: Mapping[str, Future[TopicDescription]] = self._looks.client.describe_topics(
-                TopicCollection(list(dict.fromkeys(names))),
-                request_timeout=self._looks.request_s,
-                include_authorized_operations=True,
-            )
-            return futures
+            within_s = self._looks.request_s
+            return ask_for_topics(self._looks.client, names, within_s=within_s, with_rights=True)
 
         refusals: dict[str, str] = {}
         answers = self._looks.answers("describe topic", ask, good=MISSING, refusals=refusals)

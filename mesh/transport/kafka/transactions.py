@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
@@ -52,6 +52,10 @@ class Transactions:
     def __init__(self, producer: Producer, state: WriterState) -> None:
         self._producer = producer
         self._state = state
+
+    def close(self) -> None:
+        """Let go of the client: the trace of an error may keep this object, but not a client."""
+        del self._producer
 
     def meet(self) -> None:
         """Wait until a broker is connected by its number, if one can be soon.
@@ -180,7 +184,7 @@ class Transactions:
         if (refusal := state.refusal("nothing was committed")) is not None:
             self.abort()
             raise refusal
-        error = self._end(self._producer.commit_transaction, "commit")
+        error = self._end("commit")
         if error is None:
             state.is_open = False
             return
@@ -196,20 +200,24 @@ class Transactions:
             raise state.spent
         if not state.is_open:
             return
-        error = self._end(self._producer.abort_transaction, "abort")
+        error = self._end("abort")
         if error is not None:
             self._spend(error, "abort", KafkaException(error))
         self._take_news()
         state.is_open = False
         state.reset()
 
-    def _end(self, end: Callable[[float], None], what: str) -> KafkaError | None:
+    def _end(self, what: Literal["commit", "abort"]) -> KafkaError | None:
         """Call again until it is done; return an error that asks for an abort."""
         state, began_s = self._state, time.monotonic()
         deadline_s = began_s + COMMIT_DEADLINE_S
         while True:
             try:
-                served(end, max(deadline_s - time.monotonic(), _SLICE_S))
+                wait_s = max(deadline_s - time.monotonic(), _SLICE_S)
+                if what == "commit":
+                    served(self._producer.commit_transaction, wait_s)
+                else:
+                    served(self._producer.abort_transaction, wait_s)
             except KafkaException as exc:
                 error = error_of(exc)
                 if error.txn_requires_abort():

@@ -95,7 +95,7 @@ class KafkaWriter:
         except KafkaException as exc:
             raise transport_error(state.site, f"open writer {self.name}", error_of(exc)) from exc
         self._transactions: Transactions | None = Transactions(self._producer, state)
-        self.produce, self.produce_all = _produce(self._producer, state)
+        self.produce, self.produce_all, self._forget = _produce(self._producer, state)
 
     def _take_id(self) -> None:
         deadline_s = time.monotonic() + OPEN_DEADLINE_S
@@ -168,12 +168,12 @@ class KafkaWriter:
         return self._reports(wait_s, gives_up=True)
 
     def _reports(self, wait_s: float, *, gives_up: bool) -> int:
-        producer, state = self._producer, self._state
-        if producer is None:
+        state = self._state
+        if self._producer is None:
             return 0
         if state.spent is not None:
             raise state.spent
-        given_up = 0
+        producer, given_up = self._producer, 0
         try:
             if not gives_up:
                 served(producer.poll, 0)
@@ -202,9 +202,12 @@ class KafkaWriter:
     def close(self) -> None:
         """Release everything, without waiting for records in flight."""
         producer, self._producer = self._producer, None
+        transactions, self._transactions = self._transactions, None
         self.is_closed = True
-        self._transactions = None
         self.produce = self.produce_all = _refuse_closed
+        self._forget()
+        if transactions is not None:
+            transactions.close()
         if producer is not None:
             with suppress(KafkaException):
                 producer.purge(blocking=False)
@@ -238,8 +241,13 @@ def _report(
     return report
 
 
-def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAll]:
-    """Return functions that hand over records; failures go to the state."""
+def _produce(
+    producer: Producer, state: WriterState
+) -> tuple[Produce, ProduceAll, Callable[[], None]]:
+    """Return functions that hand over records, whose failures go to the state, and one to end them.
+
+    The last lets go of the client, which traces of their errors would keep.
+    """
     send: Any = producer.produce
     refuse = state.refuse
 
@@ -298,4 +306,8 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
             except (KafkaException, OverflowError, TypeError, ValueError) as exc:
                 refuse(topic, _fault(exc))
 
-    return produce, produce_all
+    def forget() -> None:
+        nonlocal send
+        send = _refuse_closed
+
+    return produce, produce_all, forget
