@@ -241,6 +241,26 @@ def _report(
     return report
 
 
+def _sent_once_there_is_room(
+    send: Any, poll: Callable[[float], int], is_open: bool, arguments: tuple[Any, ...]
+) -> KafkaError | None:
+    """Hand over a record that finds the queue full; return what is wrong with it, or None."""
+    # In a transaction records wait for room; without one a full queue is a lost record.
+    wait_s = ROOM_DEADLINE_S if is_open else 0.0
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        try:
+            served(poll, min(wait_s, 0.1))
+            send(*arguments)
+        except BufferError:
+            if time.monotonic() > deadline_s:
+                return KafkaError(KafkaError._QUEUE_FULL, "the queue to the brokers stays full")
+        except KafkaException as exc:
+            return error_of(exc)
+        else:
+            return None
+
+
 def _produce(
     producer: Producer, state: WriterState
 ) -> tuple[Produce, ProduceAll, Callable[[], None]]:
@@ -249,27 +269,8 @@ def _produce(
     The last lets go of the client, which traces of their errors would keep.
     """
     send: Any = producer.produce
+    poll = producer.poll
     refuse = state.refuse
-
-    def make_room(topic: str, arguments: tuple[Any, ...]) -> str:
-        """Send once there is room; return why that failed, or nothing."""
-        # In a transaction records wait for room; without one a full queue is a lost record.
-        wait_s = ROOM_DEADLINE_S if state.is_open else 0.0
-        deadline_s = time.monotonic() + wait_s
-        while True:
-            try:
-                served(producer.poll, min(wait_s, 0.1))
-                send(*arguments)
-            except BufferError:
-                if time.monotonic() < deadline_s:
-                    continue
-                error = KafkaError(KafkaError._QUEUE_FULL, "the queue to the brokers stays full")
-            except KafkaException as exc:
-                error = error_of(exc)
-            else:
-                return ""
-            refuse(topic, error)
-            return error.str()
 
     def produce(
         topic: str,
@@ -286,28 +287,31 @@ def _produce(
             return
         report = _report(state, on_delivery)
         arguments = (topic, value, key, partition, report, None, timestamp, headers)
-        fault = ""
+        error: KafkaError | None = None
         try:
             send(*arguments)
         except KafkaException as exc:
-            refuse(topic, error_of(exc))
-            fault = error_of(exc).str()
+            error = error_of(exc)
         except BufferError:
-            fault = make_room(topic, arguments)
-        if fault:
-            on_delivery(-1, -1, fault)
+            error = _sent_once_there_is_room(send, poll, state.is_open, arguments)
+        if error is not None:
+            refuse(topic, error)
+            on_delivery(-1, -1, error.str())
 
     def produce_all(topic: str, partition: int, rows: Sequence[Row]) -> None:
         for value, key, timestamp, headers in rows:
             try:
                 send(topic, value, key, partition, None, None, timestamp, headers)
             except BufferError:
-                make_room(topic, (topic, value, key, partition, None, None, timestamp, headers))
+                arguments = (topic, value, key, partition, None, None, timestamp, headers)
+                error = _sent_once_there_is_room(send, poll, state.is_open, arguments)
+                if error is not None:
+                    refuse(topic, error)
             except (KafkaException, OverflowError, TypeError, ValueError) as exc:
                 refuse(topic, _fault(exc))
 
     def forget() -> None:
-        nonlocal send
-        send = _refuse_closed
+        nonlocal send, poll
+        send = poll = _refuse_closed
 
     return produce, produce_all, forget
