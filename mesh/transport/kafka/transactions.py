@@ -50,12 +50,21 @@ class Transactions:
     """
 
     def __init__(self, producer: Producer, state: WriterState) -> None:
-        self._producer = producer
+        self._held: Producer | None = producer
         self._state = state
 
     def close(self) -> None:
         """Let go of the client: the trace of an error may keep this object, but not a client."""
-        del self._producer
+        self._held = None
+
+    @property
+    def _producer(self) -> Producer:
+        if self._held is None:
+            name = self._state.name
+            raise TransportUnknownError(
+                self._state.site.text(f"writer {name} was closed meanwhile")
+            )
+        return self._held
 
     def meet(self) -> None:
         """Wait until a broker is connected by its number, if one can be soon.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,24 @@ def nobody_answers(brokers: MockCluster, kafka: RealKafka) -> TransportError:
     return caught.value
 
 
-@pytest.mark.parametrize("end", [fenced, sent_twice, refused, never_opened, nobody_answers])
+def closed_meanwhile(brokers: MockCluster, kafka: RealKafka) -> TransportError:
+    """Another thread closes the writer whose commit nobody answers."""
+    one = kafka.writer("w", "id")
+    one.begin()
+    one.produce("t", b"v", b"k", 0)
+    brokers.down(1)
+    with ThreadPoolExecutor(1) as other:
+        committing = other.submit(one.commit)
+        one.close()
+        error = committing.exception(DEADLINE_S)
+    assert isinstance(error, TransportError)
+    return error
+
+
+ENDS = [fenced, sent_twice, refused, never_opened, nobody_answers, closed_meanwhile]
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_a_closed_writer_has_no_client(
     brokers: MockCluster,
     monkeypatch: pytest.MonkeyPatch,
