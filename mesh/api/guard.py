@@ -211,7 +211,7 @@ class Guard:
         if request.method == "GET":
             return self._form("", to)
         if request.method != "POST":
-            refused = problem(405, f"{request.method[:20]} is none of what this path answers")
+            refused = problem(405, f"{request.method[:20]} is not what this path answers")
             refused.headers["Allow"] = "GET, POST"
             return refused
         body = b""

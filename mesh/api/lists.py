@@ -70,7 +70,7 @@ def page_of(
         name: Of the list: a cursor of another one would leave out items without a word.
 
     Raises:
-        ConfigError: The cursor is none of this list.
+        ConfigError: The cursor is of another list.
     """
     last = _key_in(cursor, name) if cursor else None
     rest = list(items) if last is None else [pair for pair in items if pair[0] > last]
@@ -97,7 +97,10 @@ def _key_in(cursor: str, name: str) -> str:
             return said.decode("utf-8", "surrogatepass")
     except ValueError:
         pass
-    text = f"{cursor[:80]!r} is none of this list; give `next` of the page before, and ask the same"
+    text = (
+        f"{cursor[:80]!r} is not a cursor of this list; "
+        "give `next` of the page before, and ask the same"
+    )
     raise wrong_input("cursor", text)
 
 

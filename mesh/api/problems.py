@@ -150,7 +150,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
         shown = request.url.path[:200]
         text = f"there is nothing at {shown}; /openapi.json tells what there is"
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
-        text = f"{request.method[:20]} is none of what this path answers: {headers.get('Allow')}"
+        text = f"{request.method[:20]} is not what this path answers: {headers.get('Allow')}"
     answered = problem(status, text, [Problem(code=status.name, message=text)])
     answered.headers.update(headers)
     return answered

@@ -68,7 +68,7 @@ def check_endpoint(still: Still, endpoint: str, at_ms: int | None) -> None:
         return
     node, slash, name = endpoint.partition("/")
     if not (slash and name):
-        raise wrong_input("endpoint", f"{endpoint[:80]!r} is no endpoint; write NODE/NAME")
+        raise wrong_input("endpoint", f"{endpoint[:80]!r} is not an endpoint; write NODE/NAME")
     check_node(still.seen.topology, node, "endpoint")
     if still.seen.view.is_unreachable(node):
         return  # nobody knows which it has

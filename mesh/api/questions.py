@@ -79,7 +79,7 @@ def explained(still: Still, asked: Asked, at_ms: int | None) -> dict[str, Any]:
     for header in asked.headers:
         name, equals, value = header.partition("=")
         if not (name and equals):
-            raise wrong_input("header", f"{header[:80]!r} is no header; write NAME=VALUE")
+            raise wrong_input("header", f"{header[:80]!r} is not a header; write NAME=VALUE")
         given.setdefault(name, value)
     _check_in_force(still, at_ms)
     known = _known_now(still) if at_ms is None else _known_then(still, asked.subject, at_ms)

@@ -117,7 +117,7 @@ def only_known_parameters(request: Request) -> None:
             raise wrong_input("at", "this is told of now only: how it was is not on record")
         if name not in known:
             shown = name[:80]
-            raise wrong_input(shown, f"is no parameter of this path{nearest(shown, known)}")
+            raise wrong_input(shown, f"is not a parameter of this path{nearest(shown, known)}")
         if len(request.query_params.getlist(name)) > 1 and name not in REPEATED:
             raise wrong_input(name, "is given more than once; give it once")
 

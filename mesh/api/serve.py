@@ -79,7 +79,7 @@ class ServeSettings:
             raise ConfigError(problems)
         if not is_loopback(self.host) and not (self.token or self.user_header):
             message = (
-                "is no loopback address, so everybody who reaches it could read all: set "
+                "is not a loopback address, so everybody who reaches it could read all: set "
                 "MESH_TOKEN, or name the header of a proxy that logs people in by --user-header"
             )
             raise wrong_input("--listen", message, code="NO_TOKEN")

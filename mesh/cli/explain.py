@@ -111,7 +111,9 @@ def subscriptions_of(
         at_node = found.setdefault(node, {})
         other = next((one for one, _ in at_node if fold(one) == fold(endpoint)), endpoint)
         if other != endpoint:
-            message = f"is one endpoint with {other}: case makes no other name; write one of both"
+            message = (
+                f"is one endpoint with {other}: case does not tell names apart; keep one of the two"
+            )
             raise wrong_input(where, message, code="NAME_CLASH")
         at_node[endpoint, filter_] = Subscription()
     return found

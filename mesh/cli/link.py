@@ -122,7 +122,7 @@ def check_part(
     if other not in seen.topology.neighbours(one):
         raise wrong_input("NODE", f"there is no link between {one} and {other}")
     if source is not None and source not in (one, other):
-        raise wrong_input("--from", f"{source} is no end of this link; give {one} or {other}")
+        raise wrong_input("--from", f"{source} is not an end of this link; give {one} or {other}")
     sources = (one, other) if source is None else (source,)
     count = max(seen.topology.nodes[node].partitions for node in sources)
     if partition is not None and partition >= count:

@@ -248,4 +248,6 @@ def _pair(topology: Topology, option: str, text: str) -> tuple[str, str]:
         a, b = known[0]
         raise wrong_input(where, f"could mean several links; write it with a colon, as in {a}:{b}")
     nodes = ", ".join(list(topology.nodes)[:8]) + (", ..." if len(topology.nodes) > 8 else "")
-    raise wrong_input(where, f"is no link of two nodes; write A-B, of {nodes}", code="UNKNOWN_NODE")
+    raise wrong_input(
+        where, f"is not a link of two nodes; write A-B, of {nodes}", code="UNKNOWN_NODE"
+    )

@@ -81,7 +81,7 @@ def _fault_of(program: Program, headers: Mapping[str, str]) -> str | None:
         if (found := _BAD_PATTERN.search(str(error))) is not None:
             pattern, why = found[1][:60], found[2].split(". Check function")[0]
             why = why.rpartition("error:")[2].strip().rstrip(".") or "not valid"
-            return f"{pattern!r} is no regular expression: {why}; correct what matches() is given"
+            return f"{pattern!r} is not a regular expression: {why}; correct what matches() gets"
         if (found := _BAD_CALL.search(str(error))) is not None:
             return f"the condition calls {found[1]}() with what it does not take; correct that"
     return None

@@ -168,7 +168,8 @@ def _add(stored: _Stored, context: Context) -> None:
     for name in stored.contexts:
         if name != context.name and fold(name) == fold(context.name):
             text = (
-                f"there is {name}, and case makes no other name; choose another, or remove {name}"
+                f"there is {name}, and case does not tell names apart; "
+                f"choose another, or remove {name}"
             )
             raise wrong_input("context", text, code="NAME_CLASH")
     stored.contexts[context.name] = replace(context, file=context.file.absolute())
@@ -214,14 +215,14 @@ def _load(folder: Path | None) -> _Stored:
         }
         return _Stored(contexts, str(data["selected"]), str(data.get("previous", "")))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as exc:
-        message = "is no list of contexts; remove it, then add and select them again"
+        message = "is not a list of contexts; remove it, then add and select them again"
         raise wrong_input(str(path), message, code="UNREADABLE") from exc
 
 
 def _texts(addresses: Mapping[str, object]) -> Mapping[str, str]:
     """Return addresses by name; raise TypeError if one is no text."""
     if not all(isinstance(one, str) for one in addresses.values()):
-        raise TypeError("an address is no text")
+        raise TypeError("an address is not text")
     return {name: str(one) for name, one in addresses.items()}
 
 

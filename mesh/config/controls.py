@@ -53,7 +53,7 @@ def interest_problems(
         if len(kinds) == 1 and isinstance(node, str) and isinstance(one[kinds[0]], str):
             at = first.setdefault((node, kinds[0], one[kinds[0]]), index)
             if at != index:
-                message = f"says the same as {_KEY}[{at}]; remove one of both"
+                message = f"says the same as {_KEY}[{at}]; remove one of the two"
                 where = locate((_KEY, index))
                 yield Problem(code="DUPLICATE_CONTROL", message=message, where=where)
 

@@ -218,7 +218,7 @@ def reference_fault(value: str) -> str | None:
     for match in _REFERENCE.finditer(value):
         if _KNOWN_REFERENCE.fullmatch(match[0]) is None:
             # What stands there may be part of a password: it is not repeated.
-            return "has a ${...} that is no reference; write ${env:NAME} or ${file:PATH}"
+            return "has a ${...} that is not a reference; write ${env:NAME} or ${file:PATH}"
     return None
 
 
@@ -232,7 +232,7 @@ def option_text(value: object) -> str:
 def _name_fault(option: str) -> tuple[str, str] | None:
     """Return (code, message) for what can be no option in a file."""
     if _NAME.fullmatch(option) is None:
-        return "UNKNOWN_KEY", "is no name of an option; remove it"
+        return "UNKNOWN_KEY", "is not a name of an option; remove it"
     meant = _OTHER_NAMES.get(re.sub(r"[^a-z]", "", option.lower()), option)
     if get_close_matches(option.lower(), [SERVERS], cutoff=_LIKE_SERVERS):
         meant = SERVERS
@@ -254,7 +254,7 @@ def bootstrap_fault(value: str) -> str | None:
             return f"{text!r} is a URL; {_RULE}"
         match = _BROKER.fullmatch(rest)
         if match is None or not _is_host(match[1]):
-            return f"{text!r} is no broker; {_RULE}"
+            return f"{text!r} is not a broker; {_RULE}"
         if not 1 <= int(match[2]) <= 65535:
             return f"port {match[2]} is not between 1 and 65535; {_RULE}"
     return None

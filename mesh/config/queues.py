@@ -57,7 +57,10 @@ def queue_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
             yield "BAD_NAME", fault, ("queues", name)
         other = seen.setdefault(fold(name), name)
         if other != name:
-            message = f"{name!r} and {other!r} are one queue: case makes no other name; make one"
+            message = (
+                f"{name!r} and {other!r} are one queue: case does not tell names apart; "
+                "merge the two"
+            )
             yield "NAME_CLASH", message, ("queues", name)
         if isinstance(queue, Mapping):
             yield from _of_queue(name, queue, known)
@@ -74,5 +77,5 @@ def _of_queue(name: str, queue: Mapping[str, object], nodes: list[str]) -> Itera
             message = "only a queue with policy home has one; write policy: home or remove it"
             yield "CONFLICTING_KEYS", message, path
     if isinstance(age, str) and not duration_s(age):
-        message = f"{age[:60]!r} is no duration above 0; write {DURATION_RULE}"
+        message = f"{age[:60]!r} is not a duration above 0; write {DURATION_RULE}"
         yield "WRONG_VALUE", message, ("queues", name, "maxAge")

@@ -93,7 +93,7 @@ def _faults(
     if not isinstance(source, str):
         return
     if source not in ends:
-        message = f"{source!r} is no end of the link; write {ends[0]} or {ends[1]}"
+        message = f"{source!r} is not an end of the link; write {ends[0]} or {ends[1]}"
         yield "UNKNOWN_NODE", message, "from"
         return
     way = (source, _other(ends, source))

@@ -159,7 +159,7 @@ class _Checker:
     def _duration(self, entries: Entries, key: str, path: KeyPath) -> None:
         text = entries.get(key)
         if isinstance(text, str) and not duration_s(text):
-            message = f"{text[:60]!r} is no duration above 0; write {DURATION_RULE}"
+            message = f"{text[:60]!r} is not a duration above 0; write {DURATION_RULE}"
             self._note("WRONG_VALUE", message, (*path, key))
 
     def _names(self, section: str, entries: Entries) -> None:
@@ -179,7 +179,7 @@ class _Checker:
         keep = self.spec.get("keep")
         if isinstance(keep, str) and duration_s(keep) is None:
             self._note(
-                "WRONG_VALUE", f"{keep[:60]!r} is no duration; write {DURATION_RULE}", ("keep",)
+                "WRONG_VALUE", f"{keep[:60]!r} is not a duration; write {DURATION_RULE}", ("keep",)
             )
         self._pings(_mapping(self.spec.get("roles")))
         kafka = _mapping(self.spec.get("audit")).get("kafka")
@@ -194,7 +194,7 @@ class _Checker:
         every_s = duration_s(text)
         if every_s is None or not PING_S_MIN <= every_s <= PING_S_MAX:
             message = (
-                f"{text[:60]!r} is no duration from {PING_S_MIN * 1000:g}ms to {PING_S_MAX:g}s; "
+                f"{text[:60]!r} is not a duration from {PING_S_MIN * 1000:g}ms to {PING_S_MAX:g}s; "
                 f"write {DURATION_RULE}"
             )
             self._note("WRONG_VALUE", message, ("roles", "pingEvery"))
@@ -318,7 +318,7 @@ class _Checker:
                 message = f"{ends[0]} and {ends[1]} are not linked; remove the limit or link them"
                 self._note("UNKNOWN_LINK", message, path)
             elif first != index:
-                message = f"the link has limits already, as limits[{first}]; make one of both"
+                message = f"the link has limits already, as limits[{first}]; merge the two"
                 self._note("DUPLICATE_LIMIT", message, path)
 
     def _limit(self, limit: Entries, index: int) -> None:
@@ -364,7 +364,7 @@ class _Checker:
         others = [_mapping(one) for one in listed[:index]] if isinstance(listed, list) else []
         for at, other in enumerate(others):
             if (other.get("endpoint"), other.get("node", ANY)) == (endpoint, node):
-                message = f"the endpoint has limits already, as limits[{at}]; make one of both"
+                message = f"the endpoint has limits already, as limits[{at}]; merge the two"
                 self._note("DUPLICATE_LIMIT", message, (*path, "endpoint"))
 
     def _join(self, name: str, zone: Entries) -> None:
@@ -398,7 +398,8 @@ class _Checker:
                     first = joins.setdefault(tuple(ends), name)
                     if first != name and len(ends) == len(_ENDS):
                         message = (
-                            f"zone {first} joins {ends[0]} to {ends[1]} already; remove one of both"
+                            f"zone {first} joins {ends[0]} to {ends[1]} already; "
+                            "remove one of the two"
                         )
                         self._note("DUPLICATE_JOIN", message, ("zones", name))
                 else:
@@ -408,7 +409,7 @@ class _Checker:
             if other is not None and len(frozenset(joined)) == len(_ENDS):
                 message = (
                     f"{joined[0]} and {joined[1]} are linked in zone {other} besides, so that "
-                    "messages would come twice; remove one of both"
+                    "messages would come twice; remove one of the two"
                 )
                 self._note("JOIN_BESIDE_LINK", message, ("zones", name))
 

@@ -200,7 +200,7 @@ def _linked(before: Topology, name: str) -> Zone:
     return zone
 
 
-_JOIN = "is a join, which has two ends for good: delete it and create another"
+_JOIN = "is a join, whose two ends never change: delete it and create another"
 
 
 def _in_order(pair: Pair) -> Pair:

@@ -56,7 +56,7 @@ def unchangeable(before: Topology, after: Topology, locate: Locate) -> Iterator[
         if old is not None and old.links and old.kind is not zone.kind:
             message = (
                 f"zone {name} is {old.kind} and has links, so it cannot become {zone.kind}: "
-                "call the zone otherwise, and its links move there"
+                "give the zone another name, and its links move there"
             )
             where = locate(("zones", name, "kind"))
             yield Problem(code=CANNOT_CHANGE, message=message, where=where)

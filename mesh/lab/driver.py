@@ -246,7 +246,7 @@ class Driver:
                 quiet_ms, ends_when_read = now, None
             elif ends_when_read != self.tally.ends:
                 ends_when_read = dict(self.tally.ends)
-                return ["what was read last may have had more written"]
+                return ["more may have been written since it was read"]
             elif now - quiet_ms < COPIES_MS:
                 return ["direct copies may be under way"]
             return left

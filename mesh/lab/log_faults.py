@@ -33,7 +33,7 @@ def run_log_fault(
     """
     node = owner_of(step.topic, topology)
     if node is None:
-        raise InvariantError(f"{step.topic} is no data topic")
+        raise InvariantError(f"{step.topic} is not a data topic")
     kafka = topology.nodes[node].kafka
     tally.refresh()
     match step:

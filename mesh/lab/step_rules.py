@@ -225,8 +225,8 @@ def _data(topic: str, partition: int, topology: Topology) -> str | None:
         some = min(topology.nodes, default="NODE")
         example = TopicNames(topology.prefix).ingress(some, MessageClass.GUARANTEED)
         return (
-            f"{topic!r} is no ingress, outbox or endpoint topic of this mesh; write for example "
-            f"{example}"
+            f"{topic!r} is not an ingress, outbox or endpoint topic of this mesh; "
+            f"write for example {example}"
         )
     if partition >= (count := topology.nodes[node].partitions):
         return f"{topic} has partitions 0 to {count - 1}"
@@ -240,7 +240,7 @@ def _one_broker(step: steps.Truncate, topology: Topology) -> str | None:
     kafka = topology.kafka[topology.nodes[node].kafka]
     if kafka.is_embedded and kafka.brokers == 1:
         return None
-    return f"truncate needs an embedded Kafka cluster of one broker; {kafka.name} is none"
+    return f"truncate needs an embedded Kafka cluster of one broker; {kafka.name} is not one"
 
 
 def _storm(step: steps.Storm, topology: Topology) -> str | None:

@@ -29,7 +29,9 @@ class Subscriptions:
         name = next((one.endpoint for one in filters.values()), step.endpoint)
         if name != step.endpoint:
             text = f"write {name} instead of {step.endpoint}, or name another one"
-            return [f"{step.node} has an endpoint {name}, and case makes no other name; {text}"]
+            return [
+                f"{step.node} has an endpoint {name}, and case does not tell names apart; {text}"
+            ]
         if isinstance(step, Unsubscribe):
             return [] if filters.pop(step.filter, None) else [_absent(step, filters)]
         filters[step.filter] = step

@@ -47,5 +47,5 @@ def _version(java: str) -> int:
         raise StartError(f"{java} does not run: {_ADVICE}") from error
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if found is None:
-        raise StartError(f"{java} -version says nothing known: {_ADVICE}")
+        raise StartError(f"{java} -version tells no version that is known: {_ADVICE}")
     return int(found.group(1))

@@ -32,7 +32,7 @@ def name_fault(name: str) -> str | None:
     if not name:
         return f"a name is empty; write {NAME_RULE}"
     if _NAME.fullmatch(name) is None:
-        return f"{name[:80]!r} is no name; write {NAME_RULE}"
+        return f"{name[:80]!r} is not a name; write {NAME_RULE}"
     if fold(name) in RESERVED_NAMES:
         return f"{name!r} is reserved; choose another name"
     return None
@@ -46,5 +46,7 @@ def prefix_fault(prefix: str) -> str | None:
     if len(prefix) > PREFIX_LENGTH_MAX:
         return f"has {len(prefix)} characters; at most {PREFIX_LENGTH_MAX} are allowed"
     if _PREFIX.fullmatch(prefix) is None:
-        return f"{prefix!r} is no topic prefix; write names that each end with a dot, as in mesh."
+        return (
+            f"{prefix!r} is not a topic prefix; write names that each end with a dot, as in mesh."
+        )
     return None

@@ -63,14 +63,14 @@ class Link:
         """Return the end that is not this node.
 
         Raises:
-            ValueError: The node is no end of the link.
+            ValueError: The node is not an end of the link.
         """
         first, second = self.ends
         if node == first:
             return second
         if node == second:
             return first
-        raise ValueError(f"{node} is no end of {self}")
+        raise ValueError(f"{node} is not an end of {self}")
 
     def __str__(self) -> str:
         """Return `a-b (zone)`, for people."""

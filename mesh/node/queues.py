@@ -211,7 +211,7 @@ class OwnQueues:
         if others and not (self._is_home(endpoint) and self.node < min(others)):
             return MemberKind.HOME, (
                 f"queue {endpoint} has its home at {min(others)} already, and none is declared; "
-                "declare it in spec.queues, or unsubscribe at one of both"
+                "declare it in spec.queues, or unsubscribe at one of the two"
             )
         return MemberKind.HOME, None
 

@@ -37,7 +37,7 @@ TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 def check_tag(tag: str) -> str:
     """Return a tag that an engine takes; found out by itself, it would be so after minutes."""
     if TAG.fullmatch(tag) is None:
-        text = f"{tag!r} is no tag: up to 128 letters, digits, _, . and -, the first no . or -"
+        text = f"{tag!r} is not a tag: up to 128 letters, digits, _, . and -, the first no . or -"
         raise typer.BadParameter(text)
     return tag
 

@@ -105,7 +105,7 @@ def test_the_way_of_then_is_drawn_as_it_was(api: Api, open_page: Open) -> None:
 def test_a_time_in_the_future_is_refused_in_a_line(api: Api, open_page: Open) -> None:
     """Nothing is drawn of it, it is not asked again and again, and Live leads back."""
     page = open_page("/map?at=2999-01-01T00:00:00Z")
-    expect(page.locator("main")).to_contain_text("is in the future; give a time gone by")
+    expect(page.locator("main")).to_contain_text("is in the future; give a time in the past")
     assert page.locator("svg.map").count() == 0
     page.get_by_role("button", name="Live").click()
     expect(page.get_by_label("node tk1", exact=True)).to_be_visible()
@@ -118,10 +118,10 @@ def test_a_time_in_the_future_is_refused_in_a_line(api: Api, open_page: Open) ->
         ("/map?link=tk1->nobody", "nobody"),
         ("/interest?subject=a//b&from=tk1", "empty level"),
         ("/interest?subject=acme/a&from=nobody", "no node"),
-        ("/trace?id=nothing", "is no message"),
+        ("/trace?id=nothing", "is not a message"),
         ("/trace?id=mesh.tk3.in.g/0/999999", "Nothing is left of such a message"),
         ("/queues?letters=nobody", "no node"),
-        ("/map?at=yesterday", "is no time"),
+        ("/map?at=yesterday", "is not a time"),
         ("/map?q=zz", "No node, Kafka cluster or zone is called “zz”"),
         ("/map?kafka=zz", "No Kafka cluster is called “zz”"),
         ("/map?link=zz", "No link is called “zz”"),

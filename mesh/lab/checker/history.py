@@ -189,7 +189,7 @@ def read_history(path: Path) -> History:
                 case other:
                     raise ValueError(f"no record is called {other!r}")
     if not run:
-        raise _bad(path, 1, "no line with `is: run`; this is no history of a storm")
+        raise _bad(path, 1, "no line with `is: run`; this is not a history of a storm")
     with _Located(path, at):
         return History(
             publishes=list(publishes.values()),

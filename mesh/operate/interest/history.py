@@ -39,10 +39,10 @@ def moment(text: str, wall_ms: int, where: str = "--at") -> int:
     try:
         at_s = wall_ms / 1000 - ago if ago is not None else datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as exc:
-        message = f"{text[:60]!r} is no time; write 2026-05-04T10:00:00, or 15m for so long ago"
+        message = f"{text[:60]!r} is not a time; write 2026-05-04T10:00:00, or 15m for so long ago"
         raise wrong_input(where, message) from exc
     if int(at_s * 1000) > wall_ms:
-        message = f"{text[:60]!r} is in the future; give a time gone by"
+        message = f"{text[:60]!r} is in the future; give a time in the past"
         raise wrong_input(where, message)
     return max(0, int(at_s * 1000))
 

@@ -99,7 +99,7 @@ class Tracer:
         topic, numbers = parts_of_id(text)
         place = self._ingress_of(topic)
         if place is None:
-            text = f"{topic!r} is no ingress topic of this mesh: {FORMS}"
+            text = f"{topic!r} is not an ingress topic of this mesh: {FORMS}"
             raise wrong_input("ID", text, code="UNKNOWN_TOPIC")
         node, name, topic_id, message_class = place
         if numbers[0] >= (count := self.topology.nodes[node].partitions):
@@ -242,6 +242,6 @@ def parts_of_id(text: str, where: str = "ID") -> tuple[str, tuple[int, int, int]
     ]
     are_whole = len(numbers) == len(written) and all(one <= NUMBER_MAX for one in numbers)
     if not topic or not are_whole or len(numbers) not in (2, 3):
-        raise wrong_input(where, f"{text!r} is no message: {FORMS}", code="UNKNOWN_MESSAGE")
+        raise wrong_input(where, f"{text!r} is not a message: {FORMS}", code="UNKNOWN_MESSAGE")
     generation = numbers[1] if len(numbers) == 3 else 0
     return topic, (numbers[0], generation, numbers[-1])

@@ -283,24 +283,24 @@ def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
         ("explain?subject=a&from=a&header=x", 422, "NAME=VALUE"),
         ("route?from=a&to=a", 422, "where it starts"),
         ("route?from=a&to=q", 404, "no node"),
-        ("trace/nonsense", 422, "no message"),
-        ("trace/mesh.zz.in.g/0/1", 404, "no ingress topic"),
-        ("trace/mesh.a.in.g/0/9999999999999999999", 422, "is no message"),
+        ("trace/nonsense", 422, "not a message"),
+        ("trace/mesh.zz.in.g/0/1", 404, "not an ingress topic"),
+        ("trace/mesh.a.in.g/0/9999999999999999999", 422, "is not a message"),
         ("nodes/", 404, "there is nothing at"),
         ("interest?filter=%3E/a", 422, ">"),
         ("interest?node=zz", 404, "no node"),
         ("nodes?at=2999-01-01T00:00:00Z", 422, "in the future"),
-        ("nodes?at=yesterday", 422, "no time"),
+        ("nodes?at=yesterday", 422, "not a time"),
         ("nodes?limit=0", 422, "limit"),
         ("nodes?limt=5", 422, "did you mean limit?"),
-        ("interest?filtre=x", 422, "is no parameter of this path"),
+        ("interest?filtre=x", 422, "is not a parameter of this path"),
         ("roles/routes?at=5m", 422, "of now only"),
         ("zones?at=2999-01-01T00:00:00Z", 422, "in the future"),
         ("roles?at=2999-01-01", 422, "in the future"),
-        ("queues?at=soon", 422, "no time"),
+        ("queues?at=soon", 422, "not a time"),
         ("trace/mesh.a.in.g/0/1?at=2999-01-01", 422, "in the future"),
-        ("nodes?cursor=a", 422, "is none of this list"),
-        ("nodes?cursor=%00", 422, "is none of this list"),
+        ("nodes?cursor=a", 422, "is not a cursor of this list"),
+        ("nodes?cursor=%00", 422, "is not a cursor of this list"),
         ("explain?subject=%ff&from=a", 422, "subject: is not UTF-8"),
         ("interest?filter=x%c3", 422, "filter: is not UTF-8"),
         ("nodes?%ff=x", 422, "is not UTF-8"),
@@ -346,7 +346,7 @@ def test_dead_letters_of_a_queue_that_nobody_subscribes_any_more_are_told(api: A
 
 def test_nothing_can_be_changed(api: Api) -> None:
     """Other methods than asking are refused, and a body that is too large is not read."""
-    assert "POST is none of what this path answers: GET" in api.refused("/api/v1/nodes", 405, b"{}")
+    assert "POST is not what this path answers: GET" in api.refused("/api/v1/nodes", 405, b"{}")
     [problem] = api.ask("/api/v1/nothing").data["problems"]
     assert problem["code"] == "NOT_FOUND"
     text = api.refused("/api/v1/plan", 413, b"x" * 2_000_000)

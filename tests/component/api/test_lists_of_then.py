@@ -60,7 +60,7 @@ def test_a_cursor_goes_on_in_its_own_list_alone(api: Api) -> None:
         f"links?cursor={cursor[:-1]}",
         "links?cursor=a-%3Eb",
     ):
-        assert "is none of this list" in api.refused(f"/api/v1/{path}", 422)
+        assert "is not a cursor of this list" in api.refused(f"/api/v1/{path}", 422)
 
 
 def test_what_is_known_of_now_alone_is_none_of_then(api_of: MakeApi) -> None:

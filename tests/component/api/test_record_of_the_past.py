@@ -170,4 +170,4 @@ def test_findings_of_a_message_are_found_by_each_form_of_its_id(past: Past) -> N
         ("mesh.a.in.g/2/6", 0),
     ):
         assert len(past.api.get(f"findings?message={message}")["items"]) == count
-    assert "is no message" in past.api.refused("/api/v1/findings?message=mesh.a.in.g", 422)
+    assert "is not a message" in past.api.refused("/api/v1/findings?message=mesh.a.in.g", 422)

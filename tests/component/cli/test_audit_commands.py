@@ -319,7 +319,7 @@ def test_a_past_range_is_given_to_it_in_milliseconds(
     assert started[0][-5:] == ["--from", "1700000000000", "--to", "1700000040000", "--json"]
     said = run("audit", "run", "-f", file, "--from", "yesterday")
     assert said.code == 2
-    assert "--from: 'yesterday' is no time" in said.err
+    assert "--from: 'yesterday' is not a time" in said.err
     assert (
         "--to: '2023-11-14T23:00:00Z' is in the future"
         in run("audit", "run", "-f", file, "--to", "2023-11-14T23:00:00Z").err

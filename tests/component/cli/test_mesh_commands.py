@@ -282,7 +282,7 @@ def test_interest_of_a_moment_gone_by(run: Run, chain: Chain) -> None:
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [("yesterday", "is no time"), ("3000-01-01", "in the future"), ("", "no time")],
+    [("yesterday", "is not a time"), ("3000-01-01", "in the future"), ("", "not a time")],
 )
 def test_a_moment_that_cannot_be_is_refused(run: Run, chain: Chain, text: str, fault: str) -> None:
     _, file = chain
@@ -355,7 +355,7 @@ def test_audit_report_is_ok_only_where_something_is_proven(run: Run, chain: Chai
         (["subject", "pause", "x", "--node", "a", "--why", "x" * 201], "at most 200"),
         (["publish", "a", "x", "-n", "a", "--header", "mesh-x=1"], "belongs to the mesh"),
         (["subscribe", ">/a", "-n", "a", "-e", "e"], "last level"),
-        (["subscribe", "a", "-n", "a", "-e", "e e"], "is no name"),
+        (["subscribe", "a", "-n", "a", "-e", "e e"], "is not a name"),
         (["unsubscribe", "", "-n", "a", "-e", "e"], "filter is empty"),
         (["explain", "a/*", "--from", "a"], "only filters have wildcards"),
         (["explain", "a", "--from", "A"], "did you mean a"),
@@ -364,7 +364,7 @@ def test_audit_report_is_ok_only_where_something_is_proven(run: Run, chain: Chai
         (["trace", "mesh.a.in.g/7/0"], "mesh.a.in.g has partitions 0 to 3, and not 7"),
         (["doctor", "--category", "weather"], "write one of"),
         (["status", "--bootstrap", "left"], "NAME=HOST:PORT"),
-        (["status", "--bootstrap", "left=9092"], "'9092' is no broker"),
+        (["status", "--bootstrap", "left=9092"], "'9092' is not a broker"),
         (["status", "--bootstrap", "left=h:1", "--bootstrap", "left=g:1"], "left is h:1 already"),
         (["node", "run", "a", "--bootstrap", "up=h:1"], "no Kafka cluster is called up"),
         (["node", "run", "a", "--ready-file", "/proc/none/x"], "cannot be written"),

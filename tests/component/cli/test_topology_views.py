@@ -227,10 +227,13 @@ def test_a_proposed_file_under_the_subscriptions_of_the_mesh(
             "no node is called",
         ),
         (["explain", "x", "--from", "tk1", "-f", FIG36, "--subscribe", "tk2/e=>/x"], "last level"),
-        (["explain", "x", "--from", "tk1", "-f", FIG36, "--subscribe", "tk2/e e=x"], "is no name"),
+        (
+            ["explain", "x", "--from", "tk1", "-f", FIG36, "--subscribe", "tk2/e e=x"],
+            "is not a name",
+        ),
         (
             [*EXPLAIN, "-f", FIG36, "--subscribe", "tk2/e=x", "--subscribe", "tk2/E=y"],
-            "tk2/E=y: is one endpoint with e: case makes no other name",
+            "tk2/E=y: is one endpoint with e: case does not tell names apart",
         ),
         # Who names a mesh beside a file would believe that both were looked at.
         (["route", "tk1", "pa2", FIG36, "-c", "other"], "fig36.yaml: is looked at alone"),

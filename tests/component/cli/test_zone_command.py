@@ -183,7 +183,7 @@ def test_joins_are_made_with_all_they_have(run: Run, started: Started) -> None:
     assert join is not None
     assert (join.source, join.target, join.filter, join.hops) == ("d", "b", "acme/>", 3)
     told = run("zone", "add", "J", "a", "-f", file)
-    assert (told.code, "is a join, which has two ends for good" in told.err) == (2, True)
+    assert (told.code, "is a join, whose two ends never change" in told.err) == (2, True)
 
 
 def test_clusters_may_be_made_direct_only_and_no_other_zone(run: Run, started: Started) -> None:
@@ -232,7 +232,7 @@ REFUSED: list[tuple[dict[str, object], str, str]] = [
     ({"A": ROW}, "add A b", "has links as listed and no nodes: give `mesh zone add A --link A-B`"),
     ({"A": ROW}, "add A --link a-b", "zone A: has a link between a and b already"),
     ({"A": ROW}, "remove A --link a-c", "zone A: has no link between a and c"),
-    ({"A": ROW}, "add A --link a-z", "is no link of two nodes; write A-B, of a, b, c"),
+    ({"A": ROW}, "add A --link a-z", "is not a link of two nodes; write A-B, of a, b, c"),
     ({"A": ROW}, "add A", "name either nodes, or links with --link A-B"),
     ({"A": ROW}, "create a --kind one-hop", "zone a: exists already and is multi-hop"),
     ({"A": ROW}, "create B --kind two-hop", "must be cluster, one-hop, multi-hop, external or join"),
@@ -363,7 +363,7 @@ def test_show_and_list_tell_members_and_clusters(run: Run, started: Started) -> 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("my zone", "--kind", "one-hop"), "is no name"),
+        (("my zone", "--kind", "one-hop"), "is not a name"),
         (("Z", "--kind", "onehop"), "must be cluster, one-hop"),
         (("Z", "--kind", "join", "--from", "d"), "add to"),
         (("Z", "--kind", "join", "--from", "d", "--to", "b", "--hops", "0"), "at least 1; got 0"),

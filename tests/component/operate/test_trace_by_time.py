@@ -142,13 +142,13 @@ def test_a_message_is_found_whoever_else_does_not_answer(away: str) -> None:
     with pytest.raises(TransportUnavailableError):
         tracer.find(f"{'0' * 32}/0/7")
     kafka[away].available = True
-    with pytest.raises(ConfigError, match="no ingress topic of this mesh"):
+    with pytest.raises(ConfigError, match="not an ingress topic of this mesh"):
         tracer.find(f"{'0' * 32}/0/7")
     mesh.close()
 
 
 def test_a_number_without_end_is_no_offset(busy: Mesh) -> None:
-    with pytest.raises(ConfigError, match="is no message"):
+    with pytest.raises(ConfigError, match="is not a message"):
         Tracer(busy.topology, busy.world.kafka).find(f"mesh.a.in.g/0/{'9' * 5_000}")
 
 

@@ -92,7 +92,7 @@ def test_what_no_engine_takes_for_a_tag_is_refused_first(programs: Path, tag: st
     docker(programs, ENGINE)
     code, text = told("kafka", "--tag", tag)
     assert code == 2
-    assert "is no tag" in text
+    assert "is not a tag" in text
 
 
 def test_spark_is_not_started_for_jars_that_are_here(tmp_path: Path) -> None:

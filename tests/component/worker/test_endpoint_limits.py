@@ -266,7 +266,7 @@ def test_a_limit_names_what_exists_and_what_it_costs() -> None:
         ({"endpoint": "s", "node": "d", "bytes": 1}, "no node is called 'd'"),
         ({"endpoint": "a b", "bytes": 1}, "a b"),
         ({"endpoint": "s", "bytes": 0}, "bytes"),
-        ({"endpoint": "s", "age": "soon"}, "no duration"),
+        ({"endpoint": "s", "age": "soon"}, "not a duration"),
         ({"endpoint": "s", "bytes": 1, "outboxBytes": 1}, "only limits of links"),
         ({"endpoint": "*", "bytes": 1, "whenFull": "dead-letter"}, "name the endpoint"),
         ({"link": ["a", "b"], "bytes": 1, "bytesPerSecond": 1}, "only limits of endpoints"),

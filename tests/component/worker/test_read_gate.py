@@ -146,7 +146,7 @@ def test_a_limit_is_of_a_link_that_exists_and_once() -> None:
         ([{"link": ["a", "b"], "outboxBytes": 1}], "say with whenFull"),
         ([{"link": ["a", "b"], "bytesPerSecond": 1, "whenFull": "stop"}], "speaks of outboxBytes"),
         ([{"link": ["a", "b"], "outboxBytes": 1, "whenFull": "drop"}], "whenFull"),
-        ([{"link": ["a", "b"], "outboxAge": "soon", "whenFull": "stop"}], "no duration"),
+        ([{"link": ["a", "b"], "outboxAge": "soon", "whenFull": "stop"}], "not a duration"),
         ([{"link": ["a", "b"], "bytesPerSecond": 1}] * 2, "has limits already, as limits[0]"),
     ):
         with pytest.raises(ConfigError) as refused:

@@ -64,7 +64,7 @@ def test_unknown_names_and_bad_ones_are_refused(tmp_path: Path) -> None:
         current_context(folder=tmp_path, environment={"MESH_CONTEXT": "x"})
     with pytest.raises(ConfigError, match="no context"):
         remove_context("x", folder=tmp_path)
-    with pytest.raises(ConfigError, match="no name"):
+    with pytest.raises(ConfigError, match="not a name"):
         save_context(Context("a b", tmp_path), folder=tmp_path)
 
 
@@ -117,7 +117,7 @@ def test_a_mesh_of_this_machine_takes_no_context_that_a_person_added(tmp_path: P
 def test_case_makes_no_other_name(tmp_path: Path) -> None:
     """As with all names: whoever types `Prod` must not speak to another mesh than `prod`."""
     save_context(Context("prod", tmp_path / "a.yaml"), folder=tmp_path)
-    with pytest.raises(ConfigError, match="there is prod, and case makes no other name"):
+    with pytest.raises(ConfigError, match="there is prod, and case does not tell names apart"):
         save_context(Context("Prod", tmp_path / "b.yaml"), folder=tmp_path)
     assert select_local(Context("PROD", tmp_path / "c.yaml"), folder=tmp_path) == "PROD-2"
     assert select_local(Context("PROD", tmp_path / "d.yaml"), folder=tmp_path) == "PROD-2"

@@ -78,7 +78,7 @@ def test_the_schema_knows_them() -> None:
         ("{node: a, static: x, local: x}", "has static and local; keep one"),
         (
             "{node: a, local: x}, {node: a, static: x}, {node: a, local: x}",
-            "says the same as interest[0]; remove one of both",
+            "says the same as interest[0]; remove one of the two",
         ),
         ("{static: x}", "spec.interest[0].node"),
         ("{node: a, always: x}", "spec.interest[0].always"),

@@ -45,21 +45,24 @@ def test_java_names_get_a_hint(option: str) -> None:
     [
         ("", "a broker is empty; write host:port, several separated by commas"),
         ("a:1,", "a broker is empty; write host:port, several separated by commas"),
-        ("a", "'a' is no broker; write host:port, several separated by commas"),
+        ("a", "'a' is not a broker; write host:port, several separated by commas"),
         ("FOO://a:1", "'FOO://a:1' is a URL; write host:port, several separated by commas"),
-        ("9092", "'9092' is no broker; write host:port, several separated by commas"),
-        ("256.1.1.1:1", "'256.1.1.1:1' is no broker; write host:port, several separated by commas"),
-        ("-a:1", "'-a:1' is no broker; write host:port, several separated by commas"),
-        ("a..b:1", "'a..b:1' is no broker; write host:port, several separated by commas"),
-        ("[::z]:1", "'[::z]:1' is no broker; write host:port, several separated by commas"),
+        ("9092", "'9092' is not a broker; write host:port, several separated by commas"),
+        (
+            "256.1.1.1:1",
+            "'256.1.1.1:1' is not a broker; write host:port, several separated by commas",
+        ),
+        ("-a:1", "'-a:1' is not a broker; write host:port, several separated by commas"),
+        ("a..b:1", "'a..b:1' is not a broker; write host:port, several separated by commas"),
+        ("[::z]:1", "'[::z]:1' is not a broker; write host:port, several separated by commas"),
         ("http://a:1", "'http://a:1' is a URL; write host:port, several separated by commas"),
         ("a:0", "port 0 is not between 1 and 65535; write host:port, several separated by commas"),
         (
             "a:65536",
             "port 65536 is not between 1 and 65535; write host:port, several separated by commas",
         ),
-        ("${HOST}:1", "has a ${...} that is no reference; write ${env:NAME} or ${file:PATH}"),
-        ("${env:A", "has a ${...} that is no reference; write ${env:NAME} or ${file:PATH}"),
+        ("${HOST}:1", "has a ${...} that is not a reference; write ${env:NAME} or ${file:PATH}"),
+        ("${env:A", "has a ${...} that is not a reference; write ${env:NAME} or ${file:PATH}"),
     ],
 )
 def test_bootstrap_servers_have_a_form(value: str, message: str) -> None:

@@ -207,7 +207,7 @@ def test_where_names_line_column_and_path() -> None:
     ],
 )
 def test_durations_have_units(text: str, seconds: float | None) -> None:
-    """A number without a unit is no duration."""
+    """A number without a unit is not a duration."""
     assert duration_s(text) == seconds
 
 

@@ -49,8 +49,8 @@ def test_a_queue_with_every_key_survives_being_written(tmp_path: Path) -> None:
         ({"home": "ny1"}, "queues.q.home: only a queue with policy home has one"),
         ({"policy": "home", "home": ["ny1", "tk1"]}, "queues.q.home: must be text"),
         ({"maxDeliveries": 0}, "queues.q.maxDeliveries: must be at least 1"),
-        ({"maxAge": "soon"}, "queues.q.maxAge: 'soon' is no duration above 0"),
-        ({"maxAge": "0s"}, "queues.q.maxAge: '0s' is no duration above 0"),
+        ({"maxAge": "soon"}, "queues.q.maxAge: 'soon' is not a duration above 0"),
+        ({"maxAge": "0s"}, "queues.q.maxAge: '0s' is not a duration above 0"),
         ({"policy": "most"}, "queues.q.policy: must be"),
         ({"retries": 1}, "queues.q.retries:"),
     ],
@@ -64,7 +64,7 @@ def test_a_name_counts_once_whatever_its_case() -> None:
     (line,) = faults(orders={}, Orders={"policy": "any"})
     assert line.startswith("queues.Orders: 'Orders' and 'orders' are one queue")
     (line,) = faults(**{"or.ders": {}})
-    assert "'or.ders' is no name" in line
+    assert "'or.ders' is not a name" in line
 
 
 def test_a_plan_tells_what_becomes_of_a_queue() -> None:

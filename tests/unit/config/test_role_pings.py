@@ -38,9 +38,9 @@ def test_they_survive_writing_and_publishing(mesh: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("roles", "line"),
     [
-        ({"pingEvery": "0s"}, "roles.pingEvery: '0s' is no duration from 100ms to 60s"),
-        ({"pingEvery": "2m"}, "roles.pingEvery: '2m' is no duration from 100ms to 60s"),
-        ({"pingEvery": "often"}, "roles.pingEvery: 'often' is no duration from"),
+        ({"pingEvery": "0s"}, "roles.pingEvery: '0s' is not a duration from 100ms to 60s"),
+        ({"pingEvery": "2m"}, "roles.pingEvery: '2m' is not a duration from 100ms to 60s"),
+        ({"pingEvery": "often"}, "roles.pingEvery: 'often' is not a duration from"),
         ({"pingEvery": 1}, "roles.pingEvery: must be"),
         ({"pingsMissed": 0}, "roles.pingsMissed: must be"),
         ({"pingsMissed": 1}, "roles: a link that is silent for 1 times 1s is down"),

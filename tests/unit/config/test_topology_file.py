@@ -143,7 +143,7 @@ def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
         (
             "realm: asia",
             "realm: a/b",
-            "m.yaml:9:25: spec.nodes.tk1.realm: 'a/b' is no name; write a letter or digit, then at most 63 letters, digits or hyphens [BAD_NAME]",
+            "m.yaml:9:25: spec.nodes.tk1.realm: 'a/b' is not a name; write a letter or digit, then at most 63 letters, digits or hyphens [BAD_NAME]",
         ),
         (
             "lanes: 3",
@@ -203,7 +203,7 @@ def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
         (
             "  kafka:\n",
             "  keep: 5 hours\n  kafka:\n",
-            "m.yaml:5:3: spec.keep: '5 hours' is no duration; write a number with its unit: 500ms, 5s, 10m, 1h or 7d [WRONG_VALUE]",
+            "m.yaml:5:3: spec.keep: '5 hours' is not a duration; write a number with its unit: 500ms, 5s, 10m, 1h or 7d [WRONG_VALUE]",
         ),
         (
             "  kafka:\n",
@@ -213,7 +213,7 @@ def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
         (
             "  kafka:\n",
             "  prefix: mesh\n  kafka:\n",
-            "m.yaml:5:3: spec.prefix: 'mesh' is no topic prefix; write names that each end with a dot, as in mesh. [BAD_NAME]",
+            "m.yaml:5:3: spec.prefix: 'mesh' is not a topic prefix; write names that each end with a dot, as in mesh. [BAD_NAME]",
         ),
         (
             "  kafka:\n",
@@ -306,13 +306,13 @@ def test_bad_setting_is_one_located_line(before: str, after: str, line: str) -> 
         (
             "  zones: {J: {kind: join, from: a, to: b}, K: {kind: join, from: a, to: b}}",
             [
-                "m.yaml:7:44: spec.zones.K: zone J joins a to b already; remove one of both [DUPLICATE_JOIN]"
+                "m.yaml:7:44: spec.zones.K: zone J joins a to b already; remove one of the two [DUPLICATE_JOIN]"
             ],
         ),
         (
             "  zones: {J: {kind: join, from: b, to: a}, K: {kind: one-hop, nodes: [a, b]}}",
             [
-                "m.yaml:7:11: spec.zones.J: b and a are linked in zone K besides, so that messages would come twice; remove one of both [JOIN_BESIDE_LINK]"
+                "m.yaml:7:11: spec.zones.J: b and a are linked in zone K besides, so that messages would come twice; remove one of the two [JOIN_BESIDE_LINK]"
             ],
         ),
         (
@@ -473,10 +473,10 @@ def test_what_people_read_steers_no_terminal(text: str, tmp_path: Path) -> None:
         ("keep: 3600", "spec.keep: must be a number with its unit: 500ms, 5s, 10m, 1h or 7d"),
         ("queues: {q: {policy: any, maxAge: 0}}", "maxAge: must be a number with its unit"),
         ("roles: {pingEvery: 5}", "pingEvery: must be a number with its unit"),
-        ("limits: [{endpoint: e, age: 0s}]", "'0s' is no duration above 0"),
+        ("limits: [{endpoint: e, age: 0s}]", "'0s' is not a duration above 0"),
         (
             "limits: [{link: [a, b], outboxAge: 0s, whenFull: stop}]",
-            "'0s' is no duration above 0",
+            "'0s' is not a duration above 0",
         ),
     ],
 )

@@ -156,7 +156,7 @@ def test_the_shortest_request_and_lease_are_an_empty_object() -> None:
         (b"me  pricing", b"{}", "tree: a name is empty"),
         (b"me desk-7", b"{}", "APP TREE ROLE"),
         (b"me desk-7 pricing more", b"{}", "APP TREE ROLE"),
-        (b"m.e", b"{}", "application: 'm.e' is no name"),
+        (b"m.e", b"{}", "application: 'm.e' is not a name"),
         (b"me", b'{"lease_s": 0}', "lease_s must be seconds above 0"),
         (b"me", b'{"lease_s": true}', "lease_s must be seconds"),
         (b"me", b'{"lease_s": 1' + b"0" * 400 + b"}", "lease_s must be seconds above 0"),

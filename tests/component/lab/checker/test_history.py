@@ -29,7 +29,7 @@ def test_a_file_gives_the_same_history(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("", "h.jsonl:1", "no history of a storm"),
+        ("", "h.jsonl:1", "not a history of a storm"),
         ("{}\n", "h.jsonl:1", "no line of a history: it has no 'is'; name a file"),
         ('{"is": "song"}\n', "h.jsonl:1", "no record is called 'song'"),
         ("\n[1", "h.jsonl:1", "no line of a history"),
