@@ -178,10 +178,10 @@ class Auditor:
             ends: Up to where it reads the partitions of its Kafka cluster; None: nobody knows.
         """
         kinds = DATA_KINDS if ends is None else self._kinds(ends)
-        tasks = self.tasks if ends is None or self._news(ends) > ALONE_MAX else 1
-        bundles = self.bundling.of(self._read_on(ends or {}), is_small=tasks == 1)
+        is_small = ends is not None and self._news(ends) <= ALONE_MAX
+        bundles = self.bundling.of(self._read_on(ends or {}), is_small=is_small)
         known = Known(self.topology, self.wanted, self.asked, bundles)
-        return self.only(rows_of(records, known, kinds, tasks))
+        return self.only(rows_of(records, known, kinds, None if is_small else self.tasks))
 
     def _news(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return how many offsets a batch reads that ends there."""

@@ -34,19 +34,20 @@ class Known:
     bundles: Bundles | None = None
 
 
-def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int) -> Batch:
+def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int | None) -> Batch:
     """Return the small rows of a micro-batch.
 
     Args:
         records: The micro-batch.
         known: What it is held against.
         kinds: Of topics with messages that it has records of.
-        tasks: That parse it side by side; one makes all of it alone.
+        tasks: That parse it side by side; None: it is small, so one makes all of it alone, by
+            plans that are interpreted.
     """
-    if tasks > 1:
+    if tasks is not None:
         return _rows_of(records, known, kinds, tasks)
     with interpreted(records.sparkSession):
-        return _rows_of(records, known, kinds, tasks)
+        return _rows_of(records, known, kinds, 1)
 
 
 def _rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int) -> Batch:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mesh.errors import TransportUnavailableError
+from streaming.job import auditor
+from streaming.job.auditor import ALONE_MAX
 from streaming.job.bundling import Bundling
 from streaming.job.sources import RETRY_S, Sources
+from streaming.tables.rows import Batch
+from tests.unit.streaming.test_audit_recreated import INGRESS, Bench
 
 ASKED = {"k1": ["flights/>"], "k2": ["alerts/*"], "k3": ["board/>"]}
 HOMES = {"a": "k1", "b": "k2", "c": "k3"}
@@ -106,3 +113,20 @@ def test_a_large_batch_looks_for_what_was_not_heard_once() -> None:
         assert bundles is not None
         assert bundles.known == 3
     assert made.reader.read == ["k1", "k2", "k3"]
+
+
+def test_what_is_small_hangs_on_what_is_read_and_not_on_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An auditor with one core has large batches too: made by plans that are compiled."""
+    asked: list[tuple[bool, int | None]] = []
+    smalls: list[bool] = []
+    monkeypatch.setattr(Bundling, "of", lambda *_, is_small: smalls.append(is_small))
+    monkeypatch.setattr(
+        auditor, "rows_of", lambda *told: asked.append((smalls[-1], told[-1])) or Batch()
+    )
+    made = Bench(tmp_path).auditor
+    assert made.tasks == 1
+    for ends in ({INGRESS: ALONE_MAX}, {INGRESS: ALONE_MAX + 1}, None):
+        made.rows(None, ends)  # type: ignore[arg-type]
+    assert asked == [(True, None), (False, 1), (False, 1)]
