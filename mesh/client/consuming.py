@@ -69,9 +69,6 @@ class _Part:
         out: Those that were handed out here, by offset.
         end: First offset that was not read yet.
         is_changed: Whether the group does not know all of it yet.
-        leader_epoch: The highest of what was read.
-        is_read_again: Whether its log has lost its end: what comes was read before, as long as no
-            leader wrote it that came after that.
     """
 
     taken: Passed
@@ -82,20 +79,22 @@ class _Part:
     out: dict[int, QueueMessage] = field(default_factory=dict)
     end: int = 0
     is_changed: bool = False
-    leader_epoch: int = 0
-    is_read_again: bool = False
+
+    @classmethod
+    def take(cls, passed: Passed) -> _Part:
+        """Begin with what the group has committed."""
+        share = Share.parse(max(0, passed.offset), passed.remark, passed.leader_epoch)
+        return cls(passed, share, end=share.base)
 
     def read(self, record: Record) -> None:
         """Take note of a record that was read, and forget what it stands in the place of."""
-        offset, epoch = record.offset(), record.leader_epoch() or 0
-        if self.is_read_again and epoch > self.leader_epoch:
-            self.share.cut(offset)
+        offset = record.offset()
+        if self.share.meet(offset, record.leader_epoch()):
             self.records = {at: one for at, one in self.records.items() if at < offset}
             self.out = {at: one for at, one in self.out.items() if at < offset}
             self.fresh = deque(at for at in self.fresh if at < offset)
             self.again = deque(at for at in self.again if at < offset)
-            self.end, self.is_changed, self.is_read_again = offset, True, False
-        self.leader_epoch = max(self.leader_epoch, epoch)
+            self.end, self.is_changed = offset, True
         self.end = max(self.end, offset + 1)
 
     def finish(self, offset: int) -> None:
@@ -105,7 +104,7 @@ class _Part:
         self.is_changed = True
 
     def passed(self) -> Passed:
-        return Passed(self.share.base, self.share.remark)
+        return Passed(self.share.base, self.share.remark, self.share.leader_epoch)
 
 
 class QueueConsumer:
@@ -287,11 +286,10 @@ class QueueConsumer:
             before, self._topic_id = self._topic_id, self._ask_topic_id()
             if self._topic_id == before:  # it has lost its end: what was done there stays so
                 for at in [at for at in former if at in owned and owned[at].is_rewound]:
-                    self._parts[at] = replace(former[at], taken=owned[at], is_read_again=True)
+                    self._parts[at] = replace(former[at], taken=owned[at])
         for at, passed in owned.items():
             if at not in self._parts:
-                share = Share.parse(max(0, passed.offset), passed.remark)
-                self._parts[at] = _Part(passed, share, end=share.base)
+                self._parts[at] = _Part.take(passed)
 
     def _take(self, part: _Part, record: Record) -> None:
         offset = record.offset()

@@ -27,26 +27,28 @@ class Share:
     Attributes:
         base: Lowest offset that is not done.
         begun: First offset that was never handed out.
+        leader_epoch: The highest of the records that were read; None if nobody has said.
     """
 
     base: int
     begun: int
+    leader_epoch: int | None = None
     _done: set[int] = field(default_factory=set)
     _often: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, offset: int, remark: str) -> Share:
+    def parse(cls, offset: int, remark: str, leader_epoch: int | None = None) -> Share:
         """Return what a group has committed; a remark of other making is as good as none.
 
         Whoever may be in the group may write one, so numbers that no window has are none of ours:
         a range up to a billion would take the memory of each that reads it.
         """
-        share = cls(offset, offset)
+        share = cls(offset, offset, leader_epoch)
         try:
             version, begun, done, often = remark.split(";")
             if version != _VERSION:
                 return share
-            found = cls(offset, offset + _number(begun))
+            found = cls(offset, offset + _number(begun), leader_epoch)
             for text in filter(None, done.split(",")):
                 first, _, last = text.partition("-")
                 found._done.update(
@@ -125,11 +127,26 @@ class Share:
         self._often = {at: times for at, times in self._often.items() if at >= self.base}
         self.begun = max(self.begun, self.base)
 
-    def cut(self, offset: int) -> None:
-        """Remember nothing from an offset on: its log has lost that, and other messages come."""
+    def meet(self, offset: int, leader_epoch: int | None) -> bool:
+        """Forget what a record stands in the place of; return whether there may be any.
+
+        No later leader writes where an earlier one's records are, but where a log has lost them:
+        from the first record of a later one on nothing is what is remembered. Spec: R6.
+
+        Args:
+            offset: Its own.
+            leader_epoch: Of the leader that took it; None if that is not known.
+        """
+        known = self.leader_epoch
+        if leader_epoch is None or (known is not None and leader_epoch <= known):
+            return False
+        self.leader_epoch = leader_epoch
+        if known is None:
+            return False
         self.base, self.begun = min(self.base, offset), min(self.begun, offset)
         self._done = {one for one in self._done if one < offset}
         self._often = {at: times for at, times in self._often.items() if at < offset}
+        return True
 
 
 def _number(text: str, most: int = WINDOW) -> int:

@@ -257,7 +257,7 @@ class MemoryAdmin:
         """Return up to where, below an offset, no later leader than an epoch's has written."""
         self._require()
         log = self._broker.log(place)
-        return below if log is None else log.agrees_until(epoch, below)
+        return below if log is None else log.agrees_until(epoch, min(below, log.end))
 
     def has_members(self, group: str) -> bool:
         """Return whether somebody is a member of a group, perhaps one who died a moment ago."""

@@ -25,6 +25,7 @@ class MemoryConsumer:
         self._paused: frozenset[TopicPartition] = frozenset()
         self._resumed_at: dict[TopicPartition, int] = {}
         self._skipped: list[Skipped] = []
+        self._led: dict[TopicPartition, int] = {}
         self._ticket = GroupTicket(group, self._member, of)
 
     @property
@@ -48,9 +49,10 @@ class MemoryConsumer:
                 continue
             passed = self._broker.passed(self._group, place)
             self._takings.begin(place, passed)
-            self._resumed_at[place] = passed.offset
+            self._resumed_at[place] = self._agreed(place, passed)
             if place not in self._paused:
                 self._assign(place)
+        self._validate()
         found = self._reader.read(timeout_s, limit)
         reached = {place: self._reader.position(place) for place in self._takings.owned}
         for place in self._reader.lost():
@@ -59,6 +61,23 @@ class MemoryConsumer:
                 self._skip(place, reached[place])
                 self._reader.assign({place: log.start})
         return self._takings.follow(list(found))
+
+    def _validate(self) -> None:
+        """Turn back where a later leader has less than was read, as the client library does."""
+        for place in self._takings.owned.keys() - self._paused:
+            log, position = self._broker.log(place), self._reader.position(place)
+            if log is None or log.leader_epoch == (known := self._led.get(place)):
+                continue
+            self._led[place] = log.leader_epoch
+            if known is not None and log.agrees_until(known, min(position, log.end)) < position:
+                self._reader.assign({place: log.start})
+
+    def _agreed(self, place: TopicPartition, passed: Passed) -> int:
+        """Return up to where a log is what the group has passed of it."""
+        log, offset, epoch = self._broker.log(place), passed.offset, passed.leader_epoch
+        if log is None or epoch is None:
+            return offset
+        return log.agrees_until(epoch, min(offset, log.end))
 
     def _assign(self, place: TopicPartition) -> None:
         self._skip(place, self._resumed_at[place])
@@ -82,6 +101,7 @@ class MemoryConsumer:
         self._reader.unassign(going)
         for place in going:
             self._takings.end(place)
+            self._led.pop(place, None)
 
     def pause(self, places: Collection[TopicPartition]) -> None:
         """Read nothing of exactly these partitions until the next call."""

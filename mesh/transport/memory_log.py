@@ -270,7 +270,7 @@ class MemoryBroker:
             another one joins or polls; None for never.
         faults: Asked at every call of a port; None for a kind Kafka cluster.
         groups: What consumer groups of clients have committed, by group.
-        remarks: What was written beside that.
+        remarks, leader_epochs: What was written beside that.
         changes: Grows with everything a reader could notice, so that an idle read costs nothing.
         shape: Grows when topics come or go.
     """
@@ -290,6 +290,7 @@ class MemoryBroker:
         self.topics: dict[str, MemoryTopic] = {}
         self.groups: dict[str, Mapping[TopicPartition, int]] = {}
         self.remarks: dict[tuple[str, TopicPartition], str] = {}
+        self.leader_epochs: dict[tuple[str, TopicPartition], int | None] = {}
         self._pending: dict[int, dict[tuple[str, TopicPartition], Passed]] = {}
         self.changes = 0
         self.shape = 0
@@ -362,7 +363,8 @@ class MemoryBroker:
         del self.topics[name]
         for group, passed in self.groups.items():
             self.groups[group] = {at: offset for at, offset in passed.items() if at.topic != name}
-        self.remarks = {key: one for key, one in self.remarks.items() if key[1].topic != name}
+        for key in [key for key in self.remarks if key[1].topic == name]:
+            del self.remarks[key], self.leader_epochs[key]
         self.changes += 1
         self.shape += 1
 
@@ -407,7 +409,8 @@ class MemoryBroker:
     def passed(self, group: str, place: TopicPartition) -> Passed:
         """Return how far a group has come on a partition."""
         offset = self.groups.get(group, {}).get(place, BEGINNING)
-        return Passed(offset, self.remarks.get((group, place), ""))
+        key = group, place
+        return Passed(offset, self.remarks.get(key, ""), self.leader_epochs.get(key))
 
     def note_offsets(
         self, transaction: int, group: str, positions: Mapping[TopicPartition, Passed]
@@ -431,6 +434,7 @@ class MemoryBroker:
         self.commit_group(group, {place: passed.offset for place, passed in positions.items()})
         for place, passed in positions.items():
             self.remarks[group, place] = passed.remark
+            self.leader_epochs[group, place] = passed.leader_epoch
 
     def log(self, place: TopicPartition) -> PartitionLog | None:
         """Return a partition, or None if there is none."""

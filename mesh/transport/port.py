@@ -104,12 +104,16 @@ class Passed:
     Attributes:
         offset: The next one to be consumed; `BEGINNING` if the group has committed nothing.
         remark: The committer's metadata; at most 4,096 bytes on stock brokers.
+        leader_epoch: The highest of the records that it was committed by knowledge of, as Kafka
+            keeps it; None if whoever committed it did not say. What a later leader has written, no
+            word of this is about.
         is_rewound: Whether that is no position of the group's: the log was recreated or has
             lost its end, and a member reads there once more.
     """
 
     offset: int
     remark: str = ""
+    leader_epoch: int | None = None
     is_rewound: bool = False
 
 
@@ -296,7 +300,9 @@ class Consumer(Protocol):
 
     Only committed records are read. Positions are the group's: a partition is read on from where
     the group has come, from its beginning if it has not come anywhere or that is deleted. What it
-    has not read before it was deleted is told by `skipped`.
+    has not read before it was deleted is told by `skipped`. Where the log has lost its end since,
+    and what was committed names a leader epoch, it is read from where a later leader's records
+    begin.
     """
 
     @property
@@ -384,10 +390,10 @@ class Admin(Protocol):
         """
 
     def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
-        """Return up to where, below an offset, no later leader than an epoch's has written.
+        """Return up to where, at most an offset, a log is what was read of it under an epoch.
 
-        A log that lost its end and has grown again differs from there on from what was read of
-        it under that epoch.
+        It ends there, or a later leader has written from there on: a log that lost its end and has
+        grown again differs from there on.
 
         Raises:
             TransportUnavailableError: No broker answers.

@@ -124,6 +124,35 @@ def test_a_transaction_moves_a_group_on_or_does_not(stand: Stand, is_committed: 
     heir.close()
 
 
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_a_group_remembers_under_which_leader_it_read(
+    stand: Stand, *, in_transaction: bool
+) -> None:
+    """Who comes next can tell whether the log has lost its end since. Spec: R6."""
+    topic = stand.topic(1)
+    group, at = f"group.{topic}", TopicPartition(topic, 0)
+    _write(stand, topic, b"a", b"b")
+    consumer = stand.kafka.consumer("one", group, topic)
+    [first, _] = _take(stand, consumer, 2)
+    epoch = first.leader_epoch()
+    assert epoch is not None
+    passed = Passed(1, "kept", epoch)
+    if in_transaction:
+        writer = stand.kafka.writer("w", f"id.{topic}")
+        writer.begin()
+        writer.send_offsets({at: passed}, consumer.ticket)
+        writer.commit()
+    else:
+        consumer.commit({at: passed})
+    assert stand.kafka.admin().passed(group, [at]) == {at: passed}
+    assert stand.kafka.admin().agrees_until(at, epoch, 5) == 2
+    consumer.close()
+    heir = stand.kafka.consumer("heir", group, topic)
+    assert values(_take(stand, heir, 1)) == [b"b"]
+    assert heir.owned() == {at: passed}
+    heir.close()
+
+
 def test_who_has_all_but_a_marker_goes_on_with_what_was_taken_up(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

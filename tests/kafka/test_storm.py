@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh.client import connect
+from mesh.client import QueueConsumer, QueueMessage, connect
 from mesh.client.role_messages import RoleMessage
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
@@ -319,6 +319,47 @@ def test_an_ingress_that_has_grown_again_over_what_it_lost_stops(bench: Bench) -
         told = [one.value() for one in records if (one.key() or b"").startswith(b"stop ")]
     stop = decode_stop(told[-1] or b"")
     assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, end, read)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_what_comes_where_a_queue_lost_its_end_is_consumed(bench: Bench, *, stays: bool) -> None:
+    """Others stand at these offsets now, than the group had passed or was about to. Spec: R6."""
+    bench.run("subscribe", Subscribe(node="b", endpoint="q", filter=">", kind="queue"))
+    bench.settle()
+    with connect(bench.fleet.topology, "b") as client:
+        consumer = client.consume("q")
+        consumer.read(0.1)
+        bench.publish(10)
+        assert len(consumed(consumer, 10)) == 10
+        if not stays:
+            consumer.close()
+        [(at, passed)] = bench.admin.passed("mesh.b.ep.q", places("mesh.b.ep.q")).items()
+        cut = Truncate(topic=at.topic, partition=at.partition, records=5)
+        end = int(str(bench.run("truncate", cut)["end"]))
+        assert end < passed.offset
+        bench.publish(30)
+        bench.drain()
+        assert bench.admin.ends([at])[at] > passed.offset
+        found = consumed(consumer if stays else client.consume("q"), 30)
+        wanted = [one.value() for one in take_from(bench, at, end, bench.admin.ends([at])[at])]
+        assert [one.message.payload for one in found] == wanted
+        assert len(wanted) >= 30
+
+
+def places(topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(4)]
+
+
+def consumed(consumer: QueueConsumer, count: int) -> list[QueueMessage]:
+    """Return what is handed out, and acknowledge it; a moment longer than it takes."""
+    found: list[QueueMessage] = []
+    deadline_s = time.monotonic() + 60
+    while time.monotonic() < deadline_s and len(found) < count:
+        found += consumer.read(0.5)
+    for one in [*found, *consumer.read(1.0)]:
+        assert consumer.ack(one)
+    consumer.commit()
+    return found
 
 
 def take_from(bench: Bench, place: TopicPartition, begin: int, end: int) -> list[Record]:

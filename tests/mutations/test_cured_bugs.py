@@ -9,6 +9,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.holds import Holds
+from mesh.core.redelivery import Share
 from mesh.errors import MeshError
 from mesh.model.facts import ENDED
 from mesh.model.topics import TopicNames
@@ -24,6 +25,7 @@ from mesh.worker.lanes import sources
 from mesh.worker.lanes.first_records import FirstRecords
 from mesh.worker.lanes.truncated_logs import LastRead
 from mesh.worker.queue_moves.movers import Movers
+from mesh.worker.queue_moves.moving import Moving
 from mesh.worker.second_writer.held_target import TargetCatchUp
 from mesh.worker.second_writer.repair import Repair
 from mesh.worker.topics import own_topics, provision
@@ -170,6 +172,24 @@ def a_log_never_begins_anew(patches: Patches) -> None:
     patches.put(Takings, "follow", lambda _self, records: records)
 
 
+def what_groups_passed_stays_passed(patches: Patches) -> None:
+    patches.put(Share, "meet", lambda *_: False)
+
+
+def chains_of_movers_begin_nothing_anew(patches: Patches) -> None:
+    def wrapper(decide):
+        return lambda self, record, **_: decide(self, record, is_log_cut=False)
+
+    patches.wrap(Moving, "decide", wrapper)
+
+
+def markers_are_awaited(patches: Patches) -> None:
+    def wrapper(mark):
+        return lambda self, topic, at, offset, fault: mark(self, topic, at, offset + 1, fault)
+
+    patches.wrap(Moving, "mark", wrapper)
+
+
 def what_vanished_of_movers_is_not_announced(patches: Patches) -> None:
     patches.put(Repair, "_gone", lambda _: None)
 
@@ -265,6 +285,14 @@ def a_queue_is_recreated_under_its_mover() -> None:
     queue_movers.test_what_comes_to_a_queue_recreated_moves(_stage_of, 0.0)
 
 
+def a_queue_loses_its_end_before_its_next_mover() -> None:
+    queue_movers.test_what_comes_where_a_queue_lost_its_end_moves(_stage_of, 12.0, 2)
+
+
+def more_waits_in_a_queue_than_one_demand() -> None:
+    queue_movers.test_more_than_one_demand_moves(_stage_of, queue_movers.ANY)
+
+
 def movers_go_on(patches: Patches) -> None:
     def wrapper(move):
         def wrong(movers, *args, **more):
@@ -323,6 +351,11 @@ LAST_WORD = Mutation(
 MOVES_BLIND = Mutation("moves-blind", "whose messages move", movers_ask_nobody_whose_messages_are)
 MOVERS_HOLD = Mutation("movers-hold", "queues move while sources hold", movers_go_on)
 ONE_LOG = Mutation("one-log", "a log never begins anew", a_log_never_begins_anew)
+PASSED = Mutation("passed-stays", "logs lose nothing", what_groups_passed_stays_passed)
+ONE_CHAIN = Mutation(
+    "one-chain", "what stands where others stood", chains_of_movers_begin_nothing_anew
+)
+MARKERS = Mutation("markers-awaited", "a demand ends with a marker", markers_are_awaited)
 VANISHED = Mutation(
     "moved-vanished", "what vanished of movers", what_vanished_of_movers_is_not_announced
 )
@@ -361,6 +394,9 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(MOVES_BLIND, a_queue_is_recreated_under_its_mover, id="moves-blind"),
         pytest.param(MOVERS_HOLD, what_waits_in_a_queue_while_sources_hold, id="movers-hold"),
         pytest.param(ONE_LOG, a_queue_is_recreated_under_its_mover, id="one-log"),
+        pytest.param(PASSED, a_queue_loses_its_end_before_its_next_mover, id="passed-stays"),
+        pytest.param(ONE_CHAIN, a_queue_loses_its_end_before_its_next_mover, id="one-chain"),
+        pytest.param(MARKERS, more_waits_in_a_queue_than_one_demand, id="markers-awaited"),
         pytest.param(VANISHED, what_a_former_owner_moved_vanishes, id="moved-vanished"),
         pytest.param(ALL_OR_NONE, a_node_starts_without_a_topic, id="all-or-none"),
     ],

@@ -49,6 +49,7 @@ class Stage:
     consumers: dict[str, list[QueueConsumer]] = field(default_factory=dict)
     got: list[tuple[str, bytes]] = field(default_factory=list)
     published: int = 0
+    lost: dict[bytes, None] = field(default_factory=dict)
     _clients: dict[str, MeshClient] = field(default_factory=dict)
 
     def client(self, node: str) -> MeshClient:
@@ -107,6 +108,25 @@ class Stage:
             self.step()
         counts = Counter(payload for _, payload in self.got)
         assert counts == Counter(b"%d" % number for number in range(self.published))
+
+    def lose(self, node: str, partition: int, records: int) -> None:
+        """Let the queue's topic at a node lose its end: what stood there may be gone for good."""
+        kafka = self.mesh.world.kafka[self.mesh.topology.nodes[node].kafka]
+        if (topic := kafka.topics.get(f"mesh.{node}.ep.jobs")) is None:
+            return
+        log = topic.logs[partition]
+        before = [one for one in log.entries if one is not None]
+        kafka.truncate(TopicPartition(topic.info.name, partition), records)
+        kept = sum(one is not None for one in log.entries)
+        self.lost |= dict.fromkeys(one.value() or b"" for one in before[kept:])
+
+    def until_all_left(self, limit_s: float = 120) -> None:
+        """Every message but those lost is consumed by exactly one consumer, and those by no two."""
+        owed = {b"%d" % number for number in range(self.published)} - self.lost.keys()
+        self.until(lambda: owed <= {payload for _, payload in self.got}, limit_s)
+        for _ in range(40):
+            self.step()
+        assert len({payload for _, payload in self.got}) == len(self.got)
 
     def by_node(self) -> Counter[str]:
         return Counter(node for node, _ in self.got)
@@ -219,6 +239,17 @@ def test_no_more_than_a_window_goes_ahead(stage_of: Start) -> None:
         lazy.read(0.0, 1)
     assert WINDOW // 4 < stage.held("s") <= WINDOW
     lazy.close()
+
+
+@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
+def test_more_than_one_demand_moves(stage_of: Start, spec: Mapping[str, object]) -> None:
+    """Where one has been answered, and all that was sent is read, the next one counts."""
+    stage = stage_of(spec)
+    stage.queue("p", "r", "s") if spec is HOME else stage.queue("p", "s")
+    stage.consume("s")
+    stage.publish("p", 3 * WINDOW)
+    stage.until_all()
+    assert stage.by_node() == {"s": 3 * WINDOW}
 
 
 def test_what_is_done_behind_an_open_message_takes_no_room(stage_of: Start) -> None:
@@ -338,6 +369,43 @@ def test_killed_at_any_moment_nothing_is_lost_or_doubled(
         stage.mesh.world.start(node)
     stage.consume(draw.choice(members))
     stage.until_all(300)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
+def test_where_queues_lose_their_ends_nothing_else_is_lost(
+    stage_of: Start, spec: Mapping[str, object], seed: int
+) -> None:
+    """Members die, consumers come and go, and logs grow again over what they lost. Spec: R6."""
+    draw = random.Random(seed)
+    stage = stage_of(spec)
+    members = ["p", "r", "s", "t"] if spec is ANY else ["p", "r", "s"]
+    stage.queue(*members)
+    down: set[str] = set()
+    for _ in range(25):
+        stage.publish(draw.choice(members), draw.randint(1, 15))
+        node = draw.choice(members)
+        match draw.choice(["lose", "lose", "kill", "start", "consume", "leave"]):
+            case "lose":
+                stage.lose(node, draw.randrange(4), draw.randint(1, 5))
+            case "kill" if node not in down:
+                stage.mesh.world.kill(node)
+                down.add(node)
+            case "start" if down:
+                back = down.pop()
+                stage.mesh.world.start(back)
+            case "consume":
+                stage.consume(node)
+            case "leave":
+                stage.leave(node)
+            case _:
+                pass
+        for _ in range(draw.randint(1, 30)):
+            stage.step(draw.choice([0.02, 0.1, 0.3]))
+    for node in sorted(down):
+        stage.mesh.world.start(node)
+    stage.consume(draw.choice(members))
+    stage.until_all_left(300)
 
 
 def _lanes(spec: Mapping[str, object], lanes: int) -> Mapping[str, object]:
@@ -482,6 +550,29 @@ def test_what_comes_to_a_queue_recreated_moves(stage_of: Start, rest_s: float) -
     stage.publish("p", 20)
     stage.until_all()
     assert stage.held("p") == 20
+
+
+@pytest.mark.parametrize("rest_s", [0.2, 12.0], ids=["a mover that stays", "one that comes"])
+@pytest.mark.parametrize("more", [2, 40])
+def test_what_comes_where_a_queue_lost_its_end_moves(
+    stage_of: Start, rest_s: float, more: int
+) -> None:
+    """It stands where others stood that have moved, and is not taken for them. Spec: R6, K11."""
+    stage = stage_of(ANY)
+    stage.queue("p", "t")
+    stage.consume("t")
+    for _ in range(3):
+        stage.publish("p", 20)
+        stage.step(3)
+    assert stage.held("p") == len(stage.got) == 60
+    stage.step(rest_s)
+    kafka, topic = stage.mesh.world.kafka["one"], "mesh.p.ep.jobs"
+    for number in range(len(kafka.topics[topic].logs)):
+        kafka.truncate(TopicPartition(topic, number), 3)
+    if rest_s < 1:
+        stage.step()
+    stage.publish("p", more)
+    stage.until_all()
 
 
 def test_what_a_former_owner_moved_is_announced_if_it_vanished(stage_of: Start) -> None:

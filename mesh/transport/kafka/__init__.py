@@ -166,7 +166,7 @@ class RealKafka:
     def consumer(self, name: str, group: str, topic: str) -> KafkaConsumer:
         """Join a group of consumers of `topic`; `name` ends the client id that others see."""
         settings = consumer_settings(self._options, f"{self._prefix}-{name}", group)
-        asking = (self._stalls(), self._begins())
+        asking = (self._stalls(), self._begins(), self.admin().agrees_until)
         return self._keep(KafkaConsumer(self._site, name, group, settings, topic, *asking))
 
     def admin(self) -> InspectingAdmin:

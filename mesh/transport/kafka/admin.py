@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -29,6 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
     ConsumerGroupListing,
     DescribeClusterResult,
     ListConsumerGroupsResult,
+    ListOffsetsResultInfo,
     NewTopic,
     OffsetSpec,
     TopicDescription,
@@ -37,6 +38,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.transport.groups import slowest
 from mesh.transport.kafka.asking import DEADLINE_S, RETRY_S, Asking, as_raised
+from mesh.transport.kafka.consumer import passed_of
 from mesh.transport.kafka.descriptions import ask_for_topics
 from mesh.transport.kafka.epochs import agrees_until
 from mesh.transport.kafka.faults import MISSING, Site, error_of, is_away, transport_error
@@ -47,6 +49,8 @@ from mesh.transport.port import Passed, TopicInfo, TopicPartition, TopicSpec
 GROUPS_AT_ONCE = 8
 """How many consumer groups are asked side by side."""
 CREATE_DEADLINE_S = 60.0
+
+_A = TypeVar("_A")
 
 
 class KafkaAdmin:
@@ -78,13 +82,11 @@ class KafkaAdmin:
         """
         return str(self._kafka_cluster("ask for the cluster id").cluster_id)
 
-    def _kafka_cluster(self, what: str) -> ClusterMetadata:
+    def _kafka_cluster(self, what: str, topic: str = ASKED_TOPIC) -> ClusterMetadata:
         def ask_metadata() -> Mapping[str, Future[ClusterMetadata]]:
             answer: Future[ClusterMetadata] = Future()
             try:
-                answer.set_result(
-                    self._looks.client.list_topics(ASKED_TOPIC, self._looks.request_s)
-                )
+                answer.set_result(self._looks.client.list_topics(topic, self._looks.request_s))
             except KafkaException as error:
                 answer.set_exception(error)
             return {"": answer}
@@ -209,7 +211,12 @@ class KafkaAdmin:
     def asked_begins(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Future[Any]]:
-        """Ask likewise for the first offsets still there."""
+        """Ask likewise for the first offsets still there.
+
+        And who leads by now, for the next such question: see `agrees_until`.
+        """
+        topics = [at.topic for at in partitions]
+        ask_for_topics(self._looks.client, topics, within_s=ENDS_WITHIN_S)
         return self._asked(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def _asked(
@@ -236,13 +243,23 @@ class KafkaAdmin:
         return {**found, **self.ends(none)}
 
     def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
-        """Return up to where, below an offset, no later leader than an epoch's has written.
+        """Return up to where, at most an offset, a log is what was read of it under an epoch.
 
         Raises:
             TransportUnavailableError: No broker answers.
         """
+        # A client that lists offsets alone (as of 2.16) is refused for a minute after an election:
+        # it asks as of the leader before, and learns of the new one only with the topic.
+        self._kafka_cluster("ask who leads", place.topic)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        told = self._listed_offsets([place], latest, IsolationLevel.READ_UNCOMMITTED).get(place)
+        if told is None:
+            return below
+        end = min(below, told.offset)
+        if told.leader_epoch is not None and told.leader_epoch <= epoch:
+            return end  # the leader of then, or of before, leads it still
         patience_s = self._answer_within_s
-        return agrees_until(self._site, self._settings, place, epoch, below, patience_s)
+        return agrees_until(self._site, self._settings, place, epoch, end, patience_s)
 
     def _offsets(
         self,
@@ -258,41 +275,48 @@ class KafkaAdmin:
             known = self.describe([place.topic for place in partitions])
         except TransportError as error:
             known, fault = error.answers_to(self.describe), error
-        wanted = {
-            Place(place.topic, place.partition): which
+        wanted = [
+            place
             for place in partitions
             if place.topic in known and place.partition < known[place.topic].partitions
-        }
-
-        def ask() -> Mapping[Place, Future[object]]:
-            futures: Mapping[Place, Future[object]] = self._looks.client.list_offsets(
-                wanted,
-                isolation_level=isolation,
-                request_timeout=self._looks.request_s,
-            )
-            return futures
-
-        def is_told(answer: object) -> bool:
-            # Where a connection is lost, or time runs out, the client library answers with no error
-            # and no offset: taken for the end of a log, that would be a log that has lost all.
-            return getattr(answer, "offset", OFFSET_INVALID) != OFFSET_INVALID
-
-        def ask_all() -> Mapping[Place, object]:
-            return self._looks.answers("list offsets of", ask, good=MISSING, is_told=is_told)
-
-        answers: Mapping[Place, object] = {}
+        ]
+        told: Mapping[TopicPartition, ListOffsetsResultInfo] = {}
         try:
-            if wanted:
-                answers = ask_all()
+            told = self._listed_offsets(wanted, which, isolation)
         except TransportError as error:
-            answers, fault = error.answers_to(ask_all), error
-        found = {
-            TopicPartition(place.topic, place.partition): int(getattr(answer, "offset", -1))
-            for place, answer in answers.items()
-        }
+            told, fault = error.answers_to(partial(self._listed_offsets, wanted)), error
+        found = {place: one.offset for place, one in told.items()}
         if fault is not None:
             raise fault.with_answers(found)
         return found
+
+    def _listed_offsets(
+        self, partitions: Sequence[TopicPartition], which: OffsetSpec, isolation: IsolationLevel
+    ) -> Mapping[TopicPartition, ListOffsetsResultInfo]:
+        """Return what brokers list of partitions that exist."""
+        if not partitions:
+            return {}
+        wanted = {Place(at.topic, at.partition): which for at in partitions}
+
+        def ask() -> Mapping[Place, Future[ListOffsetsResultInfo]]:
+            asked: Mapping[Place, Future[ListOffsetsResultInfo]] = self._looks.client.list_offsets(
+                wanted, isolation_level=isolation, request_timeout=self._looks.request_s
+            )
+            return asked
+
+        def is_told(answer: ListOffsetsResultInfo) -> bool:
+            # Where a connection is lost, or time runs out, the client library answers with no error
+            # and no offset: taken for the end of a log, that would be a log that has lost all.
+            return answer.offset != OFFSET_INVALID
+
+        def ask_all() -> Mapping[Place, ListOffsetsResultInfo]:
+            return self._looks.answers("list offsets of", ask, good=MISSING, is_told=is_told)
+
+        try:
+            return _by_place(ask_all())
+        except TransportError as error:
+            error.with_answers(_by_place(error.answers_to(ask_all)))
+            raise
 
     def consumed(
         self, topics: Sequence[str], *, besides: Collection[str] = ()
@@ -428,9 +452,7 @@ class KafkaAdmin:
             if answer.error is not None:
                 raise transport_error(self._site, what, answer.error)
         return {
-            TopicPartition(answer.topic, answer.partition): Passed(
-                answer.offset, answer.metadata or ""
-            )
+            TopicPartition(answer.topic, answer.partition): passed_of(answer)
             for answer in answers
             if answer.error is None and answer.offset >= 0
         }
@@ -459,6 +481,10 @@ class KafkaAdmin:
             lambda: changes.client.delete_records(wanted, request_timeout=changes.request_s),
             good=MISSING,
         )
+
+
+def _by_place(found: Mapping[Place, _A]) -> Mapping[TopicPartition, _A]:
+    return {TopicPartition(at.topic, at.partition): one for at, one in found.items()}
 
 
 def _infos(found: Mapping[str, TopicDescription]) -> Mapping[str, TopicInfo]:

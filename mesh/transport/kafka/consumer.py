@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import cast
@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as Place
 
-from mesh.errors import TransportError, TransportMovedError
+from mesh.errors import TransportError, TransportMovedError, TransportUnavailableError
 from mesh.transport.groups import Takings
 from mesh.transport.kafka.faults import (
     GONE,
@@ -33,8 +33,22 @@ from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
 from mesh.transport.port import BEGINNING, Passed, Record, Skipped, TopicPartition
 
+_NO_EPOCH = -1
+
 COMMITTED_S = 0.3
 """How long a group is asked where to begin, before it is asked again."""
+
+
+Agrees = Callable[[TopicPartition, int, int], int]
+"""Says up to where, at most an offset, a log is what was read of it: see `Admin.agrees_until`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """Where a group has come in a partition, and from where on that is to be read."""
+
+    passed: Passed
+    begin: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,7 @@ class _Asked:
     """What a group has given, and where it is to be begun: asked beside whoever reads."""
 
     given: Sequence[Place]
-    answers: Future[list[Place]]
+    answers: Future[Mapping[TopicPartition, _Taking] | None]
 
 
 class KafkaConsumer:
@@ -64,6 +78,7 @@ class KafkaConsumer:
         topic: str,
         stalls: StallDetector,
         begins: Begins,
+        agrees: Agrees,
     ) -> None:
         self.name = name
         self.is_closed = False
@@ -73,6 +88,7 @@ class KafkaConsumer:
         self._topic = topic
         self._stalls = stalls
         self._begins = begins
+        self._agrees = agrees
         self._starts: dict[TopicPartition, int] = {}
         self._outside: dict[TopicPartition, int] = {}
         self._skipped: list[Skipped] = []
@@ -122,7 +138,7 @@ class KafkaConsumer:
         """
         asked = self._asked
         if asked is None:
-            asking = self._beside.submit(self._consumer.committed, self._given, timeout=COMMITTED_S)
+            asking = self._beside.submit(_ask_where, self._consumer, self._given, self._agrees)
             asked = self._asked = _Asked(self._given, asking)
         wait([asked.answers], within_s)
         if not asked.answers.done():
@@ -137,18 +153,16 @@ class KafkaConsumer:
             if not is_away(error):
                 raise transport_error(self._site, f"offsets of {self._group}", error) from exc
             return False
-        begins: dict[TopicPartition, int] = {}
-        for answer in answers:
-            if answer.error is not None:
-                return False
-            at = TopicPartition(answer.topic, answer.partition)
-            offset = answer.offset if answer.offset >= 0 else BEGINNING
-            self._takings.begin(at, Passed(offset, answer.metadata or ""))
-            # Not by its name: the client library would come back to where a log begins, see
-            # `KafkaReader`. Where offset 0 is gone it goes on behind that: see `_go_on`.
-            begins[at] = max(0, offset)
+        except TransportUnavailableError:
+            return False
+        if answers is None:
+            return False
+        for at, taking in answers.items():
+            self._takings.begin(at, taking.passed)
         self._given = []
-        self._assign(begins)
+        # Not by its name: the client library would come back to where a log begins, see
+        # `KafkaReader`. Where offset 0 is gone it goes on behind that: see `_go_on`.
+        self._assign({at: max(0, taking.begin) for at, taking in answers.items()})
         return True
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
@@ -326,7 +340,9 @@ class KafkaConsumer:
         """Have it asked where a log begins that does not have this member's position."""
         at = TopicPartition(message.topic() or "", message.partition() or 0)
         if at in self._takings.owned:
-            self._outside[at] = message.offset() or 0
+            # Where a later leader has less than was read the client library names no offset.
+            offset = message.offset()
+            self._outside[at] = self._reached().get(at, 0) if offset is None else offset
             self._begins.want(at)
 
     def pause(self, places: Collection[TopicPartition]) -> None:
@@ -375,9 +391,42 @@ class KafkaConsumer:
             self._consumer.close()
 
 
+def _ask_where(
+    consumer: Consumer, given: Sequence[Place], agrees: Agrees
+) -> Mapping[TopicPartition, _Taking] | None:
+    """Ask where a group has come, and whether that is in its logs still; None if nobody tells.
+
+    Raises:
+        KafkaException: The group's coordinator does not tell.
+        TransportError: The brokers do not.
+    """
+    found: dict[TopicPartition, _Taking] = {}
+    for answer in consumer.committed(list(given), timeout=COMMITTED_S):
+        if answer.error is not None:
+            return None
+        at = TopicPartition(answer.topic, answer.partition)
+        passed = passed_of(answer)
+        begin, epoch = passed.offset, passed.leader_epoch
+        if begin > 0 and epoch is not None:
+            begin = agrees(at, epoch, begin)
+        found[at] = _Taking(passed, begin)
+    return found
+
+
+def passed_of(place: Place) -> Passed:
+    """Return what a group has committed, as the client library tells it."""
+    if place.offset < 0:
+        return Passed(BEGINNING)
+    return Passed(place.offset, place.metadata or "", place.leader_epoch)
+
+
 def places_of(positions: Mapping[TopicPartition, Passed]) -> list[Place]:
     """Return positions as the client library takes them."""
     return [
-        Place(at.topic, at.partition, passed.offset, passed.remark)
-        for at, passed in positions.items()
+        Place(at.topic, at.partition, one.offset, one.remark, _epoch_of(one))
+        for at, one in positions.items()
     ]
+
+
+def _epoch_of(passed: Passed) -> int:
+    return _NO_EPOCH if passed.leader_epoch is None else passed.leader_epoch

@@ -414,7 +414,7 @@ def _bounds(
     for at, last in read.items():
         end = ends.get(at, last.position)
         if at in known and (last.is_doubted or end < last.position):
-            ends[at] = admin.agrees_until(at, last.epoch, min(end, last.position))
+            ends[at] = admin.agrees_until(at, last.epoch, last.position)
     return {at: (starts.get(at), ends.get(at)) for at in known}
 
 

@@ -84,7 +84,7 @@ def _open(
         return Opened()
     fence().close()
     yield
-    writer = home.writer(*mover)
+    writer = home.writer(*mover, tells=True)
     try:
         yield
         sent = _sent_before(recall.records(progress), info.topic_id)

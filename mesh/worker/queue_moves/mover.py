@@ -16,7 +16,6 @@ import structlog
 
 from mesh.core.local_links import LocalLink
 from mesh.core.redelivery import Share
-from mesh.lane.batch import Rows
 from mesh.lane.lane import Lane
 from mesh.transport.port import Consumer, Passed, Record, TopicPartition, Writer
 from mesh.worker.process.commits import Commits, Pending
@@ -39,6 +38,7 @@ class GivenPart:
         end: First offset that was not moved yet.
         is_known: Whether what is read of it is known to be of the topic that this mover moves.
         former: What they remembered where it was read before; what comes there now may be that.
+        is_cut: Whether its log has lost what the group had passed: other messages stand there.
     """
 
     taken: Passed
@@ -46,12 +46,20 @@ class GivenPart:
     end: int
     is_known: bool = False
     former: Share | None = None
+    is_cut: bool = False
 
     def know(self) -> None:
         """Take note that it is of that very topic, which has lost its end if it is read again."""
         self.is_known = True
         self.share, self.former = self.former or self.share, None
         self.end = max(self.end, self.share.base)
+
+    def meet(self, record: Record) -> bool:
+        """Take note of a record that is moved next; return whether nobody is done with it."""
+        offset = record.offset()
+        if self.share.meet(offset, record.leader_epoch()) and offset < self.end:
+            self.end, self.is_cut = offset, True
+        return not self.share.is_done(offset)
 
 
 @dataclass(slots=True)
@@ -66,9 +74,8 @@ class Mover:
         consumer: Its membership of the queue's group.
         writer: Writes its transactions.
         topic_id: Of the endpoint's topic.
-        sent: Last offset sent, per outbox partition and partition of the endpoint. Spec: K11.
+        sent: Last position sent, per outbox partition and partition of the endpoint. Spec: K11.
         marks: How far its outbox partitions must be read before all that it wrote there is.
-        unmarked: Those that it has written since it was asked where they end.
         pending: The commit under way.
     """
 
@@ -79,7 +86,6 @@ class Mover:
     topic_id: bytes
     sent: ChainEnds = field(default_factory=dict)
     marks: dict[TopicPartition, int] = field(default_factory=dict)
-    unmarked: dict[TopicPartition, None] = field(default_factory=dict)
     pending: Pending = field(default_factory=Pending)
     _moving: Moving | None = None
     _parts: dict[TopicPartition, GivenPart] = field(default_factory=dict)
@@ -128,11 +134,11 @@ class Mover:
         moving = self._moving = Moving(*about)
         for record in records:
             part = self._parts[TopicPartition(record.topic(), record.partition())]
-            if not part.share.is_done(record.offset()):
-                moving.decide(record)
+            if part.meet(record):
+                moving.decide(record, is_log_cut=part.is_cut)
         passed = self._pass(records)
         moving.account()
-        moving_on = partial(_transact, self.writer, moving.rows, passed, self.consumer.ticket)
+        moving_on = partial(_transact, self.writer, moving, passed, self.consumer.ticket)
         self.pending.begin(commits, moving_on)
 
     def end_move(self) -> int:
@@ -148,7 +154,7 @@ class Mover:
         self.sent = moving.sent
         # A neighbour that asks what has become of them is told by the lane. Spec: K11.
         self.lane.positions.sent_by_movers(moving.sent)
-        self.unmarked |= moving.written
+        self.marks |= moving.marks
         return sum(moving.counts.values())
 
     def _read(self, most: int) -> list[Record]:
@@ -164,7 +170,7 @@ class Mover:
             ]
         for at, passed in owned.items():
             if at not in self._parts:
-                share = Share.parse(max(0, passed.offset), passed.remark)
+                share = Share.parse(max(0, passed.offset), passed.remark, passed.leader_epoch)
                 before = former.get(at) if passed.is_rewound else None
                 self._parts[at] = GivenPart(passed, share, share.base, former=before)
         return list(records)
@@ -178,13 +184,8 @@ class Mover:
         for at in {TopicPartition(one.topic(), one.partition()): None for one in records}:
             part = self._parts[at]
             part.share.finish(part.end - 1, (), part.end)
-            passed[at] = Passed(part.share.base, part.share.remark)
+            passed[at] = Passed(part.share.base, part.share.remark, part.share.leader_epoch)
         return passed
-
-    def take_unmarked(self) -> Sequence[TopicPartition]:
-        """Return, once, the outbox partitions that it has written."""
-        taken, self.unmarked = list(self.unmarked), {}
-        return taken
 
     def forget_lost(
         self, ends: Mapping[TopicPartition, int], asked: Mapping[TopicPartition, int]
@@ -209,9 +210,14 @@ class Mover:
 
 
 def _transact(
-    writer: Writer, rows: Rows, passed: Mapping[TopicPartition, Passed], ticket: object
+    writer: Writer, moving: Moving, passed: Mapping[TopicPartition, Passed], ticket: object
 ) -> None:
     writer.begin()
-    write_rows(writer, rows)
+    last = {at: moving.rows[at.topic, at.partition].pop() for at in moving.written}
+    write_rows(writer, moving.rows)
+    for at, (value, key, timestamp, headers) in last.items():
+        mark = partial(moving.mark, at.topic)
+        about = (at.topic, value, key, at.partition)
+        writer.produce(*about, timestamp=timestamp, headers=headers, on_delivery=mark)
     writer.send_offsets(passed, ticket)
     writer.commit()

@@ -64,7 +64,6 @@ class Movers:
     _marks: dict[tuple[int, str], Mapping[TopicPartition, int]] = field(default_factory=dict)
     _opening: tuple[tuple[int, str], Lane, Errand[Opened]] | None = None
     _leaving: list[tuple[Errand[Mover], Mover]] = field(default_factory=list)
-    _marking: dict[tuple[int, str], Sequence[TopicPartition]] = field(default_factory=dict)
     _doubted: dict[tuple[int, str], Sequence[GivenPart]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -119,8 +118,6 @@ class Movers:
         for key in [key for key, one in self._movers.items() if not self._may_go_on(key, one.lane)]:
             self._leave(key)
         self._take_opened(now_ms)
-        for key, mover in self._movers.items():
-            self._mark(key, mover)
         for queue, seen in self._consumers.seen.items():
             if seen.target is not None:
                 for lane in list(self.lanes.owned.values()):
@@ -155,8 +152,6 @@ class Movers:
 
     def _leave(self, key: tuple[int, str]) -> None:
         """Have a mover leave its group, which may wait for who looks after that."""
-        if self._marking.pop(key, None) is not None:
-            self.lanes.sources.questions.forget("marks", *key)
         if self._doubted.pop(key, None) is not None:
             self.lanes.sources.questions.forget("moved", *key)
         mover = self._movers.pop(key)
@@ -275,28 +270,10 @@ class Movers:
 
     def _rest(self, key: tuple[int, str], mover: Mover, now_ms: int) -> None:
         """Have a mover take nothing more; after a while it leaves, and comes back for work."""
-        is_marking = bool(mover.unmarked) or key in self._marking
-        if is_marking or now_ms - self._moved_ms.get(key, now_ms) < REST_MS:
+        if now_ms - self._moved_ms.get(key, now_ms) < REST_MS:
             mover.rest()
         else:
             self._leave(key)
-
-    def _mark(self, key: tuple[int, str], mover: Mover) -> None:
-        """Learn where outboxes end that a mover has written: so far they are to be read."""
-        if key not in self._marking:
-            if not mover.unmarked:
-                return
-            self._marking[key] = mover.take_unmarked()
-        places = self._marking[key]
-        asking = partial(self.home.admin().ends, places)
-        try:
-            ends = self.lanes.sources.questions.answer(("marks", *key), asking)
-        except TransportError:
-            mover.unmarked.update(dict.fromkeys(self._marking.pop(key)))
-            return  # the next turn asks again
-        if ends is not None:
-            del self._marking[key]
-            mover.marks |= ends
 
     def _link_to(self, target: Attraction, lane: Lane) -> LocalLink | None:
         """Return the link on the way to a member; None if messages cannot go there just now.
@@ -344,8 +321,6 @@ class Movers:
         self, key: tuple[int, str], link: LocalLink, link_states: Mapping[str, LinkState]
     ) -> bool:
         mover = self._movers.get(key)
-        if key in self._marking or (mover is not None and mover.unmarked):
-            return False
         written = self._marks.get(key, {}) if mover is None else mover.marks
         state = link_states.get(link.neighbour)
         read = {

@@ -22,6 +22,8 @@ from mesh.model.frames import (
     MessageClass,
     Origin,
     SourcePartition,
+    generation_and_offset,
+    position_in_chain,
 )
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
 from mesh.model.state import DeadLetter, Ledger, SentCount
@@ -40,7 +42,7 @@ MOVED_ROOM = 4_000
 log = structlog.get_logger()
 
 ChainEnds = dict[tuple[TopicPartition, SourcePartition], int]
-"""Last offset sent, per outbox partition and partition of the endpoint. Spec: K11."""
+"""Last position sent, per outbox partition and partition of the endpoint. Spec: K11."""
 
 
 @dataclass(slots=True)
@@ -52,11 +54,12 @@ class Moving:
         topic_id: Of the endpoint's topic.
         link: On the way to the member.
         address: The member's.
-        before: Last offset sent until now.
+        before: Last position sent until now.
         sent: The same then.
         rows: What is to be written.
         written: Outbox partitions among that.
         counts: Messages by class.
+        marks: Offset behind the last copy, per outbox partition, as far as brokers have told.
     """
 
     lane: Lane
@@ -69,15 +72,21 @@ class Moving:
     rows: Rows = field(default_factory=lambda: Rows(list))
     written: dict[TopicPartition, None] = field(default_factory=dict)
     counts: Counter[MessageClass] = field(default_factory=Counter)
+    marks: dict[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin where movers of the lane are."""
         self.sent = dict(self.before)
 
-    def decide(self, record: Record) -> None:
+    def decide(self, record: Record, *, is_log_cut: bool) -> None:
         """Decide what is written for a message: its copy, or a dead letter if it is not a message.
 
         A stranger may have written it, in the form of a delivery too.
+
+        Args:
+            record: The message.
+            is_log_cut: Whether its log has lost its end: it may stand where another one stood that
+                has moved, and is of the next generation then. Spec: K11.
         """
         headers = headers_of(record)
         try:
@@ -96,8 +105,12 @@ class Moving:
         )
         offset = record.offset()
         previous = self.sent.get((outbox, of), NONE_OFFSET)
-        chain = Chain(source=of, previous=previous, first=offset, last=offset)
-        self.sent[outbox, of] = offset
+        generation, _ = generation_and_offset(max(0, previous))
+        position = position_in_chain(generation, offset)
+        if is_log_cut and position <= previous:
+            position = position_in_chain(generation + 1, offset)
+        chain = Chain(source=of, previous=previous, first=position, last=position)
+        self.sent[outbox, of] = position
         self.written[outbox] = None
         self.counts[delivery.message_class] += 1
         origin = Origin(
@@ -136,14 +149,23 @@ class Moving:
         self.rows[place.topic, place.partition].append(row)
         log.warning("queue.not_moved", queue=self.queue, offset=record.offset(), why=letter.detail)
 
+    def mark(self, topic: str, partition: int, offset: int, fault: str) -> None:
+        """Take note where the last copy of an outbox partition was written.
+
+        Not where its log ends: the marker of the transaction stands there, and nobody's position
+        passes that before the next record.
+        """
+        if not fault:
+            self.marks[TopicPartition(topic, partition)] = offset + 1
+
     def account(self) -> None:
         """Write how far movers of the lane have sent, and how much."""
         lane, partition = self.lane, second_partition_of(self.lane)
         progress, ledger = lane.names.progress(lane.node), lane.names.ledger(lane.node)
-        for (outbox, of), offset in self.sent.items():
-            if self.before.get((outbox, of)) == offset:
+        for (outbox, of), position in self.sent.items():
+            if self.before.get((outbox, of)) == position:
                 continue
-            told = lane.sent((outbox, of), offset, 0)
+            told = lane.sent((outbox, of), position, 0)
             row = (lane.encoded(told), fact_key(told.key), 0, None)
             self.rows[progress, partition].append(row)
         account = Ledger(

@@ -383,6 +383,45 @@ def test_what_comes_where_a_queue_lost_its_end_is_handed_out(
     assert _payloads(_read(client.consume("orders"), 4)) == [b"5", b"6", b"7", b"8"]
 
 
+@pytest.mark.parametrize("more", [1, 5])
+def test_who_comes_after_a_queue_lost_its_end_is_handed_what_came_since(
+    mesh: Mesh, client: MeshClient, more: int
+) -> None:
+    """The group had come farther, or as far in what was lost: nobody has seen these. Spec: R6."""
+    consumer = client.consume("orders")
+    _publish(client, *[b"%d" % number for number in range(6)])
+    former = _read(consumer, 6)
+    for one in [*former[:4], former[5]]:
+        consumer.ack(one)
+    consumer.close()
+    assert mesh.world.kafka["left"].truncate(_place(mesh), 4) == former[2].message.offset
+    _publish(client, *[b"new %d" % number for number in range(more)])
+    mesh.pause(2)
+    found = _read(client.consume("orders"), more)
+    assert _payloads(found) == [b"new %d" % number for number in range(more)]
+    assert {one.deliveries for one in found} == {1}
+
+
+def test_who_comes_after_a_queue_lost_its_end_is_handed_nothing_twice(
+    mesh: Mesh, client: MeshClient
+) -> None:
+    """What is left of what was done stays done, and what nobody had done is counted on."""
+    consumer = client.consume("orders")
+    _publish(client, *[b"%d" % number for number in range(6)])
+    former = _read(consumer, 6)
+    for one in [former[0], former[2], former[5]]:
+        consumer.ack(one)
+    consumer.close()
+    mesh.world.kafka["left"].truncate(_place(mesh), 2)
+    _publish(client, b"new")
+    found = _read(client.consume("orders"), 3)
+    assert [(one.message.payload, one.deliveries) for one in found] == [
+        (b"1", 2),
+        (b"3", 2),
+        (b"new", 1),
+    ]
+
+
 def test_what_cannot_become_a_dead_letter_yet_does_so_later(
     client: MeshClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,8 @@ def member(monkeypatch: pytest.MonkeyPatch) -> KafkaConsumer:
     monkeypatch.setattr(kafka_consumer, "Consumer", Group)
     stalls = StallDetector(lambda places: {})  # nobody knows an end: nothing stalls
     begins = Begins(lambda places: {})
-    return KafkaConsumer(Site("k", "nowhere.test:1"), "mover", "t", {}, "t", stalls, begins)
+    asking = (stalls, begins, lambda at, epoch, below: below)
+    return KafkaConsumer(Site("k", "nowhere.test:1"), "mover", "t", {}, "t", *asking)
 
 
 def group_of(member: KafkaConsumer) -> Group:

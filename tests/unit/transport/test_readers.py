@@ -49,8 +49,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> dict[str, KafkaError]:
 
         def committed(self, places, timeout):
             error = groups.get(self.group)
-            told = SimpleNamespace(topic="t", partition=0, offset=5, metadata="", error=error)
-            return [told for _ in places]
+            about = {"offset": 5, "metadata": "", "leader_epoch": None, "error": error}
+            return [SimpleNamespace(topic="t", partition=0, **about) for _ in places]
 
         def close(self) -> None:
             pass
