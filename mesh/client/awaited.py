@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from mesh.client.outbound import check_number
 from mesh.errors import ClosedError, TransportError
-from mesh.transport.port import KafkaCluster
+from mesh.transport.port import KafkaCluster, Passed, TopicInfo, TopicPartition
 
 READ_S = 0.2
 """Longest wait of one read, so that a close from another thread need not wait longer."""
 RETRY_MS = 500
+
+KNOWN_MS = 5_000
+"""How long a topic counts as the one that it was."""
 
 LONGEST_S = 366 * 24 * 3600.0
 """What waiting without end comes to."""
@@ -33,6 +36,13 @@ def deadline_of(now_ms: int, timeout_s: float) -> int:
     return now_ms + int(max(0.0, min(timeout_s, LONGEST_S)) * 1000)
 
 
+def has_rewound(
+    owned: Mapping[TopicPartition, Passed], known: Mapping[TopicPartition, Passed]
+) -> bool:
+    """Say whether a member has taken something up where it had read before: it is another log."""
+    return any(passed.is_rewound and known.get(at) is not passed for at, passed in owned.items())
+
+
 class _Closable(Protocol):
     def close(self) -> None: ...
 
@@ -42,7 +52,7 @@ Item = TypeVar("Item")
 
 
 class AwaitedTopic(Generic[Source]):
-    """Opens a reader or consumer of a topic as soon as the topic exists.
+    """Opens a reader or consumer of a topic as soon as the topic exists, and knows which one it is.
 
     Attributes:
         source: What is open; None before, and after `release`.
@@ -76,6 +86,7 @@ class AwaitedTopic(Generic[Source]):
         self._kafka, self._topic, self._opens = kafka, topic, opens
         self._now_ms, self._pause = now_ms, pause
         self._tried_ms = -RETRY_MS
+        self._topic_id, self._looked_ms = b"", 0
 
     def read(
         self, timeout_s: float, take: Callable[[Source, float], Sequence[Item]]
@@ -156,9 +167,36 @@ class AwaitedTopic(Generic[Source]):
         if self.is_closed or now - self._tried_ms < RETRY_MS:
             return None
         self._tried_ms = now
-        if self._topic in self._kafka.admin().describe([self._topic]):
+        if (known := self._described()) is not None:
+            self._topic_id, self._looked_ms = known.topic_id, now
             self.source = self._opens()
         return self.source
+
+    def _described(self) -> TopicInfo | None:
+        return self._kafka.admin().describe([self._topic]).get(self._topic)
+
+    def is_another(self, *, at_once: bool = False) -> bool:
+        """Say, once, whether the topic is another one than was opened: somebody has recreated it.
+
+        To be asked where records have come. Brokers are read by name: what comes of a topic that
+        has outgrown the position by then looks like what comes next. They are asked now and then,
+        and not in an outage of one that reading has no need of.
+
+        Args:
+            at_once: Whether something has shown that it may be.
+        """
+        now = self._now_ms()
+        if now - self._looked_ms < KNOWN_MS and not at_once:
+            return False
+        self._looked_ms = now
+        try:
+            known = self._described()
+        except TransportError:
+            return False
+        if known is None or known.topic_id == self._topic_id:
+            return False
+        self._topic_id = known.topic_id
+        return True
 
     def release(self) -> None:
         """Close what is open; the next read opens it again."""

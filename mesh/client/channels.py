@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from mesh.client.awaited import READ_S, AwaitedTopic
+from mesh.client.awaited import READ_S, AwaitedTopic, has_rewound
 from mesh.client.outbound import check_name, check_text
+from mesh.core.redelivery import Share
 from mesh.errors import ClosedError, SubjectError, TransportMovedError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -75,6 +76,7 @@ class ChannelReader(Sifter):
         self._taken: dict[TopicPartition, Passed] = {}
         self._done: dict[TopicPartition, int] = {}
         self._handed_out: dict[TopicPartition, int] = {}
+        self._shares: dict[TopicPartition, Share] = {}
         self._committed_ms = now_ms()
 
     def read(self, timeout_s: float, most: int = 100) -> Sequence[ReceivedMessage]:
@@ -132,7 +134,11 @@ class ChannelReader(Sifter):
 
     def _save(self) -> None:
         self._committed_ms = self._now_ms()
-        done = {at: Passed(offset) for at, offset in self._done.items() if at in self._taken}
+        done = {
+            at: Passed(offset, leader_epoch=self._shares[at].leader_epoch)
+            for at, offset in self._done.items()
+            if at in self._taken
+        }
         consumer = self._reading.source
         if consumer is None or not done:
             return
@@ -147,21 +153,34 @@ class ChannelReader(Sifter):
         self._taken.clear()
         self._done.clear()
         self._handed_out.clear()
+        self._shares.clear()
         return self._kafka.consumer("channel", self._group, self._topic)
 
-    def _follow(self, consumer: Consumer) -> None:
-        """Forget what went to others, and take up what came."""
+    def _follow(self, consumer: Consumer, *, is_another: bool) -> None:
+        """Forget what went to others, and take up what came.
+
+        What was handed out of a log that is read once more, since it has lost its end, is known.
+        """
         owned = consumer.owned()
         for at in [at for at, passed in self._taken.items() if owned.get(at) is not passed]:
-            self._done.pop(at, None)
-            self._handed_out.pop(at, None)
             self._waiting = deque(one for one in self._waiting if place_of(one) != at)
+            if is_another or at not in owned or not owned[at].is_rewound:
+                for known in (self._done, self._handed_out, self._shares):
+                    known.pop(at, None)
+        for at, passed in owned.items():
+            if at not in self._shares:
+                self._shares[at] = Share.parse(max(0, passed.offset), "", passed.leader_epoch)
         self._taken = dict(owned)
 
     def _fetch(self, consumer: Consumer, wait_s: float, most: int) -> None:
         records = consumer.read(wait_s, most)
         self.skipped += consumer.skipped()
-        self._follow(consumer)
+        at_once = has_rewound(consumer.owned(), self._taken)
+        is_another = bool(records) and self._reading.is_another(at_once=at_once)
+        if is_another:
+            consumer.begin_again()
+            records = ()
+        self._follow(consumer, is_another=is_another)
         self._waiting.extend(records)
 
     def _fetched(self, most: int) -> Sequence[ReceivedMessage]:
@@ -174,9 +193,22 @@ class ChannelReader(Sifter):
         found: list[ReceivedMessage] = []
         while self._waiting and len(found) < most:
             record = self._waiting.popleft()
-            self._handed_out[place_of(record)] = record.offset() + 1
-            found += self.sifted([record])
+            if self._is_new(record):
+                found += self.sifted([record])
         return found
+
+    def _is_new(self, record: Record) -> bool:
+        """Take note of a record, and say whether it was not handed out yet. Spec: R6."""
+        at, offset = place_of(record), record.offset()
+        share = self._shares[at]
+        if share.meet(offset, record.leader_epoch()):
+            for reached in (self._done, self._handed_out):
+                if at in reached:
+                    reached[at] = min(reached[at], offset)
+        if share.is_done(offset):
+            return False
+        self._handed_out[at] = share.base = offset + 1
+        return True
 
     @property
     def is_closed(self) -> bool:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.client.awaited import READ_S, AwaitedTopic
+from mesh.client.awaited import READ_S, AwaitedTopic, has_rewound
 from mesh.client.outbound import check_kind, check_name
 from mesh.core.redelivery import Share
 from mesh.errors import SubjectError, TransportError, TransportMovedError, TransportUnavailableError
@@ -82,9 +82,9 @@ class _Part:
 
     @classmethod
     def take(cls, passed: Passed) -> _Part:
-        """Begin with what the group has committed."""
+        """Begin with what the group has committed, or anew: the group is to know that, too."""
         share = Share.parse(max(0, passed.offset), passed.remark, passed.leader_epoch)
-        return cls(passed, share, end=share.base)
+        return cls(passed, share, end=share.base, is_changed=passed.is_rewound)
 
     def read(self, record: Record) -> None:
         """Take note of a record that was read, and forget what it stands in the place of."""
@@ -263,6 +263,10 @@ class QueueConsumer:
         consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
         records = consumer.read(timeout_s, PREFETCH)
         self.skipped += consumer.skipped()
+        at_once = has_rewound(consumer.owned(), {at: one.taken for at, one in self._parts.items()})
+        if records and self._reading.is_another(at_once=at_once):
+            consumer.begin_again()
+            records = ()
         try:
             self._follow(consumer)
         except TransportError:

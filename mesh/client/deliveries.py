@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 from mesh.client.awaited import READ_S, AwaitedTopic, deadline_of
 from mesh.errors import TransportError
@@ -97,6 +98,8 @@ class Deliveries(Sifter):
 
     def _take(self, reader: Reader, timeout_s: float) -> Sequence[ReceivedMessage]:
         records = reader.read(timeout_s, LIMIT)
+        if records and self._reading.is_another():
+            self._begin_again(reader)
         found = self.sifted(records)
         for last in {record.partition(): record for record in records}.values():
             self._starts[place_of(last)] = last.offset() + 1
@@ -118,12 +121,22 @@ class Deliveries(Sifter):
 
     def _check(self, reader: Reader) -> None:
         if lost := reader.lost():
-            self._starts |= dict.fromkeys(lost, BEGINNING)
-            reader.assign(dict.fromkeys(lost, BEGINNING))
-            raise TransportError(
-                f"{lost[0].topic}[{lost[0].partition}]: messages were deleted before they were "
-                "read; the next read goes on with the oldest that are still there"
-            )
+            if self._reading.is_another(at_once=True):
+                self._begin_again(reader)
+            self._go_on(reader, lost)
+
+    def _begin_again(self, reader: Reader) -> NoReturn:
+        """Read another topic, which has the former one's name."""
+        reader.renew()
+        self._go_on(reader, self._places)
+
+    def _go_on(self, reader: Reader, lost: Sequence[TopicPartition]) -> NoReturn:
+        self._starts |= dict.fromkeys(lost, BEGINNING)
+        reader.assign(dict.fromkeys(lost, BEGINNING))
+        raise TransportError(
+            f"{lost[0].topic}[{lost[0].partition}]: messages were deleted before they were "
+            "read; the next read goes on with the oldest that are still there"
+        )
 
     @property
     def is_closed(self) -> bool:

@@ -19,6 +19,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Self
 from uuid import uuid4
@@ -164,10 +165,12 @@ class Roles:
 
     def close(self) -> None:
         """End the application: its roles are gone at once."""
+        connection = self._connection
         try:
-            if self._connection is not None and os.getpid() == self._process:
-                self._connection.end_lease()
-                self._connection.flush(FAREWELL_S)
+            if connection is not None and os.getpid() == self._process:
+                with suppress(ClosedError):  # its client is closed beside it: the lease runs out
+                    connection.end_lease()
+                    connection.flush(FAREWELL_S)
         finally:
             self.leave()
 

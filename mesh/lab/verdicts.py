@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,8 @@ from typing import Any
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.audit.entries import entry_of
+from mesh.operate.audit.latest import POSITION
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
@@ -73,7 +74,7 @@ class Verdicts:
         counts: Counter[str] = Counter()
         for certificate in self.certificates.values():
             if certificate["equal"]:
-                counts[certificate["endpoint"]] += certificate["delivered"]
+                counts[certificate["endpoint"]] += certificate.get("delivered", 0)
         return counts
 
     def covers(self, wanted: Mapping[str, int]) -> bool:
@@ -103,8 +104,8 @@ class Verdicts:
             return "the auditor has said nothing yet"
         waiting = self.status.get("waiting", ())
         waiting_for = [
-            f"{one['endpoint']} of {one['source']} block {one['block']} up to {one['to']} "
-            f"({one['reason']})"
+            f"{one['endpoint']} of {one['source']} block {one.get('block', '?')} "
+            f"up to {one.get('to', '?')} ({one.get('reason', '?')})"
             for one in waiting[:SHOWN_MAX]
         ]
         more = int(self.status.get("uncertified", 0)) - len(waiting_for)
@@ -116,14 +117,15 @@ class Verdicts:
         table = self._tables[record.topic()]
         key = (record.key() or b"").decode(errors="replace")
         value = record.value()
-        content = None if value is None else json.loads(value)
+        content = None if value is None else entry_of(table, value)
         if table == "status":
-            self.status = content or self.status
+            if record.key() == POSITION:
+                self.status = content or self.status
             return
         rows = self.findings if table == "findings" else self.certificates
-        if content is None:
+        if value is None:
             rows.pop(key, None)
-        else:
+        elif content is not None:  # a stranger's is none of the auditor's
             rows[key] = content
 
     def close(self) -> None:

@@ -32,6 +32,7 @@ CLEAN_UP_S = 30.0
 _LOOK_S = 0.05
 _KILLED_S = 5.0
 _LOCK = "lock"
+_UNLOCKED = "lock.new"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -194,9 +195,9 @@ def work_folder(
     _sweep(prefix)
     folder = Path(tempfile.mkdtemp(prefix=f"{prefix}-"))
     stopping.scratch.append(folder)
-    lock = (folder / _LOCK).open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    with lock:
+    with (folder / _UNLOCKED).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (folder / _UNLOCKED).rename(folder / _LOCK)  # by this name it is swept unless it is locked
         try:
             yield folder
         except Exception:

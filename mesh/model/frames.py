@@ -63,6 +63,9 @@ class SourcePartition:
 _GENERATION = 1 << 48
 """Offsets that a generation has room for."""
 
+GENERATION_MAX = (1 << 15) - 1
+"""Positions of later ones would not fit into 64 bits."""
+
 
 def position_in_chain(generation: int, offset: int) -> int:
     """Return the position in a chain of an offset of a source: no position comes twice. Spec: K11.

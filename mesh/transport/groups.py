@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from mesh.transport.port import Passed, Record, TopicPartition
+from mesh.transport.port import BEGINNING, Passed, Record, TopicPartition
 
 R = TypeVar("R", bound=Record)
 
@@ -60,6 +60,11 @@ class Takings:
         """Take a partition up."""
         self.owned[at] = passed
         self._next.pop(at, None)
+
+    def begin_again(self) -> None:
+        """Have all that is owned be of other logs, of which nothing was read."""
+        for at in self.owned:
+            self.begin(at, Passed(BEGINNING, is_rewound=True))
 
     def end(self, at: TopicPartition) -> None:
         """Have it be somebody else's."""

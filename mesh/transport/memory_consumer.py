@@ -113,6 +113,15 @@ class MemoryConsumer:
             elif place in before and place not in self._paused:
                 self._assign(place)
 
+    def begin_again(self) -> None:
+        """Read what is owned from where its logs begin; see the port."""
+        self._takings.begin_again()
+        for place in self._takings.owned:
+            self._resumed_at[place] = BEGINNING
+            self._led.pop(place, None)
+            if place not in self._paused:
+                self._assign(place)
+
     def commit(self, positions: Mapping[TopicPartition, Passed]) -> None:
         """Move the group on; see the port."""
         self._broker.require_available()

@@ -335,6 +335,12 @@ class Consumer(Protocol):
     def pause(self, places: Collection[TopicPartition]) -> None:
         """Read nothing of exactly these partitions until the next call."""
 
+    def begin_again(self) -> None:
+        """Read what is owned from where its logs begin: the topic is another one by now.
+
+        Each partition is taken up anew with that, whatever the group has committed.
+        """
+
     def commit(self, positions: Mapping[TopicPartition, Passed]) -> None:
         """Move the group on.
 

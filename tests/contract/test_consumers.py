@@ -299,6 +299,25 @@ def test_a_log_that_begins_anew_is_taken_up_anew(stand: Stand) -> None:
     consumer.close()
 
 
+def test_who_is_told_that_its_topic_is_another_one_reads_all_of_it(stand: Stand) -> None:
+    """It has outgrown the positions of the former one, which its reader cannot see."""
+    topic = stand.topic()
+    group, at, admin = f"group.{topic}", TopicPartition(topic, 0), stand.kafka.admin()
+    _write(stand, topic, b"a", b"b", b"c")
+    consumer = stand.kafka.consumer("one", group, topic)
+    _take(stand, consumer, 2)
+    former = consumer.owned()[at]
+    consumer.commit({at: Passed(2)})
+    consumer.begin_again()
+    assert values(_take(stand, consumer, 3)) == [b"a", b"b", b"c"]
+    assert consumer.owned()[at] is not former
+    assert consumer.owned()[at] == Passed(BEGINNING, is_rewound=True)
+    consumer.commit({at: Passed(1)})
+    assert admin.passed(group, [at]) == {at: Passed(1)}
+    assert consumer.skipped() == []
+    consumer.close()
+
+
 def _refuse(call: Callable[[], object]) -> None:
     with pytest.raises(TransportError):
         call()

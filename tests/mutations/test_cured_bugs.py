@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from mesh.client.awaited import AwaitedTopic
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.holds import Holds
 from mesh.core.redelivery import Share
@@ -24,6 +25,7 @@ from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
 from mesh.worker.lanes import sources
 from mesh.worker.lanes.first_records import FirstRecords
 from mesh.worker.lanes.truncated_logs import LastRead
+from mesh.worker.queue_moves import moving
 from mesh.worker.queue_moves.movers import Movers
 from mesh.worker.queue_moves.moving import Moving
 from mesh.worker.second_writer.held_target import TargetCatchUp
@@ -32,6 +34,7 @@ from mesh.worker.topics import own_topics, provision
 from mesh.worker.topics.readership import Readership
 from mesh.worker.topics.targets import Targets
 from mesh.worker.topics.writable import Looked
+from tests.component.client import test_consuming as consuming
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
 from tests.component.worker import test_first_records as first
@@ -172,15 +175,16 @@ def a_log_never_begins_anew(patches: Patches) -> None:
     patches.put(Takings, "follow", lambda _self, records: records)
 
 
+def a_topic_is_the_one_of_its_name(patches: Patches) -> None:
+    patches.put(AwaitedTopic, "is_another", lambda *_, **__: False)
+
+
 def what_groups_passed_stays_passed(patches: Patches) -> None:
     patches.put(Share, "meet", lambda *_: False)
 
 
 def chains_of_movers_begin_nothing_anew(patches: Patches) -> None:
-    def wrapper(decide):
-        return lambda self, record, **_: decide(self, record, is_log_cut=False)
-
-    patches.wrap(Moving, "decide", wrapper)
+    patches.put(moving, "position_in_chain", lambda _, offset: offset)
 
 
 def markers_are_awaited(patches: Patches) -> None:
@@ -293,6 +297,14 @@ def more_waits_in_a_queue_than_one_demand() -> None:
     queue_movers.test_more_than_one_demand_moves(_stage_of, queue_movers.ANY)
 
 
+def a_queue_is_recreated_and_outgrows_its_consumer() -> None:
+    mesh = Mesh(topology_from_mapping(CHAIN))
+    client = mesh.client("a")
+    client.wait(client.subscribe("orders", "acme/>"))
+    shown = consuming.test_a_queue_recreated_that_has_outgrown_its_consumer_is_handed_out_whole
+    shown(mesh, client)
+
+
 def movers_go_on(patches: Patches) -> None:
     def wrapper(move):
         def wrong(movers, *args, **more):
@@ -351,6 +363,7 @@ LAST_WORD = Mutation(
 MOVES_BLIND = Mutation("moves-blind", "whose messages move", movers_ask_nobody_whose_messages_are)
 MOVERS_HOLD = Mutation("movers-hold", "queues move while sources hold", movers_go_on)
 ONE_LOG = Mutation("one-log", "a log never begins anew", a_log_never_begins_anew)
+BY_NAME = Mutation("by-name", "a topic is its name", a_topic_is_the_one_of_its_name)
 PASSED = Mutation("passed-stays", "logs lose nothing", what_groups_passed_stays_passed)
 ONE_CHAIN = Mutation(
     "one-chain", "what stands where others stood", chains_of_movers_begin_nothing_anew
@@ -394,6 +407,7 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(MOVES_BLIND, a_queue_is_recreated_under_its_mover, id="moves-blind"),
         pytest.param(MOVERS_HOLD, what_waits_in_a_queue_while_sources_hold, id="movers-hold"),
         pytest.param(ONE_LOG, a_queue_is_recreated_under_its_mover, id="one-log"),
+        pytest.param(BY_NAME, a_queue_is_recreated_and_outgrows_its_consumer, id="by-name"),
         pytest.param(PASSED, a_queue_loses_its_end_before_its_next_mover, id="passed-stays"),
         pytest.param(ONE_CHAIN, a_queue_loses_its_end_before_its_next_mover, id="one-chain"),
         pytest.param(MARKERS, more_waits_in_a_queue_than_one_demand, id="markers-awaited"),

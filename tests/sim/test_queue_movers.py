@@ -371,7 +371,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_doubled(
     stage.until_all(300)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [2, 7, 18])
 @pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
 def test_where_queues_lose_their_ends_nothing_else_is_lost(
     stage_of: Start, spec: Mapping[str, object], seed: int

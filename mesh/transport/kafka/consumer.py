@@ -358,6 +358,14 @@ class KafkaConsumer:
         if places:
             self._consumer.pause([Place(at.topic, at.partition) for at in places])
 
+    def begin_again(self) -> None:
+        """Read what is owned from where its logs begin; see the port."""
+        self._taking += 1
+        self._outside.clear()
+        self._begins.forget_all()
+        self._takings.begin_again()
+        self._assign(dict.fromkeys(self._takings.owned, 0))
+
     def commit(self, positions: Mapping[TopicPartition, Passed]) -> None:
         """Move the group on; see the port."""
         if not positions:

@@ -38,7 +38,6 @@ class GivenPart:
         end: First offset that was not moved yet.
         is_known: Whether what is read of it is known to be of the topic that this mover moves.
         former: What they remembered where it was read before; what comes there now may be that.
-        is_cut: Whether its log has lost what the group had passed: other messages stand there.
     """
 
     taken: Passed
@@ -46,7 +45,6 @@ class GivenPart:
     end: int
     is_known: bool = False
     former: Share | None = None
-    is_cut: bool = False
 
     def know(self) -> None:
         """Take note that it is of that very topic, which has lost its end if it is read again."""
@@ -57,8 +55,8 @@ class GivenPart:
     def meet(self, record: Record) -> bool:
         """Take note of a record that is moved next; return whether nobody is done with it."""
         offset = record.offset()
-        if self.share.meet(offset, record.leader_epoch()) and offset < self.end:
-            self.end, self.is_cut = offset, True
+        if self.share.meet(offset, record.leader_epoch()):
+            self.end = min(self.end, offset)
         return not self.share.is_done(offset)
 
 
@@ -135,7 +133,7 @@ class Mover:
         for record in records:
             part = self._parts[TopicPartition(record.topic(), record.partition())]
             if part.meet(record):
-                moving.decide(record, is_log_cut=part.is_cut)
+                moving.decide(record)
         passed = self._pass(records)
         moving.account()
         moving_on = partial(_transact, self.writer, moving, passed, self.consumer.ticket)

@@ -15,6 +15,7 @@ from mesh.lane.messages.outgoing import Provenance, hop_over
 from mesh.lane.messages.refusing import letter_row
 from mesh.lane.sources import Source
 from mesh.model.frames import (
+    GENERATION_MAX,
     NONE_OFFSET,
     Chain,
     Delivery,
@@ -22,7 +23,6 @@ from mesh.model.frames import (
     MessageClass,
     Origin,
     SourcePartition,
-    generation_and_offset,
     position_in_chain,
 )
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
@@ -78,15 +78,10 @@ class Moving:
         """Begin where movers of the lane are."""
         self.sent = dict(self.before)
 
-    def decide(self, record: Record, *, is_log_cut: bool) -> None:
+    def decide(self, record: Record) -> None:
         """Decide what is written for a message: its copy, or a dead letter if it is not a message.
 
         A stranger may have written it, in the form of a delivery too.
-
-        Args:
-            record: The message.
-            is_log_cut: Whether its log has lost its end: it may stand where another one stood that
-                has moved, and is of the next generation then. Spec: K11.
         """
         headers = headers_of(record)
         try:
@@ -105,10 +100,10 @@ class Moving:
         )
         offset = record.offset()
         previous = self.sent.get((outbox, of), NONE_OFFSET)
-        generation, _ = generation_and_offset(max(0, previous))
+        # Where the log has lost its end it may stand where another stood that has moved, and who
+        # saw that may be gone. No two records have one offset and one leader. Spec: K11.
+        generation = min(record.leader_epoch() or 0, GENERATION_MAX)
         position = position_in_chain(generation, offset)
-        if is_log_cut and position <= previous:
-            position = position_in_chain(generation + 1, offset)
         chain = Chain(source=of, previous=previous, first=position, last=position)
         self.sent[outbox, of] = position
         self.written[outbox] = None

@@ -326,6 +326,28 @@ def test_what_comes_to_a_queue_recreated_is_handed_out(mesh: Mesh, client: MeshC
     assert all(map(consumer.ack, found))
 
 
+def test_a_queue_recreated_that_has_outgrown_its_consumer_is_handed_out_whole(
+    mesh: Mesh, client: MeshClient
+) -> None:
+    """Its consumer would go on in the middle, and take the first of them for what it had done."""
+    consumer = client.consume("orders")
+    _publish(client, b"1", b"2", b"3")
+    done = _read(consumer, 3)
+    assert all(map(consumer.ack, done[:2]))
+    mesh.world.kafka["left"].recreate(TOPIC)
+    _publish(client, *[b"%d" % number for number in range(4, 12)])
+    mesh.pause(6)
+    assert consumer.ack(done[2])  # it stands in the group of the new topic now
+    found = _read(consumer, 8)
+    assert _payloads(found) == [b"%d" % number for number in range(4, 12)]
+    assert mesh.world.kafka["left"].passed(TOPIC, done[0].message.place).offset == 0
+    assert {one.deliveries for one in found} == {1}
+    assert not consumer.ack(done[2])
+    assert all(map(consumer.ack, found))
+    consumer.close()
+    assert _read(client.consume("orders"), 1) == []
+
+
 def test_an_acknowledgement_is_good_for_the_message_that_it_names(
     mesh: Mesh, client: MeshClient
 ) -> None:

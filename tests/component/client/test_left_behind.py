@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.client import ChannelReader, MeshClient, QueueConsumer, Skipped
+from mesh.errors import TransportError
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh
 
@@ -25,6 +26,51 @@ def client(mesh: Mesh) -> MeshClient:
 
 def _opened(client: MeshClient, kind: str) -> Stream:
     return client.channel("orders", "g") if kind == "channel" else client.consume("orders")
+
+
+@pytest.mark.parametrize("grown", [1, 6])
+def test_an_endpoint_recreated_is_read_whole(mesh: Mesh, client: MeshClient, grown: int) -> None:
+    """Whether it has outgrown its readers by the time they look or not. Spec: R6."""
+    channel, deliveries = client.channel("orders", "g"), client.deliveries("orders")
+    _publish(client, mesh, b"1", b"2", b"3")
+    assert _read(channel, 3) == [one.payload for one in deliveries.read_to_end(9)]
+    channel.commit()
+    mesh.world.kafka["left"].recreate(TOPIC)
+    wanted = [b"%d" % number for number in range(4, 4 + grown)]
+    _publish(client, mesh, *wanted)
+    mesh.pause(6)
+    assert _read(channel, grown) == wanted
+    with pytest.raises(TransportError, match="deleted before they were read"):
+        deliveries.read(1.0)
+    assert [one.payload for one in deliveries.read_to_end(9)] == wanted
+    channel.close()
+    deliveries.close()
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("grown", [1, 6])
+def test_what_comes_where_a_channel_lost_its_end_is_read_and_nothing_twice(
+    mesh: Mesh, client: MeshClient, *, stays: bool, grown: int
+) -> None:
+    """By a reader that stays, and by one of its group that comes after the loss. Spec: R6."""
+    channel, kafka = client.channel("orders", "g"), mesh.world.kafka["left"]
+    _publish(client, mesh, b"1", b"2", b"3", b"4")
+    assert _read(channel, 4) == [b"1", b"2", b"3", b"4"]
+    channel.commit()
+    if not stays:
+        channel.close()
+    at = next(at for at in kafka.groups["g"])
+    kafka.truncate(at, 2)
+    if stays:
+        assert channel.read(1.0) == ()
+    wanted = [b"new %d" % number for number in range(grown)]
+    _publish(client, mesh, *wanted)
+    channel = channel if stays else client.channel("orders", "g")
+    assert _read(channel, grown) == wanted
+    channel.commit()
+    channel.close()
+    assert kafka.passed("g", at).offset == kafka.topics[TOPIC].logs[at.partition].end - 1
+    assert list(client.channel("orders", "g").read(1.0)) == []
 
 
 def _publish(client: MeshClient, mesh: Mesh, *payloads: bytes) -> None:

@@ -23,7 +23,7 @@ from mesh.client import (
 )
 from mesh.client.awaited import AwaitedTopic
 from mesh.config.topology_file import topology_from_mapping
-from mesh.transport.port import Reader, Record
+from mesh.transport.port import Reader, Record, TopicInfo
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
 
 
@@ -128,7 +128,8 @@ def test_who_closes_from_another_thread_waits_until_nobody_reads() -> None:
     calls: list[str] = []
     reads, goes_on = threading.Event(), threading.Event()
     source = SimpleNamespace(close=lambda: calls.append("closed"))
-    kafka = SimpleNamespace(admin=lambda: SimpleNamespace(describe=lambda _: {"t": None}))
+    known = {"t": TopicInfo("t", b"id", 1)}
+    kafka = SimpleNamespace(admin=lambda: SimpleNamespace(describe=lambda _: known))
     topic: AwaitedTopic[SimpleNamespace] = AwaitedTopic(
         kafka,  # type: ignore[arg-type]
         "t",

@@ -521,3 +521,23 @@ def test_who_closes_the_client_waits_until_its_applications_read_no_more(
         assert not one.is_alive()
     assert order == ["read", "closed"]
     assert [type(one) for one in told] == [ClosedError]
+
+
+def test_an_application_ends_quietly_beside_its_client(
+    mesh: InMemoryMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread closes the client in that very moment: there is nothing left to be told."""
+    client = mesh.client("a")
+    application = client.roles("apart").open()
+    connection = application._connection
+    assert connection is not None
+    ends = connection.end_lease
+
+    def end_late() -> None:
+        client.close()
+        ends()
+
+    monkeypatch.setattr(connection, "end_lease", end_late)
+    application.close()
+    with pytest.raises(ClosedError):
+        application.step(0.0)

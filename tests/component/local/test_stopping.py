@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from typing import IO
 
 import psutil
 import pytest
@@ -21,6 +23,7 @@ TAG = "MESH_TEST_TAG"
 PROGRAM = """
 import sys, time
 from pathlib import Path
+from typing import IO
 from mesh.local.processes import spawn
 from mesh.local.stopping import Stopping, run_stoppable, work_folder
 
@@ -143,3 +146,23 @@ def test_a_folder_without_logs_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(StartError), work_folder(None, "mesh-test", Stopping(), said.append):
         raise StartError("no Java")
     assert (said, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_a_folder_that_has_just_been_made_is_not_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program begins before this one has its lock: it takes the folder for a dead one's."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    locks = fcntl.flock
+
+    def lock_late(held: IO[str], how: int) -> None:
+        monkeypatch.setattr("fcntl.flock", locks)
+        with work_folder(None, "mesh-test", Stopping(), print):
+            pass
+        locks(held, how)
+
+    monkeypatch.setattr("fcntl.flock", lock_late)
+    with work_folder(None, "mesh-test", Stopping(), print) as folder:
+        (folder / "kept").touch()
+        with work_folder(None, "mesh-test", Stopping(), print) as other:
+            assert (other != folder, (folder / "kept").exists()) == (True, True)
