@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from mesh.errors import TransportError
 from mesh.transport.groups import slowest
 from mesh.transport.port import Admin, TopicPartition
 
@@ -52,3 +53,24 @@ class Readership:
             )
         self._missed = dict.fromkeys(group for group in self._known if group not in told)
         return slowest(list(self._known.values()), topics)
+
+    def agreed(
+        self, admin: Admin, deletable: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        """Return up to where of these the logs are still what the groups have passed. Spec: R6.
+
+        Where a log has lost its end other records stand at offsets that a group had passed. What
+        brokers do not tell of is left out.
+        """
+        found = dict(deletable)
+        for group, read in self._known.items():
+            places = [at for at in found if at in read]
+            try:
+                for at, passed in admin.passed(group, places).items() if places else ():
+                    if (epoch := passed.leader_epoch) is not None:
+                        found[at] = admin.agrees_until(at, epoch, found[at])
+            except TransportError as error:
+                log.warning("endpoints.not_trimmed", fault=str(error))
+                for at in places:
+                    found.pop(at, None)
+        return found

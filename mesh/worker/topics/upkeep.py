@@ -152,7 +152,7 @@ class Upkeep:
                 log.warning("endpoints.not_trimmed", fault=str(error))
             self._retention.keep_only(passed, unknown)
             self._retention.passed(passed, now_ms)
-            deletable = self._retention.deletable(now_ms, unknown)
+            deletable = self._readership.agreed(admin, self._retention.deletable(now_ms, unknown))
             # A group may have committed what is not there yet.
             ends, _ = answers_so_far(partial(admin.ends, list(deletable)))
             admin.delete_before({at: min(deletable[at], end) for at, end in ends.items()})

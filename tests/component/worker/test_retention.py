@@ -6,7 +6,7 @@ import pytest
 
 from mesh.model.control import LinkState, OutboxPosition
 from mesh.model.frames import MessageClass
-from mesh.transport.port import TopicPartition, TopicSpec
+from mesh.transport.port import Passed, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports
 from mesh.wire.control import encode_link_state
 from mesh.wire.keys import link_key
@@ -106,6 +106,28 @@ def test_what_takes_the_place_of_what_was_read_is_not_deleted_with_it(
     accept(mesh, "a" if topic == INGRESS else "b", stop)
     assert payloads(mesh) == [b"1", b"2", b"3", b"4", b"5", b"6"]
     assert read_by(mesh, place) > stop.first
+
+
+def test_what_takes_the_place_of_what_a_group_had_passed_is_not_deleted_with_it(
+    mesh: SmallMesh,
+) -> None:
+    """The endpoint has lost its end, and nobody of the group has come since. Spec: K5, R6."""
+    for value in (b"1", b"2", b"3"):
+        mesh.publish(value, [subject("x")])
+        mesh.run(500)
+    endpoint = TopicPartition(mesh.names.endpoint("c", "s"), 0)
+    log = mesh.kafka.topics[endpoint.topic].logs[0]
+    mesh.kafka.pass_on("billing", {endpoint: Passed(log.end, leader_epoch=log.leader_epoch)})
+    mesh.run(CHECK_MS // 2)
+    begin = mesh.kafka.truncate(endpoint, 2)
+    for value in (b"4", b"5"):
+        mesh.publish(value, [subject("x")])
+        mesh.run(500)
+    trim(mesh, 4 * CHECK_MS)
+    assert start_of(mesh, endpoint) == begin
+    mesh.kafka.pass_on("billing", {endpoint: Passed(log.end, leader_epoch=log.leader_epoch)})
+    trim(mesh, 4 * CHECK_MS)
+    assert start_of(mesh, endpoint) == log.end
 
 
 def test_a_worker_deletes_nothing_by_what_it_knew_of_a_lane_that_it_gave_away() -> None:
