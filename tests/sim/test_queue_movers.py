@@ -271,6 +271,22 @@ def test_what_is_done_behind_an_open_message_takes_no_room(stage_of: Start) -> N
     consumer.close()
 
 
+def test_what_a_queue_has_lost_makes_no_room(stage_of: Start) -> None:
+    """Its group has passed more than there is: that is as good as all of it."""
+    stage = stage_of(ANY)
+    stage.queue("t")
+    stage.consume("t")
+    stage.publish("t", 60)
+    stage.until_all()
+    for partition in range(4):
+        stage.lose("t", partition, 8)
+    for _ in range(20):
+        stage.step()
+    machine = stage.mesh.world.workers["t"].machine
+    assert machine is not None
+    assert machine.demands.own["jobs"] == WINDOW // 2
+
+
 def test_stranded_messages_move_to_the_nearest_who_consumes(stage_of: Start) -> None:
     """`any`: sent to the nearest member, moved on when nobody consumes there."""
     stage = stage_of(ANY)

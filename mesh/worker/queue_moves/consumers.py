@@ -262,4 +262,5 @@ def _ask(admin: Admin, asked: _Question) -> Told:
 def _waiting(passed: Passed, start: int, end: int) -> int:
     """Return how much of a partition is not done: consumers acknowledge one by one."""
     begin = max(passed.offset, start)
-    return end - begin - Share.parse(passed.offset, passed.remark).done_from(begin)
+    # A log that has lost its end may end before what its group has passed.
+    return max(0, end - begin - Share.parse(passed.offset, passed.remark).done_from(begin))
