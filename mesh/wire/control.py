@@ -433,9 +433,10 @@ _CONFIG = RecordCodec[Config](
 )
 
 encode_identity, decode_identity = _IDENTITY.encode, _IDENTITY.decode
-# Entries by the hundred thousand say one of a few things; only those of addresses differ.
-encode_advert = lru_cache(maxsize=4_096)(_ADVERT.encode)
-decode_advert = lru_cache(maxsize=4_096)(_ADVERT.decode)
+# Entries by the hundred thousand say one of a few things; those of addresses differ each time, and
+# would only fill a larger memory.
+encode_advert = lru_cache(maxsize=256)(_ADVERT.encode)
+decode_advert = lru_cache(maxsize=256)(_ADVERT.decode)
 encode_mark, decode_mark = _MARK.encode, _MARK.decode
 encode_heartbeat, decode_heartbeat = _HEARTBEAT.encode, _HEARTBEAT.decode
 encode_acknowledgement, decode_acknowledgement = _ACKNOWLEDGEMENT.encode, _ACKNOWLEDGEMENT.decode
