@@ -16,6 +16,7 @@ from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
 from mesh.lab.world import World
+from mesh.operate.audit.latest import POSITION
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicSpec
 
@@ -77,7 +78,7 @@ def certify(brokers: Brokers, endpoint: str, count: int, *, equal: bool = True) 
 
 def test_what_is_not_certified_in_time_is_named(brokers: Brokers) -> None:
     """Endpoint, how many are and how many should be; what is certified is not named."""
-    brokers.write("status", "now", {"state": "live"})
+    brokers.write("status", POSITION.decode(), {"state": "live"})
     certify(brokers, "b/s", 7)
     certify(brokers, "b/t", 9)
     certify(brokers, "b/u", 5, equal=False)
@@ -91,7 +92,7 @@ def test_it_is_told_how_far_the_auditor_is_and_what_it_waits_for(brokers: Broker
     """Which blocks, and why: so a slow machine can be told from a lost message."""
     block = {"source": "mesh.a.in.g/2", "block": 3, "to": 12_299, "reason": "b has not read it"}
     waiting = [{**block, "endpoint": f"b/e{number}"} for number in range(7)]
-    brokers.write("status", "now", {"batch": 17, "uncertified": 9, "waiting": waiting})
+    brokers.write("status", POSITION.decode(), {"batch": 17, "uncertified": 9, "waiting": waiting})
     told = audited(brokers, {"b/s": 1}).fault
     assert "is at batch 17 and waits for b/e0 of mesh.a.in.g/2 block 3 up to 12299" in told
     assert "(b has not read it)" in told
@@ -104,7 +105,7 @@ def test_an_auditor_that_says_nothing_certifies_nothing(brokers: Brokers) -> Non
 
 
 def test_what_is_certified_is_no_fault(brokers: Brokers) -> None:
-    brokers.write("status", "now", {"state": "live"})
+    brokers.write("status", POSITION.decode(), {"state": "live"})
     certify(brokers, "b/s", 10)
     assert audited(brokers, {"b/s": 10}).fault == ""
 

@@ -208,19 +208,6 @@ def test_a_mover_that_was_opened_in_vain_takes_no_marks_along() -> None:
     assert not is_read(movers)
 
 
-def test_marks_that_a_mover_asks_for_are_not_waited_for_once_it_has_left() -> None:
-    gate = Gate("_asking")
-    _, movers = moving(gate)
-    ((key, mover),) = movers._movers.items()
-    mover.unmarked[next(iter(mover.marks))] = None
-    gate.is_shut = True
-    movers._mark(key, mover)
-    questions = movers.lanes.sources.questions
-    assert questions.is_open("marks")
-    movers._leave(key)
-    assert not questions.is_open("marks")
-
-
 @pytest.mark.parametrize("end", ["close", "abandon"])
 def test_a_mover_that_is_leaving_when_its_worker_ends_leaves_its_group(end: str) -> None:
     """Else the group keeps a partition for it until a time-out, and nobody consumes that."""
