@@ -39,7 +39,7 @@ def deadline_of(now_ms: int, timeout_s: float) -> int:
 def has_rewound(
     owned: Mapping[TopicPartition, Passed], known: Mapping[TopicPartition, Passed]
 ) -> bool:
-    """Say whether a member has taken something up where it had read before: it is another log."""
+    """Return whether a member begins anew where it had read: another log, or one cut short."""
     return any(passed.is_rewound and known.get(at) is not passed for at, passed in owned.items())
 
 
@@ -176,7 +176,7 @@ class AwaitedTopic(Generic[Source]):
         return self._kafka.admin().describe([self._topic]).get(self._topic)
 
     def is_another(self, *, at_once: bool = False) -> bool:
-        """Say, once, whether the topic is another one than was opened: somebody has recreated it.
+        """Return, once, whether the topic is another than was opened: somebody has recreated it.
 
         To be asked where records have come. Brokers are read by name: what comes of a topic that
         has outgrown the position by then looks like what comes next. They are asked now and then,

@@ -198,7 +198,7 @@ class ChannelReader(Sifter):
         return found
 
     def _is_new(self, record: Record) -> bool:
-        """Take note of a record, and say whether it was not handed out yet. Spec: R6."""
+        """Take note of a record; return whether it was not handed out yet. Spec: R6."""
         at, offset = place_of(record), record.offset()
         share = self._shares[at]
         if share.meet(offset, record.leader_epoch()):

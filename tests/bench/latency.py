@@ -78,7 +78,7 @@ class Found:
     def goals(self) -> Sequence[Goal]:
         """Return what is promised for guaranteed messages over one link."""
         found: list[Goal] = []
-        for rate in filter(None, self.rates):
+        for rate in (rate for rate in self.rates if rate != HALF):
             for cut, limit_ms in GOALS_MS.items():
                 ours = self.of("guaranteed", rate, cut)
                 mirror = self.of("mm2-tuned", rate, cut)

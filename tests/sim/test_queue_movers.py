@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -346,62 +346,17 @@ def test_a_moved_message_keeps_its_identity_and_says_how_often_it_moved(stage_of
     consumer.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
-def test_killed_at_any_moment_nothing_is_lost_or_doubled(
-    stage_of: Start, spec: Mapping[str, object], seed: int
+def live(
+    stage: Stage, draw: random.Random, spec: Mapping[str, object], events: Sequence[str]
 ) -> None:
-    """Workers die, consumers come and go; every message has exactly one consumer. Spec: R3.
-
-    With every other seed commits of workers that were started again show late.
-    """
-    draw = random.Random(seed)
-    stage = stage_of(spec)
-    if seed % 2:
-        late = LateCommits(lambda: draw.randint(0, 30), lambda: draw.random() < 0.5)
-        stage.mesh.world.commits = lambda: late
-    stage.queue("p", "r", "s", "t") if spec is ANY else stage.queue("p", "r", "s")
-    members = ["p", "r", "s", "t"] if spec is ANY else ["p", "r", "s"]
-    down: set[str] = set()
-    for _ in range(25):
-        stage.publish(draw.choice(members), draw.randint(1, 15))
-        node = draw.choice(members)
-        match draw.choice(["kill", "start", "consume", "leave", "nothing"]):
-            case "kill" if node not in down:
-                stage.mesh.world.kill(node)
-                down.add(node)
-            case "start" if down:
-                back = down.pop()
-                stage.mesh.world.start(back)
-            case "consume":
-                stage.consume(node)
-            case "leave":
-                stage.leave(node)
-            case _:
-                pass
-        for _ in range(draw.randint(1, 30)):
-            stage.step(draw.choice([0.02, 0.1, 0.3]))
-    for node in sorted(down):
-        stage.mesh.world.start(node)
-    stage.consume(draw.choice(members))
-    stage.until_all(300)
-
-
-@pytest.mark.parametrize("seed", [2, 7, 18])
-@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
-def test_where_queues_lose_their_ends_nothing_else_is_lost(
-    stage_of: Start, spec: Mapping[str, object], seed: int
-) -> None:
-    """Members die, consumers come and go, and logs grow again over what they lost. Spec: R6."""
-    draw = random.Random(seed)
-    stage = stage_of(spec)
+    """Publish while these befall the members; in the end all live, and one has a consumer."""
     members = ["p", "r", "s", "t"] if spec is ANY else ["p", "r", "s"]
     stage.queue(*members)
     down: set[str] = set()
     for _ in range(25):
         stage.publish(draw.choice(members), draw.randint(1, 15))
         node = draw.choice(members)
-        match draw.choice(["lose", "lose", "kill", "start", "consume", "leave"]):
+        match draw.choice(events):
             case "lose":
                 stage.lose(node, draw.randrange(4), draw.randint(1, 5))
             case "kill" if node not in down:
@@ -421,6 +376,35 @@ def test_where_queues_lose_their_ends_nothing_else_is_lost(
     for node in sorted(down):
         stage.mesh.world.start(node)
     stage.consume(draw.choice(members))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
+def test_killed_at_any_moment_nothing_is_lost_or_doubled(
+    stage_of: Start, spec: Mapping[str, object], seed: int
+) -> None:
+    """Workers die, consumers come and go; every message has exactly one consumer. Spec: R3.
+
+    With every other seed commits of workers that were started again show late.
+    """
+    draw = random.Random(seed)
+    stage = stage_of(spec)
+    if seed % 2:
+        late = LateCommits(lambda: draw.randint(0, 30), lambda: draw.random() < 0.5)
+        stage.mesh.world.commits = lambda: late
+    live(stage, draw, spec, ["kill", "start", "consume", "leave", "nothing"])
+    stage.until_all(300)
+
+
+@pytest.mark.parametrize("seed", [2, 7, 18])
+@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
+def test_where_queues_lose_their_ends_nothing_else_is_lost(
+    stage_of: Start, spec: Mapping[str, object], seed: int
+) -> None:
+    """Members die, consumers come and go, and logs grow again over what they lost. Spec: R6."""
+    draw = random.Random(seed)
+    stage = stage_of(spec)
+    live(stage, draw, spec, ["lose", "lose", "kill", "start", "consume", "leave"])
     stage.until_all_left(300)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench import backlog, takeover
+from tests.bench import backlog, latency, takeover
 from tests.bench.backlog import Flow
 from tests.bench.takeover import Pauses
 
@@ -42,3 +42,18 @@ def test_backlog_compares_the_drain_with_the_link() -> None:
     assert [goal.is_met for goal in found.goals()] == [False]
     assert found.as_json()["drain_rate"] == pytest.approx(120.0)
     assert "100 %: 84.0" in "\n".join(found.rows())
+
+
+def test_who_is_behind_can_do_less_than_is_offered() -> None:
+    """Two seconds' worth of messages that take two more seconds are half of what was offered."""
+    assert latency.most(lambda _rate, _length_s: {"p50": 900.0, "p99.9": 2_000.0}) == 50_000
+    assert latency.most(lambda _rate, _length_s: {"p50": 1.0, "p99.9": 0.0}) == latency.OFFERED
+
+
+def test_a_goal_of_latency_goes_by_no_loop_at_half() -> None:
+    """A contender that can do 100 a second has a loop of 50 that nobody asked for."""
+    at_half = latency.Measured(
+        name="guaranteed", rate=50, is_half=True, delays_ms={"p50": 1.0, "p99": 1.0}, foreign=0.0
+    )
+    found = latency.Found([at_half], {}, [50, latency.HALF])
+    assert [goal.found for goal in found.goals()] == [None] * 4

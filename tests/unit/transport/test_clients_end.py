@@ -57,9 +57,9 @@ def awaited(count: int) -> bool:
     return clients() <= count
 
 
-def commit(one: KafkaWriter) -> None:
+def commit(one: KafkaWriter, topic: str = "t") -> None:
     one.begin()
-    one.produce("t", b"v", b"k", 0)
+    one.produce(topic, b"v", b"k", 0)
     one.commit()
 
 
@@ -86,10 +86,8 @@ def sent_twice(brokers: MockCluster, kafka: RealKafka) -> TransportError:
 
 def refused(brokers: MockCluster, kafka: RealKafka) -> TransportError:
     one = kafka.writer("w", "id")
-    one.begin()
-    one.produce("nowhere", b"v", b"k", 0)
     with pytest.raises(TransportError) as caught:
-        one.commit()
+        commit(one, "nowhere")
     one.close()
     return caught.value
 
