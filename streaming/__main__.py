@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _is_of_the_past() -> bool:
-    """Say whether a past range was to be judged: where that was ended, nothing is proven."""
+    """Return whether a past range was to be judged: where that was ended, nothing is proven."""
     return any(word.partition("=")[0] in ("--from", "--to") for word in sys.argv[1:])
 
 

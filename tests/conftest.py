@@ -75,7 +75,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say where the time went, when a whole run ends."""
+    """Print where the time went, when a whole run ends."""
     stats = terminalreporter.stats.values()
     told = durations(one for some in stats for one in some if isinstance(one, pytest.TestReport))
     if len(told) > 1:

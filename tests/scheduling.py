@@ -73,7 +73,7 @@ def place(nodeid: str) -> tuple[int, int]:
 
 
 def computes(worker: str, count: int) -> bool:
-    """Say whether a process is one of the two that compute."""
+    """Return whether a process is one of the two that compute."""
     return count >= PROCESSES_MIN and worker in ("gw0", f"gw{count - 1}")
 
 

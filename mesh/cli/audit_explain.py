@@ -23,7 +23,7 @@ def explain(
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell one finding: which rule is broken, which records show it, and what to do.
+    """Explain one finding: which rule is broken, which records show it, and what to do.
 
     Of the first message that it names all records are shown, hop by hop.
     """

@@ -49,7 +49,7 @@ def explain(
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell who would get a message now, over which links, and why no other node would.
+    """Show who would get a message now, over which links, and why no other node would.
 
     With --proposed or --subscribe: who would get it if that were so, and all nodes were up.
     """

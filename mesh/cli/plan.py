@@ -55,7 +55,7 @@ def plan(
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell what a topology file would change in the running mesh. Nothing is changed.
+    """Show what a topology file would change in the running mesh. Nothing is changed.
 
     Exit codes: 0 no change, 3 changes, 2 the file is illegal or a running mesh cannot follow it.
     """

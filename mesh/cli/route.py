@@ -26,7 +26,7 @@ def route(
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell the way from one node to another, link by link, if everybody wants everything.
+    """Show the way from one node to another, link by link, if everybody wants everything.
 
     Exit code 10: there is none; the node nearest to B says why.
     """

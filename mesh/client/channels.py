@@ -112,7 +112,7 @@ class ChannelReader(Sifter):
                     self._stay()
 
     def commit(self) -> None:
-        """Say that everything that was handed out is done, and save that.
+        """Acknowledge everything that was handed out, and save that.
 
         Raises:
             TransportError: It could not be saved: those messages come again.

@@ -196,7 +196,7 @@ class QueueConsumer:
             yield from self._read_on(READ_S, 1)
 
     def ack(self, message: QueueMessage) -> bool:
-        """Say that a message is done; the group is told with the next `read`, or by `commit`.
+        """Acknowledge a message; the group learns of it with the next `read`, or by `commit`.
 
         Returns:
             Whether it still was this consumer's. If not, somebody else gets it as well.
@@ -230,7 +230,7 @@ class QueueConsumer:
         return (part if is_out else None), offset
 
     def commit(self) -> None:
-        """Tell the group what was acknowledged so far.
+        """Commit to the group what was acknowledged so far.
 
         Raises:
             TransportError: It could not be told: those messages are handed out once more.
@@ -428,7 +428,7 @@ class QueueConsumer:
         return self._reading.is_closed
 
     def close(self) -> None:
-        """Tell what was acknowledged, and leave the group; iterating ends.
+        """Commit what was acknowledged, and leave the group; iterating ends.
 
         Raises:
             TransportError: It could not be told; the group is left all the same.

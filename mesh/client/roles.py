@@ -291,7 +291,7 @@ class Roles:
     # -- the mesh ------------------------------------------------------------------------
 
     def listen(self, *news: tree_apps.NewsOf | str) -> None:
-        """Tell `listener` of more than concerns this application itself. Spec: 7.4, 8.
+        """Notify `listener` of more than concerns this application itself. Spec: 7.4, 8.
 
         Args:
             news: `"splits"`: which nodes are lost (`SplitTold`) and found again (`FoundTold`);

@@ -36,7 +36,7 @@ def judge(
     is_excused: bool = False,
     is_gap: bool = False,
 ) -> Verdict:
-    """Say what becomes of a frame.
+    """Return what becomes of a frame.
 
     Args:
         chain: What it says.

@@ -56,7 +56,7 @@ class Topologies:
     def _carries(
         self, index: int, ends: tuple[str, str], subject: str, message_class: MessageClass
     ) -> bool:
-        """Say so of one topology: there is one way at most.
+        """Return whether messages must arrive by one topology: there is one way at most.
 
         What a selector may refuse on its way may come, but need not.
         """

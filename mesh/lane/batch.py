@@ -217,7 +217,7 @@ class Batch:
     def cut(
         self, at: TopicPartition, topic_id: bytes, position: int, cuts: Mapping[str, int]
     ) -> None:
-        """Tell from which position of a source on the routing knows these. Spec: K25."""
+        """Note from which position of a source on the routing knows these. Spec: K25."""
         self.cuts += [
             Cut(at.topic, topic_id, at.partition, position, uuid, offset)
             for uuid, offset in cuts.items()

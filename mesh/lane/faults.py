@@ -136,7 +136,7 @@ def _give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
 
 
 def _is_vain(lane: Lane, key: ChainKey) -> bool:
-    """Say whether what a chain lacks was asked for so often that once more will hardly help."""
+    """Return whether what a chain lacks was asked for so often that once more will hardly help."""
     _, attempt = lane.positions.gaps.get(key, (NONE_OFFSET, 0))
     return attempt + 1 >= REPAIRS_MAX
 

@@ -49,7 +49,7 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
 
 
 def is_met(lane: Lane, target: str) -> bool:
-    """Say whether a target is written of each source exactly as far as the lane has read it.
+    """Return whether a target is written of each source exactly as far as the lane has read it.
 
     Only then may the lane write it again: what it passes while a target is left out is written by
     catch-ups alone, and one of those may have written and nobody heard of it.

@@ -77,7 +77,7 @@ def fold_kept(records: Iterable[Record]) -> Kept:
 
 
 def is_newer(value: bytes, error: ProtocolError) -> bool:
-    """Say whether a record that cannot be read may be one of a newer program's."""
+    """Return whether a record that cannot be read may be one of a newer program's."""
     return isinstance(error, UnknownVersionError) and read_zigzag(value, 0)[0] in NEWER
 
 

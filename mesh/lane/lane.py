@@ -154,7 +154,7 @@ class Lane:
         return self.topology.nodes[self.node].lanes
 
     def has(self, partition: int) -> bool:
-        """Say whether it is the one among its node's lanes that a partition belongs to."""
+        """Return whether it is the one among its node's lanes that a partition belongs to."""
         return partition % self.lanes == self.number
 
     def places(self, topic: str) -> Sequence[TopicPartition]:
@@ -312,7 +312,7 @@ class Lane:
         self.sources[at] = replace(self.sources[at], link=link)
 
     def learn(self) -> bool:
-        """Say whether all is known here that its former owner knew; it waits for it no longer then.
+        """Return whether all is known here that its former owner knew: then it waits no longer.
 
         Of a later change of the topology, or of interest without which what comes would not go to
         whom it is owed.
@@ -521,7 +521,7 @@ class Lane:
         return encode_fact(fact, self.ages.numbers.get(fact.at.topic, 0))
 
     def is_guaranteed(self, endpoint: str) -> bool:
-        """Say whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""
+        """Return whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""
         return self.learner.classes[endpoint] is MessageClass.GUARANTEED
 
     def pause(self, filters: frozenset[str]) -> None:
@@ -539,11 +539,11 @@ class Lane:
         return outbox
 
     def is_held(self, link: LocalLink, source: Source) -> bool:
-        """Say whether a link's outbox is held: it is written beside. Spec: K20."""
+        """Return whether a link's outbox is held: it is written beside. Spec: K20."""
         return self.holds_any and self.holds_target(self.outbox(link, source).topic)
 
     def holds_target(self, target: str) -> bool:
-        """Say whether a target's topic is held: it is written beside. Spec: K20."""
+        """Return whether a target's topic is held: it is written beside. Spec: K20."""
         return target in self.positions.holds or target in self.new_holds
 
     @property

@@ -50,7 +50,7 @@ def stop_of(
 
 
 def is_reserved(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
-    """Say whether a former owner may still hand on of a direct source what it had reserved."""
+    """Return whether a former owner may still hand on of a direct source what it had reserved."""
     return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.direct.inherited
 
 
@@ -136,7 +136,7 @@ def accept_loss(
 def _is_same(
     lane: Lane, topic: SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
 ) -> bool:
-    """Say whether a position still belongs to the topic; else keep a stop."""
+    """Return whether a position still belongs to the topic; else keep a stop."""
     positions = lane.positions
     former = positions.topic_ids.get(at, topic_id)
     if former == topic_id or lane.position(at) < 0:

@@ -24,7 +24,7 @@ class Unwritable:
         return bool(self.topics or self.parts)
 
     def has(self, topic: str, partition: int) -> bool:
-        """Say whether a partition takes no records."""
+        """Return whether a partition takes no records."""
         return topic in self.topics or TopicPartition(topic, partition) in self.parts
 
     def of_lane(self, number: int, lanes: int) -> Mapping[str, str]:

@@ -174,7 +174,7 @@ def _words(records: Records, near: Sequence[str]) -> dict[str, Word]:
 
 
 def _is_left(answer: Answer, to: str, word: Word) -> bool:
-    """Say whether a node went on although whoever asks has not said so."""
+    """Return whether a node went on although whoever asks has not said so."""
     return (answer.to, answer.attempt) == (to, word.attempt) and not answer.is_following
 
 

@@ -33,7 +33,7 @@ class HandingOn:
     _unused: dict[str, int] = field(default_factory=dict)
 
     def is_due(self, now_ms: int) -> bool:
-        """Say whether something is to be dropped by now."""
+        """Return whether something is to be dropped by now."""
         return now_ms - min(self._unused.values(), default=now_ms) >= UNUSED_MS
 
     def step(

@@ -238,7 +238,7 @@ class Leader:
         }
 
     def is_linked(self, learner: Learner) -> bool:
-        """Say whether both ends of awaited links know all that the other offers. Spec: K27."""
+        """Return whether both ends of awaited links know all that the other offers. Spec: K27."""
         gates = {name: learner.neighbours[name].gate for name in self.awaited}
         refused = [n for n, gate in gates.items() if gate and gate.state is Gate.REFUSED]
         return self.knows_awaited(learner) and all(
@@ -247,7 +247,7 @@ class Leader:
         )
 
     def is_complete(self, learner: Learner) -> bool:
-        """Say whether all who are there and wanted have completed what is offered now. K24."""
+        """Return whether all who are there and wanted have completed what is offered now. K24."""
         wanted = [
             name for name, one in learner.neighbours.items() if one.is_open and not one.is_down
         ]
@@ -259,7 +259,7 @@ class Leader:
         )
 
     def knows_awaited(self, learner: Learner) -> bool:
-        """Say whether all that the other ends of awaited links offer is proven here."""
+        """Return whether all that the other ends of awaited links offer is proven here."""
         return all(learner.neighbours[name].is_settled for name in self.awaited)
 
     def open_links(self) -> Sequence[tuple[str, str]]:
@@ -357,7 +357,7 @@ class Leader:
         yield from self.acknowledge()
 
     def acknowledge(self) -> Iterator[Writes]:
-        """Tell neighbours and clients what is news about applied, complete and open. Spec: K24."""
+        """Publish to neighbours and clients what is new about applied, complete and open. K24."""
         for source, ack in self.completion.settle().items():
             if source == CLIENTS:
                 yield WriteSubscribed(replace(ack, epoch=self.epoch))

@@ -304,7 +304,7 @@ class Learner:
                     self._gather(name, scope, filter_, interest)
 
     def can_recall(self, name: str, versions: Mapping[str, tuple[int, int]]) -> bool:
-        """Say whether these versions are later than what this worker routes by of a neighbour."""
+        """Return whether these versions are later than those that this worker routes by."""
         heard = [input_name(name, scope) for scope in self._scopes_of(name)]
         is_later = self.versions.is_unrouted
         return any(is_later(source, versions.get(source, UNCHANGED)) for source in heard)
@@ -344,7 +344,7 @@ class Learner:
         return frozenset(name for name, one in self.neighbours.items() if one.gate is not None)
 
     def lacks(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
-        """Say whether a lane knows more than this worker of a neighbour whose link is disabled."""
+        """Return whether a lane knows more than this worker of a neighbour with a disabled link."""
         return any(
             self.versions.is_unread(source, version)
             for source, version in in_force.items()
@@ -352,19 +352,19 @@ class Learner:
         )
 
     def is_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
-        """Say whether somebody routed by more than this worker does yet. Spec: K16, K25.
+        """Return whether somebody routed by more than this worker does yet. Spec: K16, K25.
 
         What it will not read does not count: links that are shut, and what is no longer offered.
         """
         return self.lacks_clients(in_force) or bool(self.lagging(in_force))
 
     def stays_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
-        """Say whether somebody routed by more than this worker would after its next round."""
+        """Return whether somebody routed by more than this worker would after its next round."""
         is_unread = self.versions.is_unread
         return self.is_behind({one: v for one, v in in_force.items() if is_unread(one, v)})
 
     def lacks_clients(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
-        """Say whether somebody routed by more of the own subscriptions than this worker does."""
+        """Return whether somebody routed by more of the own subscriptions than this worker does."""
         return CLIENTS in in_force and self.versions.is_late(CLIENTS, in_force[CLIENTS])
 
     def lagging(self, in_force: Mapping[str, tuple[int, int]]) -> Sequence[str]:
@@ -399,7 +399,7 @@ class Learner:
             self.cuts.read(filter_.partition("/")[2], interest.clients_offset)
 
     def _is_catching_up(self, name: str) -> bool:
-        """Say whether a neighbour that was not heard is being read to where it is now.
+        """Return whether a neighbour that was not heard is being read to where it is now.
 
         What it withdrew and offered again meanwhile, as when walks moved, must not be missed
         between the two. Spec: K28.

@@ -444,7 +444,7 @@ class NodeMachine:
         return is_new and not self.learner.stays_behind(self._lanes.get(0, {}))
 
     def _awaits_topics(self) -> bool:
-        """Say whether the topic of an endpoint is being made: what is wanted for it can wait."""
+        """Return whether the topic of an endpoint is being made: what is wanted for it can wait."""
         making = self.learner.making
         for endpoint, since_ms in list(making.items()):
             making[endpoint] = since_ms or self._now_ms  # seen before the first tick
@@ -464,7 +464,7 @@ class NodeMachine:
             yield from self._close_round(self._round)
 
     def _is_in_force(self, round_: Round) -> bool:
-        """Say whether every lane of the node has committed a round's cut. Spec: K25."""
+        """Return whether every lane of the node has committed a round's cut. Spec: K25."""
         if self.leader is None:
             return True
         # No other change waits for what an open link gives way by.
@@ -486,7 +486,7 @@ class NodeMachine:
         )
 
     def _is_ahead(self, lane: int, wanted: Mapping[str, tuple[int, int]]) -> bool:
-        """Say whether a lane works by a later topology than a round of this worker."""
+        """Return whether a lane works by a later topology than a round of this worker."""
         return self._lanes[lane].get(CHANGE, UNCHANGED) > wanted.get(CHANGE, UNCHANGED)
 
     def _close_round(self, round_: Round) -> Iterator[Effect]:

@@ -90,7 +90,7 @@ class Neighbour:
         return not (self.is_disabled or self.is_resyncing or self.gate is not None)
 
     def is_doubtful(self, offered: Iterable[Scope]) -> bool:
-        """Say whether it is heard, and yet what it offers is not what its marks say, or not all.
+        """Return whether it is heard, and yet what it offers is not what its marks say, or not all.
 
         Its leader marks all that it offers under its epoch. Of a log that lost its end, and grew
         again before anybody looked, those who read on behind them see marks of former epochs, or

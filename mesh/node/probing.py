@@ -300,7 +300,7 @@ class Probing:
         yield from self._tell(record, apart)
 
     def _is_quiescent(self, record: NodeLinks, near: Sequence[str]) -> bool:
-        """Say whether sources hold and nothing is on its way, whatever the facts are by now."""
+        """Return whether sources hold and nothing is on its way, whatever the facts are by now."""
         followed = self.records.get(record.answer.to) if record.answer.is_holding else None
         word = followed.word if followed is not None and followed.uuid in near else None
         return word is not None and word.is_active and word.has_switched

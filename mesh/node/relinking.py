@@ -23,7 +23,7 @@ UNCHANGED = (-1, -1)
 
 
 def is_switching(version: tuple[int, int]) -> bool:
-    """Say whether nodes take a topology one after the other, by the newest change's version."""
+    """Return whether nodes take a topology one after the other, by the newest change's version."""
     return version == change_version(version[0], Stage.SWITCH)
 
 

@@ -32,7 +32,7 @@ _NEVER = (-1, -1)
 
 
 def is_kept(filter_: str, interest: Interest | None) -> bool:
-    """Say whether it is interest that guaranteed messages are to wait for."""
+    """Return whether it is interest that guaranteed messages are to wait for."""
     return interest is not None and interest.durable and not is_address(filter_)
 
 
@@ -131,5 +131,5 @@ def _read_to(reader: ScopeReader) -> tuple[int, int]:
 
 
 def _is_behind(version: tuple[int, int], heard: str, lanes: Sequence[Versions]) -> bool:
-    """Say whether every lane routes by more of a scope than this version."""
+    """Return whether every lane routes by more of a scope than this version."""
     return version < min((lane.get(heard, _NEVER) for lane in lanes), default=_NEVER)

@@ -32,7 +32,7 @@ def states(gates: Gates) -> Mapping[str, Gate]:
 
 
 def is_probing(gates: Gates) -> bool:
-    """Say whether a link waits until all have seen it."""
+    """Return whether a link waits until all have seen it."""
     return any(gate.state is Gate.PROBING for gate in gates.values())
 
 
@@ -47,7 +47,7 @@ def on_wire(gate: GateStatus) -> GateStatus:
 
 
 def is_same(before: NodeLinks, after: NodeLinks, neighbour: str) -> bool:
-    """Say whether two records of one node hold the same link to a neighbour."""
+    """Return whether two records of one node hold the same link to a neighbour."""
     was, now = before.link_to(neighbour), after.link_to(neighbour)
     return was is not None and now is not None and (was.facts, was.peer) == (now.facts, now.peer)
 

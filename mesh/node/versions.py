@@ -48,15 +48,15 @@ class InputVersions:
         return self.routed
 
     def is_unread(self, source: str, version: Version) -> bool:
-        """Say whether less than a version of an input was read."""
+        """Return whether less than a version of an input was read."""
         return self.read.get(source, UNCHANGED) < version
 
     def is_unrouted(self, source: str, version: Version) -> bool:
-        """Say whether the routing in force goes by less than a version of an input."""
+        """Return whether the routing in force goes by less than a version of an input."""
         return self.routed.get(source, UNCHANGED) < version
 
     def is_late(self, source: str, version: Version) -> bool:
-        """Say whether it does, and the version can still be read."""
+        """Return whether it does, and the version can still be read."""
         is_void = version <= self._voided.get(source, UNCHANGED)
         return not is_void and self.is_unrouted(source, version)
 

@@ -100,7 +100,7 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
 def made_for_other_lanes(
     topology: Topology, node: str, found: Mapping[str, TopicInfo]
 ) -> tuple[str, str] | None:
-    """Say why a node cannot have the lanes that it is declared with, and the way out; else None.
+    """Return why a node cannot have the lanes it is declared with, and the way out, or None.
 
     Each lane has partitions of its own in these topics, and they stay what they were made: with
     another number it would go on where another one stood, or begin from the beginning, and what no

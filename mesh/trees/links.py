@@ -107,7 +107,7 @@ def read_frame(node: Node, link: str, frame: Frame) -> FrameMeaning:
 
 
 def _out_of_turn(node: Node, end: Link, frame: Frame) -> FrameMeaning | None:
-    """Say what a frame means that is not the next of its session; None if it is.
+    """Return what a frame means that is not the next of its session; None if it is.
 
     Of two that have one number and differ a stranger wrote the first: what the peer says under it
     is lost, as behind a gap.

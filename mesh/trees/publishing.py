@@ -107,7 +107,7 @@ def host(node: Node, one: LocalRole) -> None:
 
 
 def publish(node: Node, one: LocalRole, parcel: Parcel) -> None:
-    """Tell the mesh that an instance is here, with a seq that is newer than any before."""
+    """Announce to the mesh that an instance is here, with a seq newer than any before."""
     one.seq += 1
     _flood(node, _told(node, one, is_published=True), None, one.extent, parcel)
 
@@ -141,7 +141,7 @@ def clear_exclusive(node: Node, wanted: ExclusiveCleared) -> None:
 
 
 def publish_exclusives(node: Node) -> None:
-    """Say again who holds what alone: two parts that were apart may both have a holder. H15."""
+    """Announce again who holds what alone: two parts may both have a holder. H15."""
     parcel = Parcel()
     for roles in node.hosted.values():
         for instances in roles.values():
@@ -210,7 +210,7 @@ def _clear(node: Node, address: Address, iid: InstanceId) -> None:
 
 
 def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel) -> None:
-    """Tell those who do not know of the holder; a loser among them gives way. H15."""
+    """Announce the holder to those who do not know of it; a loser among them gives way. H15."""
     iid = holder(node, address)
     id_ = node.ids.fresh()
     own = node.instances(address).get(iid)

@@ -188,7 +188,7 @@ def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:
 
 
 def _break_off(node: Node, session: Session) -> None:
-    """Say that the way here leads nowhere, and that nobody was found. Spec: 5.11."""
+    """Report that the way here leads nowhere, and that nobody was found. Spec: 5.11."""
     if session.came_by is not None and not session.is_orphan:
         told = RouteBreak(*session.address, session.scope, session.iid)
         node.transmit(session.came_by, told)

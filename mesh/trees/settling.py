@@ -73,7 +73,7 @@ def _forget_soon(node: Node, session: Session) -> None:
 
 
 def _closing_kind(session: Session) -> ReplyKind:
-    """Say how a session ends of which the last word is not an application's.
+    """Return how a session ends whose last word is not an application's.
 
     Behind a null nobody is said to be not found; and that nobody has got it is for the nodes on the
     way alone: a message for one instance is tried elsewhere.

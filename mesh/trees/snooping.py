@@ -70,7 +70,7 @@ def let_go(node: Node, session: Session) -> tuple[Source, Reply] | None:
 
 
 def has_room_behind(node: Node, session: Session, said: Reply) -> bool:
-    """Say whether a reply may wait behind the one of its session that is held."""
+    """Return whether a reply may wait behind the one of its session that is held."""
     return len(session.behind) < BEHIND_MAX and _has_room(node, size_of(said))
 
 
@@ -110,7 +110,7 @@ def is_message_held(node: Node, session: Session) -> bool:
 
 
 def waits(node: Node, session: Session) -> bool:
-    """Say whether a message waits for somebody who watches."""
+    """Return whether a message waits for somebody who watches."""
     return any(held.session is session and held.said is None for held in node.held.values())
 
 

@@ -59,7 +59,7 @@ def encode_announcement(loss: Loss) -> tuple[str, bytes | None]:
 
 
 def is_announcement(headers: Headers) -> bool:
-    """Say whether a record with these headers announces a loss."""
+    """Return whether a record with these headers announces a loss."""
     return [name for name, _ in headers] == [GAP_HEADER]
 
 

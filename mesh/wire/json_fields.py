@@ -37,7 +37,7 @@ class JsonFields:
         self._left: dict[str, object] = found
 
     def has(self, key: str) -> bool:
-        """Say whether nobody has taken this key yet."""
+        """Return whether nobody has taken this key yet."""
         return key in self._left
 
     def text(self, key: str, default: str | None = None) -> str:

@@ -187,7 +187,7 @@ class NodeService:
             self.trees.step(links, now)
 
     def _stand_by(self, now: int) -> None:
-        """Tell what this worker has heard, as long as it has no lane."""
+        """Report what this worker has heard, as long as it has no lane."""
         if self.standing_by is not None:
             has_lanes = self.lanes.owned or not self.machine.has_routed
             heard = None if has_lanes else self.machine.learner.versions.routed

@@ -90,7 +90,7 @@ class Blocks:
         return block
 
     def is_closed(self, place: TopicPartition, number: int, read: int) -> bool:
-        """Say whether nothing more can be published to a block.
+        """Return whether nothing more can be published to a block.
 
         Only the ingress tells: a delivery that runs ahead of it, or one of what nobody published,
         ends no block.

@@ -260,7 +260,7 @@ class Certifier:
         claims: Sequence[Claim],
         world: World,
     ) -> bool:
-        """Say whether an endpoint lacks, or has, what was told of it before, and nothing else."""
+        """Return whether an endpoint lacks, or has, what was said of it before, and no more."""
         block, offer = judgement.block, judgement.offer
         known, must = block.standing[endpoint], owed(offer, claims)
         if must is None or not is_plain(judgement, members, world):

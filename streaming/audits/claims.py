@@ -68,7 +68,7 @@ class Claim:
         return (self.filter, *self.between.joins)
 
     def concerns(self, subject: str) -> bool:
-        """Say whether messages of a valid subject are claimed."""
+        """Return whether messages of a valid subject are claimed."""
         return all(selects(one, subject) for one in self.needed) and not any(
             selects(one, subject) for one in self.between.kept
         )

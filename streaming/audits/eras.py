@@ -317,13 +317,13 @@ class Eras:
         return [_known(self.texts[number]).topology for number in numbers]
 
     def is_linked(self, outbox: TopicPartition) -> bool:
-        """Say whether an outbox partition is read, by a topology that is in force."""
+        """Return whether an outbox partition is read, by a topology that is in force."""
         place = place_of(self.prefix, outbox.topic)
         texts = [self.texts[number] for number in sorted(self.texts)[-2:]]
         return any((place.node, place.other) in _known(text).plan.crossings for text in texts)
 
     def leads(self, trail: tuple[str, ...], here: str, node: str) -> bool:
-        """Say whether a message at a node can come to another, and not back over its trail.
+        """Return whether a message at a node can come to another, and not back over its trail.
 
         While nodes take a topology one by one it may go on by the rules of either.
         """
@@ -477,7 +477,7 @@ def _leads(texts: tuple[str, ...], path: tuple[str, ...], node: str) -> bool:
 
 
 def is_readable(text: str, prefix: str) -> bool:
-    """Say whether this version knows what a record says of this mesh; nodes tell it if not."""
+    """Return whether this version knows what a record says of this mesh; nodes tell it if not."""
     try:
         return _known(text).topology.prefix == prefix
     except ConfigError:

@@ -190,7 +190,7 @@ class Register:
         self.unpublished[finding.id] = None
 
     def has(self, kind: FindingKind, endpoint: str, node: str) -> bool:
-        """Say whether anything of a kind was found at an endpoint of a node."""
+        """Return whether anything of a kind was found at an endpoint of a node."""
         return Group(kind, "", endpoint, node) in self.groups
 
     def withdraw(self, id_: str) -> None:

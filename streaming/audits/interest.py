@@ -179,7 +179,7 @@ class Interest:
         cuts: Sequence[KnownCut],
         rules_between: RulesBetween,
     ) -> bool:
-        """Say whether a source knew a subscription by other rules than it is judged by."""
+        """Return whether a source knew a subscription by other rules than it is judged by."""
         number = first_knowing(cuts, subscription.added, OF_THE_FILE)
         if number == len(cuts):
             return False
@@ -298,7 +298,7 @@ class Interest:
         return cuts[number].position if number < len(cuts) else None
 
     def may_move(self, member: EndpointKey) -> bool:
-        """Say whether messages may be moved to an endpoint, or from a node where its name is empty.
+        """Return whether messages may be moved to an endpoint, or from a node if its name is empty.
 
         All that a channel has are its own; so are those of a queue whose members get a copy each.
         """

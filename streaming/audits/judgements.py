@@ -151,7 +151,7 @@ class Round:
 
 
 def is_plain(judgement: Judgement, members: Sequence[EndpointKey], world: World) -> bool:
-    """Say whether all that came is of the one generation that digests can stand for."""
+    """Return whether all that came is of the one generation that digests can stand for."""
     generations = tuple(judgement.block.generations(members))
     if (found := judgement.plain.get(generations)) is None:
         last = (judgement.number + 1) * BLOCK_OFFSETS - 1

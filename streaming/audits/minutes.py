@@ -137,7 +137,7 @@ class Minutes:
                 self._crossed(home, row.minute, link).control += row.messages
 
     def _is_beat(self, row: SmallRow) -> bool:
-        """Say whether a record is a heartbeat; clients may write one of that key, at any time."""
+        """Return whether a record is a heartbeat; clients may write one of that key at any time."""
         return row.key == "heartbeat" and place_of(self.prefix, row.place.topic).kind == "control"
 
     def _set_clock(self, kafka: str, at_ms: int) -> None:

@@ -116,7 +116,7 @@ class Needless:
         self.held = {key: (at + ahead_s, row) for key, (at, row) in self.held.items()}
 
     def _was_asked(self, node: str, row: NeedlessRow, interest: Interest, names: Names) -> bool:
-        """Say whether a node may have asked when the newest of the messages was routed."""
+        """Return whether a node may have asked when the newest of the messages was routed."""
         place, uuid = names.place(row.source), names.uuids.get(node)
         for filter_, offset in self.ended.get(node, {}).items():
             if not is_filter(filter_) or not selects(filter_, row.subject):

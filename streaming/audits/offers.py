@@ -82,7 +82,7 @@ class Offer:
         return found[0][1].digest if found else NOTHING
 
     def is_claimed(self, claim: Claim) -> bool:
-        """Say whether a claim is about something, or may be."""
+        """Return whether a claim is about something, or may be."""
         found = (*self.vague_for(claim), next(self.claimed(claim), None))
         return any(one is not None for one in found)
 
@@ -106,11 +106,11 @@ class Offer:
             yield tally
 
     def is_vague(self, claims: Sequence[Claim]) -> bool:
-        """Say whether of some bundles it is not known what claims are about."""
+        """Return whether of some bundles it is not known what claims are about."""
         return any(next(self.vague_for(claim), None) is not None for claim in claims)
 
     def is_undecided(self, claims: Sequence[Claim]) -> bool:
-        """Say whether it is unknown yet if some is owed: where a subscription ended decides."""
+        """Return whether it is unknown yet if some is owed: where a subscription ended decides."""
         for claim in claims:
             if (undecided := claim.undecided) is None:
                 continue
@@ -120,7 +120,7 @@ class Offer:
         return False
 
     def is_cut_off(self, claims: Sequence[Claim]) -> bool:
-        """Say whether of some tallies a part alone may come: a subscription ended within them."""
+        """Return whether only a part of some tallies may come: a subscription ended within them."""
         for claim in claims:
             if (until := claim.until) is not None:
                 for tally in self.claimed(claim):
@@ -129,7 +129,7 @@ class Offer:
         return False
 
     def may_owe(self, claims: Sequence[Claim]) -> bool:
-        """Say whether something of which that is not known may have to come."""
+        """Return whether something of which that is not known may have to come."""
         return any(
             level_of(claim, tally) is not Level.MAY
             for claim in claims

@@ -42,7 +42,7 @@ class Interval:
         return Interval(min(self.first, other.first), max(self.last, other.last))
 
     def overlaps(self, other: Interval) -> bool:
-        """Say whether an offset is in both."""
+        """Return whether an offset is in both."""
         return self.first <= other.last and other.first <= self.last
 
 

@@ -293,7 +293,7 @@ class Passing:
         return chain not in self.gaps and is_accepted
 
     def _is_beyond(self, step: Step) -> bool:
-        """Say whether frames speak of more than their sender has read: no repair brings that.
+        """Return whether frames speak of more than their sender has read: no repair brings that.
 
         So a stranger's frame does, or one that was moved there. The reader asks for what it lacks,
         gets all that there is, and accepts no more than that for ever.

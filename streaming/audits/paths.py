@@ -150,7 +150,7 @@ class LinkPlan:
         return LinkPlan(self.prefix, zones, crossings)
 
     def leads(self, path: Sequence[str], node: str) -> bool:
-        """Say whether a guaranteed message may go on to a node that it has not visited.
+        """Return whether a guaranteed message may go on to a node that it has not visited.
 
         Where its way so far is no walk, there may be others that nobody planned.
 
@@ -186,7 +186,7 @@ class LinkPlan:
                     yield found
 
     def is_planned(self, finding: Finding) -> bool:
-        """Say whether a way that was found fault with is one of this plan."""
+        """Return whether a way that was found fault with is one of this plan."""
         sender, is_frame, receiver = finding.link.partition("->")
         here = sender if is_frame else finding.endpoint.partition("/")[0]
         path = finding.path

@@ -85,7 +85,7 @@ class QueueRules:
     def may_come(
         self, policy: str, name: str, step: tuple[str, str], between: Between, *, is_local: bool
     ) -> bool:
-        """Say whether messages of an origin can come to a queue of a node at all.
+        """Return whether messages of an origin can come to a queue of a node at all.
 
         Args:
             policy: Of the queue.

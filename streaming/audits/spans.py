@@ -100,7 +100,7 @@ def claims_on(
 def is_settled(
     interest: Interest, endpoint: EndpointKey, claims: Sequence[Claim], first: int
 ) -> bool:
-    """Say whether a shared queue was one all along from a source offset on."""
+    """Return whether a shared queue was one all along from a source offset on."""
     is_shared = endpoint.node == EVERYWHERE
     if not is_shared or not any(one.is_unsure for one in interest.of_queue(endpoint)):
         return True

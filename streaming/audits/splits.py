@@ -170,7 +170,7 @@ class Splits:
         return NONE if beat is None else Mark(beat.epoch, beat.number)
 
     def is_heard(self, node: str, now_s: float) -> bool:
-        """Say whether a node beats, as far as its records have been read."""
+        """Return whether a node beats, as far as its records have been read."""
         beat = self.beats.get(node)
         if beat is None:
             return False

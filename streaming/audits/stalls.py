@@ -46,7 +46,7 @@ class Stalls:
         self.untaken = {one: at + ahead_s for one, at in self.untaken.items()}
 
     def judge_hops(self, stops: Mapping[str, Stop], now_s: float, register: Register) -> None:
-        """Tell of hops that stand still, and take back what goes on.
+        """Report hops that stand still, and take back what goes on.
 
         Args:
             stops: Hop -> how it stands, of all that wait just now.
@@ -56,7 +56,7 @@ class Stalls:
         _judge(self.hops, stops, _stalled, now_s, register)
 
     def judge_links(self, stops: Mapping[str, Stop], now_s: float, register: Register) -> None:
-        """Tell of links over which nothing moves, and take back what goes on.
+        """Report links over which nothing moves, and take back what goes on.
 
         Args:
             stops: Direction of a link -> how it stands, of all on which frames wait.
@@ -68,7 +68,7 @@ class Stalls:
     def judge_interest(
         self, untaken: Mapping[Untaken, None], now_s: float, register: Register
     ) -> None:
-        """Tell of subscriptions that no lane takes up, and take back those that are known now.
+        """Report subscriptions that no lane takes up, and take back those that are known now.
 
         Args:
             untaken: Those that are not known just now though they could be.

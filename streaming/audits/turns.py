@@ -65,7 +65,7 @@ class Turns:
         return [Turn(*one) for one in sorted(known.items())] or [FIRST]
 
     def is_plain(self, source: SourceKey | None, generations: Collection[int], last: int) -> bool:
-        """Say whether digests, which know no generations, can tell of deliveries.
+        """Return whether digests, which know no generations, can tell of deliveries.
 
         Args:
             source: Of which the messages are.

@@ -62,7 +62,7 @@ def _reached(place: TopicPartition, world: World) -> float:
 
 
 def _is_known(endpoint: EndpointKey, place: TopicPartition, reached: float, world: World) -> bool:
-    """Say whether a lane knows by the topology in force all that an endpoint asks for."""
+    """Return whether a lane knows by the topology in force all that an endpoint asks for."""
     uuid = world.names.uuids.get(endpoint.node)
     if uuid is None:
         return False

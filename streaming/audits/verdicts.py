@@ -60,7 +60,7 @@ def owed(offer: Offer, claims: Sequence[Claim]) -> Digest | None:
 
 
 def is_proof(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> bool:
-    """Say whether all came that would have been owed without the selectors on the way.
+    """Return whether all came that would have been owed without the selectors on the way.
 
     What is lost behind one is not told from what it refused: no proof. Spec: EMS-14.
     """

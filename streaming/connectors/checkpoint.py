@@ -10,7 +10,7 @@ from streaming.tables.rows import TopicPartition
 
 
 def has_plan(checkpoint: Path, batch: int) -> bool:
-    """Say whether Spark still knows what it read up to a batch.
+    """Return whether Spark still knows what it read up to a batch.
 
     Without, it would start over at batch 0, and batches of a state that has come further would be
     taken for repetitions.

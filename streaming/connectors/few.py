@@ -89,7 +89,7 @@ while (true) {{
 
 
 def few_enough(ranges: Ranges) -> bool:
-    """Say whether ranges are worth no job."""
+    """Return whether ranges are worth no job."""
     return sum(end - first for first, end in ranges.values()) <= OFFSETS_MAX
 
 

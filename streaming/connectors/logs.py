@@ -89,7 +89,7 @@ class Logs:
     _alone: int = field(default=0, repr=False)
 
     def _is_worth_code(self, count: int) -> bool:
-        """Say whether so many are to be asked for at once, by code that is compiled for it."""
+        """Return whether so many are to be asked for at once, by code that is compiled for it."""
         if count < TOGETHER_MIN and self._alone < ALONE_MAX:
             self._alone += count
             return False
@@ -267,7 +267,7 @@ def _answer(future: Any) -> Any:
 
 
 def _is_compacted(future: Any) -> bool:
-    """Say whether the settings of a topic allow compaction, as far as they are told."""
+    """Return whether the settings of a topic allow compaction, as far as they are told."""
     try:
         told = _answer(future)
     except TransportUnavailableError as error:

@@ -182,7 +182,7 @@ def _jars(known: str, *, is_here: bool) -> Mapping[str, str]:
 
 
 def knows_jars(cache: Path) -> bool:
-    """Say whether a former start has resolved the jars."""
+    """Return whether a former start has resolved the jars."""
     return bool(_known_jars(_listing(cache)))
 
 

@@ -158,7 +158,7 @@ class Auditor:
             self.absorb(self.rows(records, self.positions(kafka, batch)), kafka, batch)
 
     def is_news(self, kafka: str, batch: int) -> bool:
-        """Say whether a batch has not been taken yet.
+        """Return whether a batch has not been taken yet.
 
         Raises:
             ConfigError: The state beside the checkpoint is not of the batch before.
@@ -368,7 +368,7 @@ class Auditor:
 
     @property
     def is_behind(self) -> bool:
-        """Say whether something may have been written long ago that has not been read."""
+        """Return whether something may have been written long ago that has not been read."""
         return any(map(self.sources.is_needed, (*self.lagging, *self.sources.unread)))
 
     def judge(self, *, is_last: bool = False) -> None:

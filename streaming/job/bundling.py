@@ -83,7 +83,7 @@ class Bundling:
         return self.bundles
 
     def _is_all_heard(self) -> bool:
-        """Say whether of every Kafka cluster that is needed a batch was taken, or looked ahead."""
+        """Return whether a batch was taken, or looked ahead, of every Kafka cluster needed."""
         self.heard.update(dict.fromkeys(self.sources.answering))
         return all(kafka in self.heard for kafka in self._needed())
 

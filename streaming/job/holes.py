@@ -32,7 +32,7 @@ def begun_late(prefix: str, rows: Batch, ranges: Ranges) -> Sequence[TopicPartit
 
 
 def _has_rows(prefix: str, topic: str) -> bool:
-    """Say whether every record of a topic is in some row."""
+    """Return whether every record of a topic is in some row."""
     return is_of_data(prefix, topic) or place_of(prefix, topic).kind == LEDGER
 
 

@@ -136,7 +136,7 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
 def _names_places(
     state: State, row: SmallRow, topics: Iterable[str], owner: str | None = None
 ) -> bool:
-    """Say whether a record names topics of the mesh alone; one that does not is told, once.
+    """Return whether a record names topics of the mesh alone; one that does not is told, once.
 
     Args:
         state: All audits.
@@ -200,7 +200,7 @@ def _take_ledger(state: State, node: str, row: SmallRow, now_s: float) -> None:
 
 
 def _reads(state: State, node: str, topic: str) -> bool:
-    """Say whether a topic is one of which a node's lanes tell cuts: no other tells where it is."""
+    """Return whether a node's lanes write cuts of a topic: no other record says where it is."""
     place = place_of(state.eras.prefix, topic)
     return node == (place.other if place.kind == OUTBOX else place.node)
 

@@ -68,7 +68,7 @@ class Judgement:
             self._add(state.colours.judge(state.splits, self.now_s))
 
     def look_at_rest(self, seen_s: float, *, is_past: bool) -> None:
-        """Tell of what only all that was written shows, where that has been read.
+        """Report what only all that was written shows, where that has been read.
 
         What excuses it may be in another Kafka cluster, which is read later: so what counts is not
         the time, but up to which moment all has been read everywhere.
@@ -91,7 +91,7 @@ class Judgement:
         self._add(state.needless.judge(state.interest, state.eras, state.names, seen_s))
 
     def look_at_stalls(self, seen_s: float) -> None:
-        """Tell of hops that have stood still for long, where all that was written has been read.
+        """Report hops that have stood still for long, where all that was written has been read.
 
         Args:
             seen_s: All that was written before this moment has been read.
@@ -106,7 +106,7 @@ class Judgement:
         state.stalls.judge_hops(stops, seen_s, state.register)
 
     def look_at_silences(self, seen_s: float) -> None:
-        """Tell of subscriptions that nobody takes up, and of silent links, likewise.
+        """Report subscriptions that nobody takes up, and silent links, likewise.
 
         Args:
             seen_s: All that was written before this moment has been read.

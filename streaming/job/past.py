@@ -148,7 +148,7 @@ class Past:
         return self.routed.only(rows, self.auditor.state.names)
 
     def _is_said(self, topic: str) -> bool:
-        """Say whether a topic tells what messages are judged by."""
+        """Return whether a topic tells what messages are judged by."""
         return not is_of_data(self.auditor.topology.prefix, topic)
 
     def _kind(self, place: TopicPartition) -> str:

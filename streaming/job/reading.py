@@ -237,7 +237,7 @@ class Readings:
 
 
 def _has_taken(query: Any) -> bool:
-    """Say whether a query has looked once.
+    """Return whether a query has looked once.
 
     What it says of that is not read: PySpark takes it apart by walks through Java's collections,
     and for the end of each it asks what kind of exception that is, ten times, in all jars.

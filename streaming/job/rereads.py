@@ -98,7 +98,7 @@ class Rereader:
         return source.again(self.session, self.kafka[kafka], wanted)
 
     def can_read(self, case: Case) -> bool:
-        """Say whether all Kafka clusters answer that a case concerns."""
+        """Return whether all Kafka clusters answer that a case concerns."""
         endpoints = dict(_records_of(case, TopicNames(self.topology.prefix)))
         return self.sources.can_read([case.place, *endpoints])
 

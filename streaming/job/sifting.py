@@ -46,7 +46,7 @@ class Failure:
         return cls(batch, reason, is_transport)
 
     def is_again(self, before: Failure | None) -> bool:
-        """Say whether the records of a batch have spoiled it, now and the last time."""
+        """Return whether the records of a batch have spoiled it, now and the last time."""
         return self == before and not self.is_transport
 
 

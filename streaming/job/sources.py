@@ -98,7 +98,7 @@ class Sources:
         return [node for node, home in self.homes.items() if home == kafka]
 
     def is_needed(self, kafka: str) -> bool:
-        """Say whether what a Kafka cluster holds can concern anybody."""
+        """Return whether what a Kafka cluster holds can concern anybody."""
         return self.needed is None or kafka in self.needed
 
     @property
@@ -111,7 +111,7 @@ class Sources:
         return self.homes.get(place_of(self.prefix, topic).node, "")
 
     def is_at_home(self, kafka: str, topic: str) -> bool:
-        """Say whether a Kafka cluster may have a topic of this name.
+        """Return whether a Kafka cluster may have a topic of this name.
 
         A topic of the same name elsewhere is another topic; that of a node that no topology knows
         yet may turn out to be at home.
@@ -119,17 +119,17 @@ class Sources:
         return place_of(self.prefix, topic).kind == CONFIG or self.home_of(topic) in ("", kafka)
 
     def answers(self, kafka: str) -> bool:
-        """Say whether it makes sense to ask a Kafka cluster."""
+        """Return whether it makes sense to ask a Kafka cluster."""
         is_known = kafka in self.brokers and kafka not in self.unread
         return is_known and self.is_worth_asking(kafka)
 
     def is_worth_asking(self, kafka: str) -> bool:
-        """Say whether a Kafka cluster did not fail to answer just now, be it read or not."""
+        """Return whether a Kafka cluster did not fail to answer just now, be it read or not."""
         silent_s = self.silent.get(kafka)
         return silent_s is None or not 0 <= self.clock() - silent_s < RETRY_S
 
     def can_read(self, places: Iterable[TopicPartition]) -> bool:
-        """Say whether all Kafka clusters answer that partitions are in."""
+        """Return whether all Kafka clusters answer that partitions are in."""
         homes = {self.home_of(place.topic): None for place in places}
         return all(self.answers(home) for home in homes if home)
 

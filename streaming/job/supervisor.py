@@ -88,7 +88,7 @@ class Supervisor:
             self.blamed = ""
 
     def _is_drained(self, drain: Drain) -> bool:
-        """Say whether all is judged that is waited for; each judgement is looked at once."""
+        """Return whether all is judged that is waited for; each judgement is looked at once."""
         if not self.readings.lock.acquire(blocking=False):
             return False
         try:

@@ -382,7 +382,7 @@ def _header_parts() -> list[Column]:
 
 @once
 def is_addressed() -> Column:
-    """Say of which frames members of queues alone shall get the messages."""
+    """Return a column: whether members of queues alone shall get the messages of a frame."""
     subjects = F.col("header")["origin"]["subjects"]
     return F.forall(subjects, lambda one: one.startswith(QUEUE_PREFIX))
 
@@ -444,14 +444,14 @@ def _frame() -> tuple[list[Column], list[Column]]:
 
 @once
 def is_kept() -> Column:
-    """Say of which records of small topics each counts, and not the newest of its key alone."""
+    """Return a column: whether each record of this key counts, not only the newest."""
     key, kind = F.col("key").cast("string"), F.col("topic_kind")
     return (kind == "clients") | ((kind == CONFIG) & key.isin(*_OF_THE_TOPOLOGY))
 
 
 @once
 def is_wanted() -> Column:
-    """Say which records of small topics count at all, ledgers apart."""
+    """Return a column: whether a record of a small topic counts at all, ledgers apart."""
     key = F.col("key").cast("string")
     return (
         is_kept()
@@ -492,7 +492,7 @@ def _ledger() -> list[Column]:
 
 @once
 def is_advert() -> Column:
-    """Say which records offer interest."""
+    """Return a column: whether a record offers interest."""
     return (F.col("topic_kind") == "control") & F.col("key").cast("string").rlike(ADVERT)
 
 

@@ -148,7 +148,7 @@ def _is_plain() -> Column:
 
 
 def _has_odd_name() -> Column:
-    """Say whether a header has a name that may not have been UTF-8.
+    """Return whether a header has a name that may not have been UTF-8.
 
     Kafka's Java client puts a sign of its own for what is none, and does not tell whether a client
     wrote just that. The mesh refuses the one and carries the other. Spec: K7.

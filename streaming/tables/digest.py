@@ -57,7 +57,7 @@ class Digest(NamedTuple):
         )
 
     def has_ids_of(self, other: Digest) -> bool:
-        """Say whether both are of the same messages, whatever these hold."""
+        """Return whether both are of the same messages, whatever these hold."""
         mine = self.count, self.xor, self.high, self.low
         return mine == (other.count, other.xor, other.high, other.low)
 

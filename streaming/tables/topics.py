@@ -85,7 +85,7 @@ def place_of(prefix: str, topic: str) -> TopicPlace:
 
 
 def is_place(prefix: str, topic: str) -> bool:
-    """Say whether a name that a record tells can be one of a topic of the mesh."""
+    """Return whether a name that a record tells can be one of a topic of the mesh."""
     return len(topic) <= NAME_MAX and _audited(prefix).fullmatch(topic) is not None
 
 
@@ -95,7 +95,7 @@ def _audited(prefix: str) -> re.Pattern[str]:
 
 
 def is_of_data(prefix: str, topic: str) -> bool:
-    """Say whether a topic holds messages; others say what the messages are judged by."""
+    """Return whether a topic holds messages; others say what the messages are judged by."""
     place = place_of(prefix, topic)
     return place.kind not in SMALL_KINDS and place.letter != CONTROL
 

@@ -261,7 +261,7 @@ class Auditor:
 
 
 def _is_java(process: psutil.Process) -> bool:
-    """Say whether a process is a JVM; of those that begin with it, some end at once."""
+    """Return whether a process is a JVM; of those that begin with it, some end at once."""
     with suppress(psutil.NoSuchProcess):
         return process.name() == "java"
     return False

@@ -150,7 +150,7 @@ class Trial:
     Attributes:
         plant, pour: Of the mesh.
         findings: What the auditor has found.
-        alive: Says whether the auditor runs.
+        alive: Returns whether the auditor runs.
         planted: Kind -> message, and when its last record was acknowledged.
         seconds: Kind -> time to each finding.
         seen: How many words about findings were looked at.

@@ -217,7 +217,7 @@ class Bench:
         meter = Meter(pair.pids())
 
         def is_caught_up() -> bool:
-            """Say whether b has read all that was there at the last look."""
+            """Return whether b has read all that was there at the last look."""
             nonlocal ends
             is_done = self._far.has_passed("b", ends)
             ends = pair.ends("a", pair.outbox)

@@ -32,7 +32,7 @@ class Numbers:
 
     @property
     def is_whole(self) -> bool:
-        """Say whether every message is there exactly once, and nothing else."""
+        """Return whether every message is there exactly once, and nothing else."""
         return not self.missing and not self.surplus
 
 

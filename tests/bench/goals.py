@@ -18,7 +18,7 @@ class Goal:
 
     @property
     def is_met(self) -> bool | None:
-        """Say whether it is kept."""
+        """Return whether it is kept."""
         if self.found is None:
             return None
         return self.found >= self.limit if self.at_least else self.found <= self.limit
@@ -29,7 +29,7 @@ class Goal:
 
 
 def are_met(goals: Sequence[Goal]) -> bool:
-    """Say whether all are kept; one that was not measured is not."""
+    """Return whether all are kept; one that was not measured is not."""
     return all(goal.is_met for goal in goals)
 
 

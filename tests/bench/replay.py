@@ -78,7 +78,7 @@ class Counts:
 
 
 def is_ours(file: str) -> bool:
-    """Say whether code in a file counts."""
+    """Return whether code in a file counts."""
     return file.startswith(ROOT) and not file.startswith(BELOW)
 
 

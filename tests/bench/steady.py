@@ -91,7 +91,7 @@ class Arrivals:
                 self._seen_s[at].append(now_s)
 
     def has_all_since(self, number: int) -> bool:
-        """Say whether every partition has a message with this number or a later one."""
+        """Return whether every partition has a message with this number or a later one."""
         return min(self.newest) >= number
 
     def silence_s(self, partition: int, from_s: float, to_s: float) -> float:

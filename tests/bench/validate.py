@@ -38,7 +38,7 @@ class Figure:
 
     @property
     def is_met(self) -> bool:
-        """Say whether it keeps the goals of its size."""
+        """Return whether it keeps the goals of its size."""
         limit = next((s for size, s in SECONDS_MAX.items() if self.nodes <= size), float("inf"))
         return self.cpu_s <= limit and self.resident_mb <= MEGABYTES_MAX
 

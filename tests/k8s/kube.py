@@ -188,7 +188,7 @@ class Kube:
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Say whether a pod is ready and stays."""
+    """Return whether a pod is ready and stays."""
     conditions = pod.get("status", {}).get("conditions", [])
     return "deletionTimestamp" not in pod["metadata"] and any(
         one["type"] == "Ready" and one["status"] == "True" for one in conditions

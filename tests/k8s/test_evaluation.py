@@ -47,7 +47,7 @@ def asked(kube: Kube, pod: str, *token: str) -> list[Any]:
 
 
 def serving(kube: Kube) -> bool | None:
-    """Say whether all pods are there and ready that stay: those of jobs come and go."""
+    """Return whether all pods are there and ready that stay: those of jobs come and go."""
     pods = kube.objects("pods", instance=RELEASE)
     stay = [one for one in pods if one["metadata"]["ownerReferences"][0]["kind"] != "Job"]
     return (len(stay) == PODS and all(map(is_ready, stay))) or None

@@ -105,7 +105,7 @@ def test_a_wrong_password_fails_the_install_and_the_right_one_mends_it(kube: Kub
 
 
 def says_why(kube: Kube, pod: str) -> bool | None:
-    """Say whether a pod has told that its login is refused; it never tells the password."""
+    """Return whether a pod has told that its login is refused; it never tells the password."""
     said = kube.try_kubectl("logs", pod).stdout
     assert WRONG not in said
     return REFUSED in said or None

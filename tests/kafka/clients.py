@@ -73,7 +73,7 @@ class Received:
         return len(self.payloads)
 
     def has(self, wanted: Sequence[bytes]) -> bool:
-        """Say whether all of these have come."""
+        """Return whether all of these have come."""
         self.read()
         return set(wanted) <= set(self.payloads)
 

@@ -61,7 +61,7 @@ class Speakers:
         return False
 
     def are_told(self, kind: type, *, of: int = 2) -> bool:
-        """Say whether the first so many were told this."""
+        """Return whether the first so many were told this."""
         return all(any(isinstance(one, kind) for one in told) for told in self.told[:of])
 
 

@@ -433,7 +433,7 @@ def _is_odd(key: bytes | None, value: bytes | None, headers: Headers) -> bool:
 
 
 def _is_forged(key: bytes | None) -> bool:
-    """Say whether a key is that of a frame: see the module."""
+    """Return whether a key is that of a frame: see the module."""
     try:
         decode_header(key or b"")
     except (DecodeError, ProtocolError):

@@ -56,7 +56,7 @@ class Phase:
         return None if wish.noexport and policy in ("home", "any") else policy
 
     def lets(self, way: Way, message: Publish) -> bool:
-        """Say whether every selector on a way lets a message pass. Spec: EMS-14."""
+        """Return whether every selector on a way lets a message pass. Spec: EMS-14."""
         return all(
             VERDICTS[one["when"]](message.subject, message.headers)
             for one in self.spec["selectors"]  # type: ignore[attr-defined]
@@ -64,7 +64,7 @@ class Phase:
         )
 
     def carries(self, way: Way, message: Publish) -> bool:
-        """Say whether messages of its class cross every link on a way. Spec: DMR-11."""
+        """Return whether messages of its class cross every link on a way. Spec: DMR-11."""
         return message.class_ == "direct" or self.barred.isdisjoint(way.links)
 
     @cached_property
@@ -85,7 +85,7 @@ class Owed:
 
 
 def owed(phase: Phase, message: Publish) -> Owed:
-    """Say what becomes of a message: DESIGN 3 and 6, EMS-11, EMS-12, EMS-14, DMR-11, DMR-12, UM-7."""
+    """Return the fate of a message: DESIGN 3 and 6, EMS-11, EMS-12, EMS-14, DMR-11, DMR-12, UM-7."""
     source, subject, found = message.node, message.subject, Owed()
     rules = phase.rules
     policies = [(wish, phase.policy(wish)) for wish in phase.wishes]

@@ -34,7 +34,7 @@ class Guest:
     left_ms: int | None = None
 
     def is_owed(self, sent: Sent, phases: Sequence[Phase]) -> bool:
-        """Say whether a message must come to it, whatever mesh was in force."""
+        """Return whether a message must come to it, whatever mesh was in force."""
         if sent.may_fail:
             return False
         is_here = self.known_ms is not None and self.known_ms <= sent.at_ms
@@ -43,7 +43,7 @@ class Guest:
         return is_here and stays and all(self._gets(phase, sent) for phase in phases)
 
     def may_get(self, sent: Sent, phases: Sequence[Phase]) -> bool:
-        """Say whether a message may come to it under any mesh."""
+        """Return whether a message may come to it under any mesh."""
         return any(self._gets(phase, sent) for phase in phases)
 
     def _gets(self, phase: Phase, sent: Sent) -> bool:

@@ -90,11 +90,11 @@ class Verdict:
         return {phase.policy(wish) for phase in phases for wish in members}
 
     def _is_moved(self, queue: str, sent: Sent) -> bool:
-        """Say whether members of a queue may pass a message on to each other, sooner or later."""
+        """Return whether members of a queue may pass a message on to each other in the end."""
         return not {"home", "any"}.isdisjoint(self._policies(queue, self.phases[sent.first :]))
 
     def _is_redeclared(self, queue: str, sent: Sent) -> bool:
-        """Say whether a queue is declared otherwise later, so that what waits there is moved."""
+        """Return whether a queue is declared otherwise later, so that what waits there is moved."""
         phases = self.phases[sent.first :]
         declared = [phase.spec["queues"].get(queue.upper()) for phase in phases]  # type: ignore[attr-defined]
         return any(one != declared[0] for one in declared)

@@ -92,7 +92,7 @@ def random_queues(seed: int, *, joined: bool) -> tuple[Scenario, dict[str, str]]
 
 
 def expected(scenario: Scenario, policies: dict[str, str]) -> Counts:
-    """Say what must happen, straight from the words of DESIGN 6, DMR-9, EMS-12 and UM-7."""
+    """Return what must happen, straight from the words of DESIGN 6, DMR-9, EMS-12 and UM-7."""
     counts = Counts()
     topology = scenario.topology
     wishes = [named.step for named in scenario.steps if isinstance(named.step, Subscribe)]

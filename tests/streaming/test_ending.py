@@ -58,7 +58,7 @@ def test_python_and_jvm_end_within_seconds(tmp_path: Path, line, number, at_whom
 
 
 def is_zombie(process: psutil.Process) -> bool:
-    """Say whether a process has ended and only waits for its parent to ask how."""
+    """Return whether a process has ended and only waits for its parent to ask how."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -70,7 +70,7 @@ class Api:
 
 
 def is_ready(pod: Any) -> bool:
-    """Say whether a pod serves and is not about to end."""
+    """Return whether a pod serves and is not about to end."""
     conditions = pod.get("status", {}).get("conditions", [])
     return "deletionTimestamp" not in pod["metadata"] and any(
         one["type"] == "Ready" and one["status"] == "True" for one in conditions

@@ -65,7 +65,7 @@ def announce(
     of: SourcePartition | None = None,
     is_local: bool = True,
 ) -> None:
-    """Tell everybody that what a stop names is lost.
+    """Announce to everybody that what a stop names is lost.
 
     Args:
         lane: Who reads on.
@@ -110,7 +110,7 @@ def announce(
 def announce_unreadable(
     lane: Lane, batch: Batch, source: Source, hop: Hop, last: int, offset: int
 ) -> None:
-    """Tell everybody what a neighbour sent and sends again in a form that nobody here can read.
+    """Announce what a neighbour sent and sends again in a form that nobody here can read.
 
     Args:
         lane: Who reads on.

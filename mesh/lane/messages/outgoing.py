@@ -191,7 +191,7 @@ def _send_frame(
 def goes_back(
     batch: Batch, source: Source, provenance: Provenance, neighbour: str, count: int
 ) -> bool:
-    """Say whether a neighbour has had some messages already; count that they do not go there.
+    """Return whether a neighbour has had some messages already; count that they do not go there.
 
     No legal topology asks for that. While one changes, nodes that follow it and others that do
     not yet may form a ring; those who hold cannot, but direct copies hold nobody. Spec: K28.

@@ -165,7 +165,7 @@ def _fault(lane: Lane, path: Sequence[str]) -> DropReason | None:
 
 
 def _is_too_long(path: Sequence[str], topology: Topology) -> bool:
-    """Say whether a path has as many nodes as there are; those that were removed count too."""
+    """Return whether a path has as many nodes as there are; those that were removed count too."""
     return len(path) >= len(topology.nodes) and len(path) >= len({*topology.nodes, *path})
 
 

@@ -153,7 +153,7 @@ class Step:
                 self._committed_ms = {one.endpoint: at_ms for one in ledger.delivered}
 
     def _tell_times(self) -> None:
-        """Say of deliveries when they were written, but for those of which there are several."""
+        """Note when deliveries were written, except where there are several of one."""
         endpoints = [one.endpoint for one in self.deliveries]
         told = self._committed_ms or {}
         for number, one in enumerate(self.deliveries):

@@ -224,7 +224,7 @@ class Applications:
             yield from self._tree(said)
 
     def _listen(self, wanted: NewsWanted) -> Iterator[Effect]:
-        """Tell an application of something from now on; of what is already there at once."""
+        """Notify an application of something from now on, and at once of what is already there."""
         self.listeners.take(wanted)
         if wanted.of is NewsOf.SPLITS and not wanted.ends:
             yield from self._count(self.splits.begin())
@@ -311,7 +311,7 @@ class Applications:
             yield Tell(key.app, held)
 
     def _is_full(self, name: str) -> bool:
-        """Say whether nobody else can be served: each application costs a topic."""
+        """Return whether nobody else can be served: each application costs a topic."""
         is_full = name not in self._apps and len(self._apps) >= APPS_MAX
         if is_full:
             self.refused["TOO_MANY_APPLICATIONS"] += 1
@@ -414,7 +414,7 @@ class Applications:
             yield from self._add(key.app, [request])
 
     def _answer_probe(self, probe: Delivered) -> Iterator[Effect]:
-        """Say for a holder that it holds the role, also while others may have taken it with it.
+        """Confirm to a holder that it holds the role, also while others may have taken it too.
 
         One that asks only then is late, and would take it from all of them.
         """

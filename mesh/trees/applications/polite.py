@@ -56,7 +56,7 @@ class PoliteRoles:
         self._settling[app, address] = None
 
     def is_settling(self, app: str, address: Address) -> bool:
-        """Say whether it may yet turn out to be somebody else's."""
+        """Return whether it may yet turn out to be somebody else's."""
         return (app, address) in self._settling
 
     def keep(self, taken: RoleTaken, now_ms: int) -> bool:

@@ -243,7 +243,7 @@ class Changing:
         )
 
     def is_held(self, change: Change | None) -> bool:
-        """Say whether the node takes nothing of its own clients. Spec: K28."""
+        """Return whether the node takes nothing of its own clients. Spec: K28."""
         known = self.told if change is None else change
         return (
             known is not None
@@ -252,7 +252,7 @@ class Changing:
         )
 
     def follow(self, word: Callable[[int], Change | None], now_ms: int) -> Iterator[ChangeRead]:
-        """Tell the node of the next word, once what it needs is made.
+        """Hand the node the next stage, once what it needs is made.
 
         Args:
             word: Asked with the number of the topology that the node was told to follow.

@@ -94,7 +94,7 @@ class Feeds:
         intake: Tells how far the records taken go.
         questions: Asks beside the loop.
         started_ms: When the worker began.
-        may_read: Says whether it is known that a topic may be read: a link may be disabled.
+        may_read: Returns whether it is known that a topic may be read: a link may be disabled.
         isolated: Neighbours of which nothing is read: a drill.
         cluster_ids: Of the Kafka clusters that were looked at, by name.
     """
@@ -259,7 +259,7 @@ class Feeds:
             yield NeighbourUnreachable(feed.neighbour)
 
     def has_read_all(self, topic: str) -> bool:
-        """Say whether all is read that stood in a topic at the last call."""
+        """Return whether all is read that stood in a topic at the last call."""
         feed = self.of(topic)
         if feed is None or not feed.assigned or not feed.told:
             return False

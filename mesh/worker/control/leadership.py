@@ -325,7 +325,7 @@ class Leadership:
             return None
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
-        """Tell of other outboxes who this node is."""
+        """Introduce the node to the outboxes of other links."""
         self.topology = relinked.topology
         self.questions.forget("identity")
         self._is_other, self._asked_ms = True, -RETRY_MS

@@ -162,7 +162,7 @@ def read_written(records: Iterable[Record]) -> Written:
 
 
 def was_written_by_spare(records: Sequence[Record]) -> bool:
-    """Say whether the newest who introduced himself on a control topic had the spare id."""
+    """Return whether the newest who introduced himself on a control topic had the spare id."""
     key = identity_key()
     newest = next((one for one in reversed(records) if one.key() == key), None)
     return newest is not None and any(name == BY_SPARE for name, _ in headers_of(newest))
@@ -291,7 +291,7 @@ class ControlWriter:
             self._put(topic, key, value)
 
     def _takes(self, topic: str) -> bool:
-        """Say whether a topic that may be left out is written to, and take note of it."""
+        """Return whether a topic that may be left out is written to, and take note of it."""
         if topic in self.unwritable:
             return False
         self.written_to[topic] = None

@@ -212,7 +212,7 @@ class Listener:
         return self.mates.read(frozenset(names.outbox(neighbour, self.node, c) for c in classes))
 
     def has(self, topic: str, partition: int) -> bool:
-        """Say whether records of this partition are for the listener."""
+        """Return whether records of this partition are for the listener."""
         return self._feeds.of(topic, partition) is not None
 
     def take(self, record: Record) -> Iterator[Input]:
@@ -252,7 +252,7 @@ class Listener:
             yield from self._close()
 
     def _may_read(self, feed: Feed) -> bool:
-        """Say whether it is known that a feed may be read: a link may be disabled."""
+        """Return whether it is known that a feed may be read: a link may be disabled."""
         is_known = self.knows_orders and feed.neighbour not in self.orders.disabled
         return is_known or not feed.neighbour
 
@@ -271,7 +271,7 @@ class Listener:
             self._feeds.begin_again(feed)  # the machine itself has asked for it
 
     def has_read_all(self, neighbour: str) -> bool:
-        """Say whether all is read that stood in a neighbour's control topic at the last call."""
+        """Return whether all is read that stood in a neighbour's control topic at the last call."""
         return self._feeds.has_read_all(TopicNames(self.topology.prefix).control(neighbour))
 
     def _forget_asked(self, neighbour: str) -> None:
@@ -352,7 +352,7 @@ class Listener:
                 pass  # what only others go by
 
     def _is_good(self, topic: str, mark: Mark) -> bool:
-        """Say whether a mark is about the topic that it stands in, as far as that is known.
+        """Return whether a mark is about the topic that it stands in, as far as that is known.
 
         It may be old, and copied from another topic by somebody; or the topic is another one by
         now, which is looked into. Where no other marks stand all of it is a copy: who it is about

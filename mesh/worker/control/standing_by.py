@@ -56,7 +56,7 @@ class StandingBy:
     _is_cleared: bool = False
 
     def step(self, heard: Mapping[str, tuple[int, int]] | None, now_ms: int) -> None:
-        """Tell what is new.
+        """Write what is new.
 
         Args:
             heard: Versions of interest by which this worker would route, or None if it has lanes.

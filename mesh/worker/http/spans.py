@@ -49,7 +49,7 @@ class BatchSpans:
     def committed(
         self, lane: int, open_ms: int, account: Ledger, parents: Collection[bytes]
     ) -> None:
-        """Tell of a batch that has messages."""
+        """Export the span of a batch that has messages."""
         read = sum(source.messages for source in account.sources)
         if read == 0:
             return

@@ -42,11 +42,11 @@ class FirstRecords:
     _failed_ms: dict[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Say whether anything is to be kept, or is."""
+        """Return whether anything is to be kept, or is."""
         return bool(self._awaited or self._kept)
 
     def is_first(self, at: TopicPartition) -> bool:
-        """Say whether nothing was read of a source yet."""
+        """Return whether nothing was read of a source yet."""
         return at in self._awaited
 
     def expect(self, at: TopicPartition) -> None:

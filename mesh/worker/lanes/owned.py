@@ -265,7 +265,7 @@ class Lanes:
         return self.topology.nodes[self.machine.node].lanes
 
     def owns(self, lane: Lane) -> bool:
-        """Say whether a lane is still the one that this worker owns under its number."""
+        """Return whether a lane is still the one that this worker owns under its number."""
         return self.owned.get(lane.number) is lane
 
     def resume(self, stop: Stop) -> None:

@@ -33,7 +33,7 @@ class Pace:
         self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, REST_PER_COMMIT * took_ms))
 
     def is_time(self, now_ms: int) -> bool:
-        """Say whether lanes may commit for which nobody need wait longer: all in one turn."""
+        """Return whether lanes may commit for which nobody need wait longer: all in one turn."""
         return now_ms - self._committed_ms >= self._gap_ms
 
     def due_ms(self, batch: Batch) -> int:
@@ -42,5 +42,5 @@ class Pace:
 
 
 def is_full(batch: Batch, now_ms: int) -> bool:
-    """Say whether a batch has reached a limit."""
+    """Return whether a batch has reached a limit."""
     return batch.records >= BATCH_RECORDS or now_ms - batch.opened_ms >= BATCH_MS

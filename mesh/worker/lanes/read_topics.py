@@ -56,7 +56,7 @@ class ReadTopics:
         return self._by_name[name]
 
     def __contains__(self, name: str) -> bool:
-        """Say whether a topic is read."""
+        """Return whether a topic is read."""
         return name in self._by_name
 
     def __iter__(self) -> Iterator[SourceTopic]:

@@ -20,7 +20,7 @@ class RetryBackoff:
     _unreadable: dict[int, None] = field(default_factory=dict)
 
     def is_over(self, number: int, now_ms: int) -> bool:
-        """Say whether a lane may be taken."""
+        """Return whether a lane may be taken."""
         return now_ms >= self._until_ms.get(number, now_ms)
 
     def unreadable(self, number: int, now_ms: int) -> None:

@@ -107,7 +107,7 @@ class Sources:
                 yield Source(at, topic_id, topic.message_class, topic.link, generation)
 
     def is_read(self, at: TopicPartition) -> bool:
-        """Say whether what is fetched of a source follows what was routed: else it comes again."""
+        """Return whether what is fetched of a source follows what was routed, or comes again."""
         return at not in self._unread
 
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
@@ -286,7 +286,7 @@ class Sources:
         self._reassigned.clear()
 
     def comes_again(self, at: TopicPartition) -> bool:
-        """Say whether a source was assigned since this turn's records were fetched.
+        """Return whether a source was assigned since this turn's records were fetched.
 
         What of it is at hand is read once more from there on.
         """

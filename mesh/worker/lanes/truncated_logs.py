@@ -61,7 +61,7 @@ class LastRead:
         return position - (at in self.expected_epochs)
 
     def agrees(self, lane: Lane, at: TopicPartition, record: Record) -> bool:
-        """Say whether the record that is read once more is the one that was read."""
+        """Return whether the record that is read once more is the one that was read."""
         epoch = self.expected_epochs.pop(at)
         self._awaited_since_ms.pop(at, None)
         return record.offset() >= lane.position(at) or (record.leader_epoch() or 0) <= epoch

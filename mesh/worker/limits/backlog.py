@@ -114,7 +114,7 @@ class Counts:
     _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
 
     def has(self, lane: Lane, at: TopicPartition) -> bool:
-        """Say whether what this lane writes there is counted."""
+        """Return whether what this lane writes there is counted."""
         return at in self._known and self._known[at][0] is lane
 
     def of(self, lane: Lane, at: TopicPartition) -> Backlog:

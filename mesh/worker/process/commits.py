@@ -17,7 +17,7 @@ class Outcome(Protocol):
     """What comes of a commit."""
 
     def done(self) -> bool:
-        """Say whether it is known."""
+        """Return whether it is known."""
 
     def result(self) -> None:
         """Wait for it.

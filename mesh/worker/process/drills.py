@@ -139,7 +139,7 @@ class SlowIntake:
         return found
 
     def _follow_positions(self) -> None:
-        """Tell positions as far as records were returned: what is held has not come yet."""
+        """Update positions as far as records were returned: what is held has not come yet."""
         inner = self._inner.positions
         if not self._held:
             self.positions = inner

@@ -39,7 +39,7 @@ class Errand(Protocol[T_co]):
     """Something that is under way. One thread, the one that began it, uses it."""
 
     def has_ended(self) -> bool:
-        """Say whether it has ended; asked once a turn."""
+        """Return whether it has ended; asked once a turn."""
 
     def result(self) -> T_co:
         """Return what it brought, once it has ended.

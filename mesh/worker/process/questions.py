@@ -56,7 +56,7 @@ class Questions:
                 self._open.pop(key).call_off()
 
     def is_open(self, *begin: Hashable) -> bool:
-        """Say whether a question is under way whose key begins so."""
+        """Return whether a question is under way whose key begins so."""
         return any(isinstance(key, tuple) and key[: len(begin)] == begin for key in self._open)
 
     def drop_unasked(self, now_ms: int) -> None:

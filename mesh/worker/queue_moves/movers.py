@@ -214,7 +214,7 @@ class Movers:
                 self._leave(key)
 
     def _knows(self, key: tuple[int, str], mover: Mover) -> bool:
-        """Say whether what a mover has read is of the topic that it moves; else ask.
+        """Return whether what a mover has read is of the topic that it moves; else ask.
 
         No id comes twice: so a look that begins after the fetch proves it.
 

@@ -133,7 +133,7 @@ class CatchUp:
             reader.position(at)
 
     def _is_gone(self, at: TopicPartition, begin: int) -> bool:
-        """Say whether nothing is left of a source that stopped; note what of it is lost. R6.
+        """Return whether nothing is left of a source that stopped; note what of it is lost. R6.
 
         Where a log was cut off and goes on with other records only what came before is read; the
         rest is what the stop tells, and announced to all when that is accepted.

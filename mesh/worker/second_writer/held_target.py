@@ -196,7 +196,7 @@ class TargetCatchUp:
             self._end_commit(now_ms)
 
     def _has_next_writer(self, narrowing: _Narrowing, now_ms: int) -> bool:
-        """Say whether there is a writer, and no other owner of the lane that it would fence."""
+        """Return whether there is a writer, and no other owner of the lane that it would fence."""
         if narrowing.errand is None and narrowing.proof is None:
             return True
         self.again.is_met = False  # the lane goes on meanwhile
@@ -270,7 +270,7 @@ class TargetCatchUp:
             self.is_over = True
 
     def _has_new_source(self) -> bool:
-        """Say whether the lane has left out a source that is not read: it came since the opening.
+        """Return whether the lane has left out a source that is not read, new since the opening.
 
         Its records would be taken for written when the target is released.
         """

@@ -136,7 +136,7 @@ class HeldTargets:
         return self.lanes.owns(lane) and is_held and not is_out
 
     def _is_valid(self, active: TargetCatchUp) -> bool:
-        """Say whether a catch-up still is what its target needs.
+        """Return whether a catch-up still is what its target needs.
 
         One whose endpoint was subscribed again meanwhile, or ended, would write what nobody is
         owed, or leave out what somebody is. One of whose sources the lane has let go, since its
@@ -148,7 +148,7 @@ class HeldTargets:
         return self._may_go_on(lane, target) and is_same
 
     def _is_closed(self, lane: Lane, target: str) -> bool:
-        """Say whether a look has found that nothing can be written there now."""
+        """Return whether a look has found that nothing can be written there now."""
         unwritable = self.lanes.refusals.unwritable
         return bool(unwritable) and target in unwritable.of_lane(lane.number, lane.lanes)
 

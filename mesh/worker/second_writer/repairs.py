@@ -115,7 +115,7 @@ class Repairs:
     # -- beginning ------------------------------------------------------------------------
 
     def is_due(self, now_ms: int) -> bool:
-        """Say whether something is asked for that could begin now."""
+        """Return whether something is asked for that could begin now."""
         return bool(self.asked) and self._due(now_ms) is not None
 
     def _due(self, now_ms: int) -> tuple[Lane, Source, Asked] | None:

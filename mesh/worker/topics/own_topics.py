@@ -62,7 +62,7 @@ class OwnTopics:
         return self._ids.get(name)
 
     def is_another(self, name: str) -> bool:
-        """Say whether a topic was another at the last look than when it was written."""
+        """Return whether a topic was another at the last look than when it was written."""
         found = self._ids.get(name)
         return found is not None and self._written.get(name, found) != found
 

@@ -162,7 +162,7 @@ def set_node_topics(admin: Admin, topology: Topology, node: str) -> None:
 
 
 def _keeps_more(key: str, wanted: str, known: str) -> bool:
-    """Say whether a setting as it is keeps or takes all that another would."""
+    """Return whether a setting as it is keeps or takes all that another would."""
     if not known.lstrip("-").isdecimal() or not wanted.lstrip("-").isdecimal():
         return False
     limit = key.startswith("retention.") and known == FOREVER

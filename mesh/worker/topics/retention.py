@@ -31,7 +31,7 @@ class Retention:
     _checked_ms: int = 0
 
     def is_due(self, now_ms: int) -> bool:
-        """Say whether it is time to look again, and take it as done."""
+        """Return whether it is time to look again, and take it as done."""
         if now_ms - self._checked_ms < CHECK_MS:
             return False
         self._checked_ms = now_ms

@@ -192,7 +192,7 @@ class Incarnation:
             self._tell_dropped()
 
     def _may_serve(self, links: Collection[str], now_ms: int) -> bool:
-        """Say whether applications can be served: their requests are read, neighbours are heard.
+        """Return whether applications can be served: their requests are read, neighbours are heard.
 
         What a neighbour knows is newer than what an incarnation that remembers nothing would say:
         without its clock a holder that comes back would lose its role to its own former instance.
@@ -219,7 +219,7 @@ class Incarnation:
             self.feeds.listen_to(list(self.open))
 
     def _tell_dropped(self) -> None:
-        """Say in the log which frames meant nothing here since it was last said, in one line."""
+        """Log in one line which frames meant nothing here since the last such line."""
         counts = Counter(self.apps.node.counts)
         if dropped := counts - self.told:
             self.told = counts

@@ -145,7 +145,7 @@ class Feeds:
             yield feed.neighbour
 
     def has_any(self, places: Collection[TopicPartition]) -> bool:
-        """Say whether any of these is read here."""
+        """Return whether any of these is read here."""
         return any(feed.place in places for feed in self._feeds.values())
 
     def lost(self, places: Collection[TopicPartition]) -> Sequence[str]:
@@ -169,7 +169,7 @@ class Feeds:
             self.intake.forget([feed.place])
 
     def has_read(self, topic: str) -> bool:
-        """Say whether all that a topic held when it was found has been read."""
+        """Return whether all that a topic held when it was found has been read."""
         feed = self._feeds[topic]
         if not feed.is_read and feed.end is not None:
             feed.is_read = self.intake.positions.get(feed.place, BEGINNING) >= feed.end

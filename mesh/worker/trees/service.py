@@ -158,7 +158,7 @@ class TreeService:
         )
 
     def has(self, topic: str) -> bool:
-        """Say whether records of this topic are for the tree layer."""
+        """Return whether records of this topic are for the tree layer."""
         return self._now is not None and self._now.feeds.neighbour(topic) is not None
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
@@ -268,7 +268,7 @@ class TreeService:
             self._now.close_links(self._now.feeds.lost(places), now_ms)
 
     def is_due(self, now_ms: int) -> bool:
-        """Say whether a step may have anything to do."""
+        """Return whether a step may have anything to do."""
         return self._now is not None and now_ms - self._stepped_ms >= TURN_MS
 
     def step(self, links: Collection[str], now_ms: int) -> None:

@@ -35,7 +35,7 @@ class RouteTeller:
     _rest: list[Address] = field(default_factory=list)
 
     def forget(self) -> None:
-        """Tell all again, and of what is known no more that it is: nobody may have heard it."""
+        """Have all reported again, also what is no longer known: nobody may have heard that."""
         self._told = dict.fromkeys(self._told, (None, 0))
         self._rest.clear()
 

@@ -187,13 +187,13 @@ def digest_of(partition: int, copies: Iterable[tuple[int, int]]) -> Digest:
 
 
 def is_moved(header: FrameHeader) -> bool:
-    """Say whether a member of a queue sends on what is in a frame."""
+    """Return whether a member of a queue sends on what is in a frame."""
     path, origin = header.hop.path, header.origin
     return bool(path) and path[0] != origin.node and is_addressed(header)
 
 
 def is_addressed(header: FrameHeader) -> bool:
-    """Say whether members of queues alone shall get what is in a frame."""
+    """Return whether members of queues alone shall get what is in a frame."""
     return all(one.startswith(QUEUE_PREFIX) for one in header.origin.subjects)
 
 

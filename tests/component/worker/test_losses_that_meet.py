@@ -174,7 +174,7 @@ def test_a_lane_that_cannot_write_a_target_holds_up_no_other_lane() -> None:
 
 
 def _ended_beside(mesh: SmallMesh) -> bool:
-    """Say whether a catch-up of a has written all, and the lane has yet to end the hold."""
+    """Return whether a catch-up of a has written all, and the lane has yet to end the hold."""
     told = [(one.partition(), decode_fact(one.value())) for one in mesh.read("mesh.a.progress")]
     reached = max((one.next for _, one in told if isinstance(one, SourceAt)), default=0)
     return any(at >= 1 and isinstance(one, Held) and one.next == reached for at, one in told)

@@ -98,7 +98,7 @@ def test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links(mesh: S
 
 
 def by_spare(mesh: SmallMesh) -> bool:
-    """Say whether b is led under its spare id."""
+    """Return whether b is led under its spare id."""
     told = [one for one in mesh.read("mesh.b.control") if one.key() == identity_key()]
     return bool(headers_of(told[-1]))
 

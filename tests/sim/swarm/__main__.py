@@ -39,7 +39,7 @@ class OneLine(argparse.ArgumentParser):
     """Says what is wrong with a command in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Say it and end."""
+        """Print it and end."""
         self.exit(2, f"{self.prog}: {message}\n")
 
 

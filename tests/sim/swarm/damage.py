@@ -143,7 +143,7 @@ class Damage:
             self.world.watch.rewind(topic, partition, 0)
 
     def is_known(self, topic: str) -> bool:
-        """Say whether all who read a topic have noticed which one it is."""
+        """Return whether all who read a topic have noticed which one it is."""
         kafka = self._kafka(topic)
         return kafka is not None and not any(
             at.topic == topic and source.topic_id != kafka.topics[topic].info.topic_id
@@ -154,7 +154,7 @@ class Damage:
         )
 
     def may_publish(self, node: str, topic: str, partition: int) -> bool:
-        """Say whether new records would not hide what a log has lost: nobody could tell."""
+        """Return whether new records would not hide what a log has lost: nobody could tell."""
         kafka = self._kafka(topic)
         if kafka is None or not self.is_known(topic):
             return False

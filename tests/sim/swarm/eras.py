@@ -175,13 +175,13 @@ class Eras:
         return [self.numbers[number] for number in since[:last]]
 
     def leads(self, message: Message, node: str) -> bool:
-        """Say whether a message gets to another node if that wants it."""
+        """Return whether a message gets to another node if that wants it."""
         if message.of is MessageClass.DIRECT:
             return all(one.leads(message, node) for one in self.numbers.values())
         return self.numbers[self.era(message)].leads(message, node)
 
     def is_owed(self, message: Message, wish: Wish) -> bool:
-        """Say whether a message that can get to a wish must: its source knew of it. Spec: K25.
+        """Return whether a message that can get to a wish must: its source knew of it. Spec: K25.
 
         What was known of a node holds as long as there is a way to it: sources whose walks move
         read on when it is known over the new ones.
@@ -232,7 +232,7 @@ class Eras:
         return [one.ways[path] for one in self.numbers.values() if path in one.ways]
 
     def may_carry(self, message: Message, sender: str, reader: str, wanting: Iterable[str]) -> bool:
-        """Say whether a message may be on a link, given who subscribed to it.
+        """Return whether a message may be on a link, given who subscribed to it.
 
         What is behind a link that was removed is forgotten a little later, one node after the
         other: until then a link may carry what was wanted of its reader by any topology. Once the

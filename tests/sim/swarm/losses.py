@@ -163,7 +163,7 @@ class LossBook:
     # -- what must hold in the end ----------------------------------------------------------------
 
     def is_told(self, node: str, endpoint: str, message: Message) -> bool:
-        """Say whether an endpoint was told that a message is lost."""
+        """Return whether an endpoint was told that a message is lost."""
         topic = self.oracle.names.endpoint(node, endpoint)
         letters = self.letters[topic]
         if any(identity_text(message, number) in letters for number in range(GENERATIONS_MAX)):

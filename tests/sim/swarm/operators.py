@@ -99,7 +99,7 @@ class Operators:
         return next(one for one in topologies if node in one.nodes)
 
     def serves(self, step: Step) -> bool:
-        """Say whether clients do something at a node.
+        """Return whether clients do something at a node.
 
         They publish where it is in force and nobody wants it to leave.
         """
@@ -111,7 +111,7 @@ class Operators:
         )
 
     def is_read(self, topic: str) -> bool:
-        """Say whether somebody is to read a topic to its end: it is of a link, or a node, in force."""
+        """Return whether somebody is to read a topic to its end: its link or node is in force."""
         last = self.eras.last
         return topic in last.outboxes or topic in last.ingresses
 

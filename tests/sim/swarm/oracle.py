@@ -112,24 +112,24 @@ class Oracle:
         return [self.ways[path]] if path in self.ways else []
 
     def leads(self, message: Message, node: str) -> bool:
-        """Say whether a message gets to another node if that wants it."""
+        """Return whether a message gets to another node if that wants it."""
         return self.reaches(message.node, message.subject, node)
 
     def reaches(self, origin: str, subject: str, node: str) -> bool:
-        """Say whether what is published at one node gets to another one that wants it."""
+        """Return whether what is published at one node gets to another one that wants it."""
         way = self.way_to.get((origin, node))
         return way is not None and all(
             not one or naive_matches(one, subject) for one in way.filters
         )
 
     def may_carry(self, message: Message, sender: str, reader: str, wanting: Iterable[str]) -> bool:
-        """Say whether a message may be on a link, given who subscribed to it."""
+        """Return whether a message may be on a link, given who subscribed to it."""
         return self.may_cross(message.node, sender, reader, message.subject, wanting)
 
     def may_cross(
         self, origin: str, sender: str, reader: str, subject: str, wanting: Iterable[str]
     ) -> bool:
-        """Say whether a message may be on a link, given who subscribed to it. Spec: UM-1, UM-5."""
+        """Return whether a message may be on a link, given who subscribed. Spec: UM-1, UM-5."""
         if (sender, reader) in self.joins:
             return naive_matches(self.joins[sender, reader], subject)
         wanting = {*wanting, *self.joined(subject)}

@@ -207,7 +207,7 @@ class Strangers:
             )
 
     def _is_promised(self, topic: str) -> bool:
-        """Say whether an endpoint is a guaranteed one by now."""
+        """Return whether an endpoint is a guaranteed one by now."""
         names = self.world.oracle.names
         return any(
             names.endpoint(wish.node, wish.endpoint) == topic and wish.of.value == "guaranteed"
@@ -252,7 +252,7 @@ class Strangers:
     # -- what must hold ---------------------------------------------------------------------------
 
     def is_strange(self, topic: str, partition: int, offset: int) -> bool:
-        """Say whether a record is a stranger's."""
+        """Return whether a record is a stranger's."""
         return offset in self.strange.get(TopicPartition(topic, partition), ())
 
     def letter(self, topic: str, partition: int, offset: int, reason: str) -> bool:
@@ -310,7 +310,7 @@ class Strangers:
         return is_alone and self.world.plan.slow <= 3 and not self.world.mending
 
     def is_late(self, message: Message, node: str, endpoint: str) -> bool:
-        """Say whether a message may be late at an endpoint: a fault concerns where it comes by."""
+        """Return whether a message may be late at an endpoint: a fault lies on its way."""
         oracle, names, now = self.world.oracle, self.world.oracle.names, self.world.clock.ms
         path = oracle.way_to[message.node, node].nodes if message.node != node else (node,)
         topics = [names.outbox(a, b, message.of) for a, b in itertools.pairwise(path)]

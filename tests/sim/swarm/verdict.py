@@ -214,7 +214,7 @@ def judge_delay(world: SwarmWorld) -> None:
 
 
 def _is_excused(world: SwarmWorld, wish: Wish, message: Message) -> bool:
-    """Say whether a message may be missing, because its endpoint was told of that."""
+    """Return whether a message may be missing, because its endpoint was told of that."""
     book = world.watch.book
     if book is None:
         return False
@@ -226,7 +226,7 @@ def _is_excused(world: SwarmWorld, wish: Wish, message: Message) -> bool:
 
 
 def _is_owed(world: SwarmWorld, wish: Wish, message: Message) -> bool:
-    """Say whether a message must come: its origin has cut for the wish, or it is settled. K25."""
+    """Return whether a message must come: its origin has cut for it, or it is settled. K25."""
     if wish.ended is not None:
         return False
     if message.node != wish.node and not world.oracle.leads(message, wish.node):

@@ -288,7 +288,7 @@ class SwarmWorld:
         return self.topology.nodes if self.operators is None else self.operators.there()
 
     def is_read(self, topic: str) -> bool:
-        """Say whether somebody is to read a topic to its end."""
+        """Return whether somebody is to read a topic to its end."""
         return self.operators is None or self.operators.is_read(topic)
 
     def drop(self, name: str) -> None:

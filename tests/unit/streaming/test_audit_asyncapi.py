@@ -43,7 +43,7 @@ def messages_of(document: dict[str, Any], table: str) -> list[dict[str, Any]]:
 
 
 def is_told(document: dict[str, Any], output: Output) -> bool:
-    """Say whether the document has a message of which key and value are like these."""
+    """Return whether the document has a message of which key and value are like these."""
     value = None if output.value is None else json.loads(output.value)
     table = output.topic.removeprefix("mesh.audit.")
     for message in messages_of(document, table):

@@ -34,7 +34,7 @@ from tests.unit.streaming.certified import table as table  # noqa: PLC0414 - a f
 
 
 def is_wanted(want: Want, subject: str) -> bool:
-    """Say what Java would."""
+    """Return what Java would."""
     return re.search(want.pattern.replace("\\z", "\\Z"), subject) is not None
 
 

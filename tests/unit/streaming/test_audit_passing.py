@@ -59,7 +59,7 @@ class Walk:
 
     @staticmethod
     def leads(trail: tuple[str, ...], here: str, node: str) -> bool:
-        """Say whether a chain a-b-c leads from one node to another."""
+        """Return whether a chain a-b-c leads from one node to another."""
         return here == node or (here < node and not any(here < one < node for one in trail))
 
     def where(self) -> str:
