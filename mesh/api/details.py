@@ -15,8 +15,7 @@ from mesh.api.items import (
 )
 from mesh.api.live import Still
 from mesh.api.proof_items import finding_item
-from mesh.core.reach import tree_from
-from mesh.core.walks import Graph
+from mesh.core.walks import Graph, tree_from
 from mesh.model.control import Stage
 from mesh.model.queues import Attraction, is_of_queue, member_of
 from mesh.model.reasons import Reason, sentence

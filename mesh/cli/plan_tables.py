@@ -73,7 +73,7 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
     )
     columns = ("PUBLISHED AT", "NEWLY REACHES", "NO LONGER REACHES", "LINKS CROSSED")
     yield "reach, if everybody wants everything", columns, list(_reach(plan.reach.sources))
-    yield "reach of guaranteed messages", columns, list(_reach(plan.guaranteed))
+    yield "reach of guaranteed messages", columns, list(_reach(plan.reach.guaranteed))
     yield (
         "walks that move: each a cut-over",
         ("OLD", "NEW", "WALKS", "FOR EXAMPLE"),
@@ -92,7 +92,7 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
                 _names(one.gains),
                 _names(one.loses),
             )
-            for one in plan.audience
+            for one in plan.reach.audience
         ],
     )
     yield (
@@ -100,7 +100,7 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
         ("FILTER", "PUBLISHED AT", "LINKS CROSSED"),
         [
             (one.filter, _names(sources), f"{before} -> {after}")
-            for one in plan.copies
+            for one in plan.reach.copies
             for (before, after), sources in _grouped(one.copies, one.copies.__getitem__).items()
         ],
     )

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.controls import covers, filters_at
-from mesh.core.reach import Tree, links_crossed, tree_from
-from mesh.core.walks import Graph
+from mesh.core.walks import Tree, Visit
 from mesh.model.controls import ControlKind
 from mesh.model.topology import Topology
 
@@ -39,7 +38,7 @@ class AudienceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesChange:
-    """Links that a message of a filter crosses.
+    """Links that a message of a filter crosses, as if it were the only filter.
 
     Attributes:
         copies: Source -> links crossed before and after, where that changes.
@@ -50,120 +49,103 @@ class CopiesChange:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ways:
-    """How messages of one source come to nodes under one topology.
+class Audience:
+    """What changes for subscriptions, source by source.
 
     Attributes:
-        source: Where they are published; empty if there is no such node.
-        tree: The walks.
-        local: Filters that nodes keep local; nodes without any are left out.
+        at_node: Subscriptions by node, in order.
+        wanting: Filter -> nodes that want it.
+        local: Filters that nodes keep local, before and after; nodes without any are left out.
+        gains, loses: Subscription -> sources.
+        crossed: Nodes that want a filter -> source -> links crossed before and after.
     """
 
-    source: str
-    tree: Tree
-    local: Mapping[str, Sequence[str]]
+    at_node: Mapping[str, Sequence[EndpointFilter]]
+    wanting: Mapping[str, tuple[str, ...]]
+    local: tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]
+    gains: dict[EndpointFilter, list[str]] = field(default_factory=dict)
+    loses: dict[EndpointFilter, list[str]] = field(default_factory=dict)
+    crossed: dict[tuple[str, ...], dict[str, tuple[int, int]]] = field(default_factory=dict)
 
-    def reach(self, node: str) -> bool:
-        """Return whether they come to a node at all."""
-        return node == self.source or node in self.tree
+    @classmethod
+    def of(
+        cls, subscriptions: Iterable[EndpointFilter], before: Topology, after: Topology
+    ) -> Audience:
+        """Have nothing looked at yet."""
+        at_node: dict[str, list[EndpointFilter]] = {}
+        wanting: dict[str, dict[str, None]] = {}
+        for one in sorted(dict.fromkeys(subscriptions)):
+            at_node.setdefault(one.node, []).append(one)
+            wanting.setdefault(one.filter, {})[one.node] = None
+        nodes = {filter_: tuple(found) for filter_, found in wanting.items()}
+        crossed: dict[tuple[str, ...], dict[str, tuple[int, int]]] = {n: {} for n in nodes.values()}
+        return cls(at_node, nodes, (_kept_local(before), _kept_local(after)), crossed=crossed)
 
-    def bring(self, subscription: EndpointFilter) -> bool:
-        """Return whether they come to an endpoint by one of its filters.
-
-        They do not if some node on the walk keeps all of the filter local; of one that keeps a
-        part of it local, the rest comes. At their own node nothing is kept from them.
-        """
-        if not self.reach(subscription.node):
-            return False
-        if not self.local or subscription.node == self.source:
-            return True
-        return not any(
-            covers(local, subscription.filter)
-            for node in self.tree[subscription.node].walk().nodes
-            for local in self.local.get(node, ())
-        )
-
-
-@dataclass(slots=True)
-class _Topology:
-    """One of the two topologies."""
-
-    topology: Topology
-    graph: Graph = field(init=False)
-    local: dict[str, Sequence[str]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.graph = Graph.of(self.topology)
-        found = {n: filters_at(self.topology, n, ControlKind.LOCAL) for n in self.topology.nodes}
-        self.local = {node: filters for node, filters in found.items() if filters}
-
-    def ways(self, source: str) -> _Ways:
-        """Return how messages of a source come to nodes."""
-        if source not in self.topology.nodes:
-            return _Ways("", {}, self.local)
-        return _Ways(source, tree_from(self.graph, source), self.local)
-
-
-def compare_audience(
-    subscriptions: Iterable[EndpointFilter], before: Topology, after: Topology
-) -> tuple[Sequence[AudienceChange], Sequence[CopiesChange]]:
-    """Return what two legal topologies change for the subscriptions in force.
-
-    The endpoints of a node that is deleted lose everything, its own clients' messages too. Of
-    copies each filter is looked at as if it were the only one.
-
-    Returns:
-        Which endpoints gain or lose which publishers, and where messages that match a filter
-        cross more or fewer links.
-    """
-    ordered = sorted(dict.fromkeys(subscriptions))
-    at_node: dict[str, list[EndpointFilter]] = {}
-    wanting: dict[str, dict[str, None]] = {}
-    for one in ordered:
-        at_node.setdefault(one.node, []).append(one)
-        wanting.setdefault(one.filter, {})[one.node] = None
-    crossings = {tuple(nodes): _Crossings(tuple(nodes)) for nodes in wanting.values()}
-    gains: dict[EndpointFilter, list[str]] = {}
-    loses: dict[EndpointFilter, list[str]] = {}
-    had, has = _Topology(before), _Topology(after)
-    for source in sorted({**before.nodes, **after.nodes}) if ordered else ():
-        old, new = had.ways(source), has.ways(source)
-        for node, listed in at_node.items():
-            if not (old.local or new.local) and old.reach(node) == new.reach(node):
+    def look_at(self, source: str, old: Tree | None, new: Tree | None) -> None:
+        """Compare what becomes of one source's messages."""
+        was_local, is_local = self.local
+        for node, listed in self.at_node.items():
+            same = _reaches(source, old, node) == _reaches(source, new, node)
+            if same and not (was_local or is_local):
                 continue
             for one in listed:
-                if (comes := new.bring(one)) != old.bring(one):
-                    (gains if comes else loses).setdefault(one, []).append(source)
-        if old.source and new.source:
-            for crossed in crossings.values():
-                crossed.look_at(source, old.tree, new.tree)
-    changes = [
-        AudienceChange(
-            subscription=one, gains=tuple(gains.get(one, ())), loses=tuple(loses.get(one, ()))
-        )
-        for one in ordered
-        if one in gains or one in loses
-    ]
-    return changes, list(_copies(wanting, crossings))
+                comes = _brings(source, new, is_local, one)
+                if comes != _brings(source, old, was_local, one):
+                    (self.gains if comes else self.loses).setdefault(one, []).append(source)
+        if old is None or new is None:
+            return
+        for nodes, changed in self.crossed.items():
+            was, now = (_links_crossed(tree, source, nodes) for tree in (old, new))
+            if was != now:
+                changed[source] = (was, now)
+
+    def changes(self) -> Iterator[AudienceChange]:
+        """Yield subscriptions that gain or lose publishers, in order."""
+        for one in sorted({**self.gains, **self.loses}):
+            gains, loses = tuple(self.gains.get(one, ())), tuple(self.loses.get(one, ()))
+            yield AudienceChange(subscription=one, gains=gains, loses=loses)
+
+    def copies(self) -> Iterator[CopiesChange]:
+        """Yield filters whose messages cross more or fewer links."""
+        for filter_, nodes in self.wanting.items():
+            if changed := self.crossed[nodes]:
+                yield CopiesChange(filter=filter_, copies=changed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Crossings:
-    """Links crossed to a set of nodes, by source, where that changes."""
-
-    nodes: tuple[str, ...]
-    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def look_at(self, source: str, old: Tree, new: Tree) -> None:
-        """Compare what one source's messages cross."""
-        was, now = (links_crossed(tree, source, self.nodes) for tree in (old, new))
-        if was != now:
-            self.changed[source] = (was, now)
+def _kept_local(topology: Topology) -> Mapping[str, Sequence[str]]:
+    found = {node: filters_at(topology, node, ControlKind.LOCAL) for node in topology.nodes}
+    return {node: filters for node, filters in found.items() if filters}
 
 
-def _copies(
-    wanting: Mapping[str, Mapping[str, None]], crossings: Mapping[tuple[str, ...], _Crossings]
-) -> Iterator[CopiesChange]:
-    for filter_, nodes in wanting.items():
-        if changed := crossings[tuple(nodes)].changed:
-            yield CopiesChange(filter=filter_, copies=changed)
+def _reaches(source: str, tree: Tree | None, node: str) -> bool:
+    return tree is not None and (node == source or node in tree)
+
+
+def _brings(
+    source: str, tree: Tree | None, local: Mapping[str, Sequence[str]], one: EndpointFilter
+) -> bool:
+    """Return whether messages of a source come to an endpoint by one of its filters.
+
+    They do not if some node on the walk keeps all of the filter local; of one that keeps a part
+    of it local, the rest comes. At their own node nothing is kept from them.
+    """
+    if tree is None or not _reaches(source, tree, one.node):
+        return False
+    if not local or one.node == source:
+        return True
+    return not any(
+        covers(kept, one.filter)
+        for node in tree[one.node].walk().nodes
+        for kept in local.get(node, ())
+    )
+
+
+def _links_crossed(tree: Tree, source: str, wanting: Sequence[str]) -> int:
+    """Return how many links one message of a source crosses that exactly these nodes want."""
+    passed = {source: None}
+    for node in wanting:
+        visit: Visit | None = tree.get(node)
+        while visit is not None and visit.node not in passed:
+            passed[visit.node] = None
+            visit = visit.before
+    return len(passed) - 1

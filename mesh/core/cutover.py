@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 from mesh.core.controls import filters_at
 from mesh.core.links import Ends, links_made
-from mesh.core.reach import Tree, tree_from
-from mesh.core.walks import Graph, Visit
+from mesh.core.walks import Graph, Tree, Visit, tree_from
 from mesh.model.controls import ControlKind
 from mesh.model.topology import Topology
 

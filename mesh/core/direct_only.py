@@ -5,10 +5,8 @@ Interest crosses such a link as any other, because direct messages are sent by i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from mesh.core.reach import SourceReach, compare_reach
 from mesh.model.topology import Topology
 
 
@@ -23,14 +21,3 @@ def guaranteed_part(topology: Topology) -> Topology:
     """Return a topology without the links that guaranteed messages do not cross."""
     barred = {z.name: replace(z, links=()) for z in topology.zones.values() if z.direct_only}
     return replace(topology, zones={**topology.zones, **barred}) if barred else topology
-
-
-def compare_guaranteed(before: Topology, after: Topology) -> Sequence[SourceReach]:
-    """Return the sources whose guaranteed messages alone reach other nodes than before.
-
-    Nothing where neither topology has a direct-only zone: then both classes reach the same.
-    """
-    parts = guaranteed_part(before), guaranteed_part(after)
-    if parts == (before, after):
-        return ()
-    return compare_reach(*parts).sources

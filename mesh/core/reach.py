@@ -6,14 +6,13 @@ crosses as many links as there are nodes reached. Spec: DESIGN 3, K28.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mesh.core.walks import Graph, Visit, Walk
+from mesh.core.audience import Audience, AudienceChange, CopiesChange, EndpointFilter
+from mesh.core.direct_only import guaranteed_part
+from mesh.core.walks import Graph, Tree, Walk, tree_from
 from mesh.model.topology import Topology
-
-Tree = Mapping[str, Visit]
-"""Node -> how a source's message comes there, nearest first, the source left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,57 +58,75 @@ class ReachChange:
 
     Attributes:
         sources: Those that reach other nodes than before, by name.
+        guaranteed: Those whose guaranteed messages do; nothing where neither topology has a
+            direct-only zone, for then both classes reach the same. Spec: DMR-11.
         moves: Walks between the same two nodes that become others: each a cut-over.
+        audience: Endpoints that gain or lose publishers, by the filters in force.
+        copies: Links that messages of these filters cross.
     """
 
     sources: Sequence[SourceReach]
+    guaranteed: Sequence[SourceReach] = ()
     moves: Sequence[Move]
+    audience: Sequence[AudienceChange] = ()
+    copies: Sequence[CopiesChange] = ()
 
 
-def tree_from(graph: Graph, source: str) -> Tree:
-    """Return how messages of a source come to every node, under interest everywhere."""
-    start = Visit(source)
-    found: dict[str, Visit] = {source: start}
-    queue = [start]
-    for visit in queue:
-        for step in graph.onward(visit):
-            if step.node not in found:
-                found[step.node] = step
-                queue.append(step)
-    del found[source]
-    return found
+def compare_reach(
+    before: Topology, after: Topology, subscriptions: Iterable[EndpointFilter] = ()
+) -> ReachChange:
+    """Return what two legal topologies change for every source, and for these subscriptions.
 
-
-def compare_reach(before: Topology, after: Topology) -> ReachChange:
-    """Return what two legal topologies change for every source.
-
-    Sources are looked at one by one: a thousand nodes have a million walks.
+    The endpoints of a node that is deleted lose everything, its own clients' messages too.
     """
-    old_graph, new_graph = Graph.of(before), Graph.of(after)
-    moves: dict[tuple[Walk, Walk], Move] = {}
     sources: list[SourceReach] = []
-    for source in sorted({**before.nodes, **after.nodes}):
-        old = tree_from(old_graph, source) if source in before.nodes else None
-        new = tree_from(new_graph, source) if source in after.nodes else None
-        gained = sorted(node for node in new or () if node not in (old or ()))
-        lost = sorted(node for node in old or () if node not in (new or ()))
-        if gained or lost or (old is None) != (new is None):
-            sources.append(
-                SourceReach(
-                    source=source,
-                    before=None if old is None else len(old),
-                    after=None if new is None else len(new),
-                    gained=tuple(gained),
-                    lost=tuple(lost),
-                )
-            )
+    moves: dict[tuple[Walk, Walk], Move] = {}
+    audience = Audience.of(subscriptions, before, after)
+    for source, old, new in _trees(before, after):
+        sources += _source_reach(source, old, new)
+        audience.look_at(source, old, new)
         for node, key in _moved(old or {}, new or {}):
             if (move := moves.get(key)) is None:
                 example = ((old or {})[node].walk(), (new or {})[node].walk())
                 move = moves[key] = Move(old=key[0], new=key[1], example=example)
             move.pairs.setdefault(source, []).append(node)
-    ordered = sorted(moves.values(), key=lambda move: (-move.walks, move.old.nodes, move.new.nodes))
-    return ReachChange(sources=sources, moves=ordered)
+    parts = guaranteed_part(before), guaranteed_part(after)
+    trees = () if parts == (before, after) else _trees(*parts)
+    return ReachChange(
+        sources=sources,
+        guaranteed=[one for found in trees for one in _source_reach(*found)],
+        moves=sorted(moves.values(), key=lambda one: (-one.walks, one.old.nodes, one.new.nodes)),
+        audience=list(audience.changes()),
+        copies=list(audience.copies()),
+    )
+
+
+def _trees(before: Topology, after: Topology) -> Iterator[tuple[str, Tree | None, Tree | None]]:
+    """Yield every source with its walks, None where there is no such node.
+
+    One by one: a thousand nodes have a million walks.
+    """
+    old, new = Graph.of(before), Graph.of(after)
+    for source in sorted({**before.nodes, **after.nodes}):
+        yield (
+            source,
+            tree_from(old, source) if source in before.nodes else None,
+            tree_from(new, source) if source in after.nodes else None,
+        )
+
+
+def _source_reach(source: str, old: Tree | None, new: Tree | None) -> Iterator[SourceReach]:
+    """Yield what changes for one source, if anything does."""
+    gained = tuple(sorted(node for node in new or () if node not in (old or ())))
+    lost = tuple(sorted(node for node in old or () if node not in (new or ())))
+    if gained or lost or (old is None) != (new is None):
+        yield SourceReach(
+            source=source,
+            before=None if old is None else len(old),
+            after=None if new is None else len(new),
+            gained=gained,
+            lost=lost,
+        )
 
 
 def _moved(old: Tree, new: Tree) -> Iterator[tuple[str, tuple[Walk, Walk]]]:
@@ -138,14 +155,3 @@ def _difference(old: Walk, new: Walk) -> tuple[Walk, Walk]:
         Walk(nodes=old.nodes[same:], links=old.links[same:]),
         Walk(nodes=new.nodes[same:], links=new.links[same:]),
     )
-
-
-def links_crossed(tree: Tree, source: str, wanting: Sequence[str]) -> int:
-    """Return how many links one message of a source crosses that exactly these nodes want."""
-    passed = {source: None}
-    for node in wanting:
-        visit: Visit | None = tree.get(node)
-        while visit is not None and visit.node not in passed:
-            passed[visit.node] = None
-            visit = visit.before
-    return len(passed) - 1

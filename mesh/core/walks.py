@@ -82,6 +82,10 @@ class Visit:
         return False
 
 
+Tree = Mapping[str, Visit]
+"""Node -> how a source's message comes there, nearest first, the source left out."""
+
+
 @dataclass(slots=True)
 class Graph:
     """Links by node and zone, so that a zone in which nothing may leave costs one look.
@@ -225,4 +229,18 @@ def walks_from(
                 if not step.is_repeated():
                     reached.append(step)
         edge = reached
+    return found
+
+
+def tree_from(graph: Graph, source: str) -> Tree:
+    """Return how messages of a source come to every node, under interest everywhere."""
+    start = Visit(source)
+    found: dict[str, Visit] = {source: start}
+    queue = [start]
+    for visit in queue:
+        for step in graph.onward(visit):
+            if step.node not in found:
+                found[step.node] = step
+                queue.append(step)
+    del found[source]
     return found

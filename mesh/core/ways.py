@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.core.forwarding import may_leave, next_hop_count
-from mesh.core.reach import Tree, tree_from
-from mesh.core.walks import Graph, Visit, Walk
+from mesh.core.walks import Graph, Tree, Visit, Walk, tree_from
 from mesh.model.reasons import NoWay, Reason, sentence
 from mesh.model.topology import Link, Topology, ZoneKind
 

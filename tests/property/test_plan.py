@@ -22,7 +22,7 @@ from mesh.config.published import (
     published_topology,
 )
 from mesh.config.topology_file import topology_from_mapping, topology_of
-from mesh.core.audience import EndpointFilter, compare_audience
+from mesh.core.audience import EndpointFilter
 from mesh.core.changes import Described, changes_between
 from mesh.core.reach import compare_reach
 from mesh.core.walks import Walk
@@ -154,8 +154,8 @@ def test_audience_and_copies_are_those_of_the_walks(block: int) -> None:
         subscriptions = [
             EndpointFilter(rng.choice(nodes), "e", rng.choice("xyz")) for _ in range(4)
         ]
-        changes, found = compare_audience(subscriptions, before, after)
-        audience = {one.subscription: (set(one.gains), set(one.loses)) for one in changes}
+        found = compare_reach(before, after, subscriptions)
+        audience = {one.subscription: (set(one.gains), set(one.loses)) for one in found.audience}
         for subscription in subscriptions:
             was = {
                 source
@@ -168,7 +168,7 @@ def test_audience_and_copies_are_those_of_the_walks(block: int) -> None:
                 if subscription.node == source or subscription.node in new[source]
             }
             assert audience.get(subscription, (set(), set())) == (now - was, was - now), seed
-        copies = {one.filter: one.copies for one in found}
+        copies = {one.filter: one.copies for one in found.copies}
         for filter_ in "xyz":
             wanting = [
                 subscription.node

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.config.published import published_document
-from mesh.core.audience import AudienceChange, CopiesChange, EndpointFilter, compare_audience
+from mesh.core.audience import EndpointFilter
 from mesh.core.changes import Action, Change, Described, ItemKind, changes_between
-from mesh.core.direct_only import compare_guaranteed
 from mesh.core.legality import Locate
-from mesh.core.reach import ReachChange, SourceReach, compare_reach
+from mesh.core.reach import ReachChange, compare_reach
 from mesh.core.rights import RightsChange, compare_rights
 from mesh.errors import ConfigError, Problem
 from mesh.model.topics import TopicNames
@@ -77,10 +76,6 @@ class Plan:
         topics: Of Kafka.
         rights: Of the nodes' principals.
         reach: Who would receive from whom, and over which way.
-        guaranteed: Sources whose guaranteed messages would reach other nodes, where a zone is
-            direct-only. Spec: DMR-11.
-        audience: Endpoints that gain or lose publishers, by the filters in force.
-        copies: Links that messages of these filters cross.
         unread: Guaranteed messages in topics that would be deleted.
         queues: Those of which other members would get messages.
         knows_interest: Whether the filters in force were looked at.
@@ -92,9 +87,6 @@ class Plan:
     topics: TopicsChange
     rights: RightsChange
     reach: ReachChange
-    guaranteed: Sequence[SourceReach] = ()
-    audience: Sequence[AudienceChange] = ()
-    copies: Sequence[CopiesChange] = ()
     unread: Sequence[Unread] = ()
     queues: Sequence[str] = ()
     knows_interest: bool = False
@@ -144,7 +136,6 @@ def make_plan(
         queues: See `queues_shared_otherwise`.
     """
     before = base.topology
-    audience, copies = compare_audience(subscriptions or (), before, proposed)
     return Plan(
         base=base,
         proposed=proposed,
@@ -154,10 +145,7 @@ def make_plan(
         ),
         topics=topics,
         rights=compare_rights(before, proposed),
-        reach=compare_reach(before, proposed),
-        guaranteed=compare_guaranteed(before, proposed),
-        audience=audience,
-        copies=copies,
+        reach=compare_reach(before, proposed, subscriptions or ()),
         unread=unread,
         queues=queues,
         knows_interest=subscriptions is not None,

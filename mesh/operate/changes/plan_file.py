@@ -55,7 +55,7 @@ def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:
             "needed": [_right(one) for one in plan.rights.needed],
             "unneeded": [_right(one) for one in plan.rights.unneeded],
         },
-        "reach": {**_reach(plan.reach), "guaranteed": [_source(one) for one in plan.guaranteed]},
+        "reach": _reach(plan.reach),
         "queues": list(plan.queues),
         "interest": _interest(plan) if plan.knows_interest else None,
         "unread": [
@@ -129,6 +129,7 @@ def _reach(reach: ReachChange) -> Mapping[str, object]:
             }
             for move in reach.moves
         ],
+        "guaranteed": [_source(one) for one in reach.guaranteed],
     }
 
 
@@ -155,13 +156,13 @@ def _interest(plan: Plan) -> Mapping[str, object]:
                 "gains": list(one.gains),
                 "loses": list(one.loses),
             }
-            for one in plan.audience
+            for one in plan.reach.audience
         ],
         "copies": [
             {
                 "filter": one.filter,
                 "links": {source: list(copies) for source, copies in one.copies.items()},
             }
-            for one in plan.copies
+            for one in plan.reach.copies
         ],
     }

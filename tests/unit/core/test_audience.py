@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.core.audience import EndpointFilter, compare_audience
+from mesh.core.audience import EndpointFilter
+from mesh.core.reach import compare_reach
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.topology import Topology
 from tests.sim.meshes import random_legal_topology
@@ -38,7 +39,7 @@ def test_endpoints_gain_and_lose_publishers(mesh_of: MeshOf) -> None:
         EndpointFilter("d", "f", "x/>"),
         EndpointFilter("b", "g", "y"),
     ]
-    found, _ = compare_audience(subscriptions, before, after)
+    found = compare_reach(before, after, subscriptions).audience
     assert [(one.subscription.node, one.gains, one.loses) for one in found] == [
         ("b", (), ("d",)),
         ("c", ("a",), ("d",)),
@@ -50,15 +51,16 @@ def test_endpoints_gain_and_lose_publishers(mesh_of: MeshOf) -> None:
 def test_what_becomes_local_on_the_way_is_lost(node: str, loses: tuple[str, ...]) -> None:
     """And gained again when it becomes global; what arrives in part is not listed. Spec: EMS-11."""
     local = with_local(PLAIN, node, "acme/private/>")
-    [lost], _ = compare_audience([PART, MORE], PLAIN, local)
+    [lost] = compare_reach(PLAIN, local, [PART, MORE]).audience
     assert (lost.subscription, lost.gains, lost.loses) == (PART, (), loses)
-    [gained], _ = compare_audience([PART, MORE], local, PLAIN)
+    [gained] = compare_reach(local, PLAIN, [PART, MORE]).audience
     assert (gained.subscription, gained.gains, gained.loses) == (PART, loses, ())
 
 
 def test_what_is_local_elsewhere_changes_nothing() -> None:
     local = with_local(PLAIN, "d", "acme/private/>")
-    assert compare_audience([PART, MORE], PLAIN, local) == ([], [])
+    found = compare_reach(PLAIN, local, [PART, MORE])
+    assert (found.audience, found.copies) == ([], [])
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -68,7 +70,7 @@ def test_what_is_kept_local_and_nobody_wants_decides_nothing(seed: int) -> None:
     before, after = (random_legal_topology(rng, nodes_max=5, joined=True) for _ in range(2))
     subscriptions = [EndpointFilter(node, "e", ">") for node in before.nodes]
     there = [with_local(one, min(one.nodes), "nobody/wants/it") for one in (before, after)]
-    assert compare_audience(subscriptions, *there) == compare_audience(subscriptions, before, after)
+    assert compare_reach(*there, subscriptions) == compare_reach(before, after, subscriptions)
 
 
 def test_copies_are_counted_by_filter(mesh_of: MeshOf) -> None:
@@ -81,7 +83,7 @@ def test_copies_are_counted_by_filter(mesh_of: MeshOf) -> None:
         EndpointFilter("c", "e", "z"),
         EndpointFilter("b", "e", "y"),
     ]
-    _, copies = compare_audience(subscriptions, before, after)
+    copies = compare_reach(before, after, subscriptions).copies
     assert {one.filter: one.copies for one in copies} == {
         "x": {"c": (2, 1), "d": (2, 1)},
         "y": {"c": (1, 2)},

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mesh.core.cutover import cut_over
-from mesh.core.direct_only import compare_guaranteed, direct_only_zone_of, guaranteed_part
+from mesh.core.direct_only import direct_only_zone_of, guaranteed_part
 from mesh.core.moving import Part, target_of
 from mesh.core.queues import Nearness
+from mesh.core.reach import compare_reach
 from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
 from mesh.model.demands import QueueDemand
 from mesh.model.queues import MemberKind
@@ -80,11 +81,11 @@ def test_the_zone_is_named() -> None:
 
 def test_a_plan_tells_whose_guaranteed_messages_reach_whom() -> None:
     """Spec: DMR-11, DESIGN 3."""
-    lost = {one.source: list(one.lost) for one in compare_guaranteed(PLAIN, TOPOLOGY)}
+    lost = {one.source: list(one.lost) for one in compare_reach(PLAIN, TOPOLOGY).guaranteed}
     assert lost == {"a": ["b", "c"], "b": ["a", "c", "z"], "c": ["a", "b", "z"], "z": ["b", "c"]}
-    gained = {one.source: list(one.gained) for one in compare_guaranteed(TOPOLOGY, PLAIN)}
+    gained = {one.source: list(one.gained) for one in compare_reach(TOPOLOGY, PLAIN).guaranteed}
     assert gained == lost
-    assert compare_guaranteed(PLAIN, PLAIN) == ()
+    assert compare_reach(PLAIN, PLAIN).guaranteed == []
     assert guaranteed_part(PLAIN) is PLAIN
 
 
