@@ -153,14 +153,14 @@ class WorkerProcess:
         gc.freeze()
         gc.set_threshold(500_000, 20, 50)
         busy = BusyTime()
+        waited_ms = worker.clock.now_ms() - busy.ms()
         while not self._stopping:
             if self._drill is not None:
                 self._drill.follow(worker.isolate)
-            begun_ms, busy_ms = worker.clock.now_ms(), busy.ms()
             worker.turn(TURN_S)
-            waited_ms = worker.clock.now_ms() - begun_ms - (busy.ms() - busy_ms)
-            if waited_ms >= LONG_MS:
-                log.warning("turn.long", ms=waited_ms, text="it waited for brokers in the loop")
+            before_ms, waited_ms = waited_ms, worker.clock.now_ms() - busy.ms()
+            if (ms := waited_ms - before_ms) >= LONG_MS:
+                log.warning("turn.long", ms=ms, text="it waited for brokers in the loop")
             if self.port is not None:
                 self.port.see(worker)
             self._tell_ready(is_ready=worker.is_ready)
