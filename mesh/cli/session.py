@@ -77,7 +77,7 @@ class Session(Running):
     Attributes:
         kafka: Clients of all its Kafka clusters.
         view: Its control topics, read to their ends.
-        beats: Which nodes are up, as far as `heard` asked for it.
+        beats: Which nodes are up, as far as `heard` asked for it; waited for when first asked.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -126,7 +126,7 @@ def open_session(
         TransportUnavailableError: Not one Kafka cluster answers.
     """
     from mesh.operate.changes.in_force import highest_of, records_seen
-    from mesh.operate.status import observe
+    from mesh.operate.status import Beats
     from mesh.view.mesh_view import MeshView
 
     stated = target.stated()
@@ -157,9 +157,9 @@ def open_session(
             raise TransportUnavailableError(next(iter(view.unreachable.values())))
         for fault in view.unreachable.values() if needs_kafka else ():
             say(f"warning: {fault}")
-        beats = dict.fromkeys(topology.nodes, False)
+        beats: Mapping[str, bool] = dict.fromkeys(topology.nodes, False)
         if heard is not Heard.NOBODY:
-            beats |= observe(view, clock.now_ms, clock.pause, hears_each=heard is Heard.EACH)
+            beats = Beats(view, clock.now_ms, clock.pause, hears_each=heard is Heard.EACH)
         yield Session(
             topology=topology,
             plain=stated.plain,

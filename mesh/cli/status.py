@@ -32,8 +32,8 @@ def status(
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
         wall_ms = clock.wall_ms()
-        data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
         proof = proof_document(_proof(seen, wall_ms))
+        data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
     data = {**data, "proof": proof}
     render(data, lambda: _status_table(data), output)
     raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)

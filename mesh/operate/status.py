@@ -1,11 +1,11 @@
 """Who is up, and how each node says it is, as the control topics show it.
 
-Nobody's clock is compared with another's: see `observe`. Spec: K22-K24, K32.
+Nobody's clock is compared with another's: see `Beats`. Spec: K22-K24, K32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.control import DISABLED, EndpointStatus, Heartbeat, Pause, Stop
@@ -27,6 +27,70 @@ UNKNOWN = "unknown"
 UP = "up"
 
 
+class Beats(Mapping[str, bool]):
+    """Which nodes beat: those heard since this was made, waited for when it is first asked.
+
+    Whoever has questions to brokers asks them first: heartbeats come meanwhile.
+
+    Waits until every node that ever beat has been heard again. Who need not know it to the
+    second does not hear each: one fresh beat tells what time it is on a Kafka cluster, and who has
+    beaten there shortly before, by the time at which that very Kafka cluster appended it, is up.
+    No clock is compared with another.
+    """
+
+    def __init__(
+        self,
+        view: MeshView,
+        now_ms: Callable[[], int],
+        pause: Callable[[float], object],
+        limit_s: float = OBSERVE_S,
+        *,
+        hears_each: bool = True,
+    ) -> None:
+        """Wait for nothing yet.
+
+        Args:
+            view: The mesh, refreshed just now: a beat that comes from now on is fresh.
+            now_ms: Monotonic clock.
+            pause: Lets time pass.
+            limit_s: The longest wait.
+            hears_each: Whether a node is up only if it beats from now on.
+        """
+        self._view, self._now_ms, self._pause = view, now_ms, pause
+        self._limit_s, self._hears_each = limit_s, hears_each
+        self._before = {name: seen.heartbeat for name, seen in view.nodes.items()}
+        self._began_ms = now_ms()
+        self._up: Mapping[str, bool] | None = None
+
+    def __getitem__(self, node: str) -> bool:
+        if self._up is None:
+            self._up = self._heard()
+        return self._up[node]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._before)
+
+    def __len__(self) -> int:
+        return len(self._before)
+
+    def _heard(self) -> Mapping[str, bool]:
+        view, before, hears_each = self._view, self._before, self._hears_each
+        while True:
+            self._pause(LOOK_S if hears_each else QUICK_LOOK_S)
+            view.glance()
+            passed_s = (self._now_ms() - self._began_ms) / 1000
+            up = {name: _is_up(view, name, before, hears_each=hears_each) for name in before}
+            waited = [
+                name
+                for name, is_up in up.items()
+                if not is_up and before[name] is not None and not view.is_unreachable(name)
+            ]
+            if not hears_each:
+                waited = [name for name in waited if _may_come(view, name, before, passed_s)]
+            if not waited or passed_s > self._limit_s:
+                return up
+
+
 def observe(
     view: MeshView,
     now_ms: Callable[[], int],
@@ -35,36 +99,8 @@ def observe(
     *,
     hears_each: bool = True,
 ) -> Mapping[str, bool]:
-    """Look at the heartbeats for a moment; return which nodes beat.
-
-    Ends as soon as every node that ever beat has been heard again. Who need not know it to the
-    second does not hear each: one fresh beat tells what time it is on a Kafka cluster, and who has
-    beaten there shortly before, by the time at which that very Kafka cluster appended it, is up.
-    No clock is compared with another.
-
-    Args:
-        view: The mesh, refreshed just now: a beat that comes from now on is fresh.
-        now_ms: Monotonic clock.
-        pause: Lets time pass.
-        limit_s: The longest look.
-        hears_each: Whether a node is up only if it beats while we look.
-    """
-    before = {name: seen.heartbeat for name, seen in view.nodes.items()}
-    began = now_ms()
-    while True:
-        pause(LOOK_S if hears_each else QUICK_LOOK_S)
-        view.glance()
-        passed_s = (now_ms() - began) / 1000
-        up = {name: _is_up(view, name, before, hears_each=hears_each) for name in before}
-        waited = [
-            name
-            for name, is_up in up.items()
-            if not is_up and before[name] is not None and not view.is_unreachable(name)
-        ]
-        if not hears_each:
-            waited = [name for name in waited if _may_come(view, name, before, passed_s)]
-        if not waited or passed_s > limit_s:
-            return up
+    """Return which nodes beat, and wait for that now: see `Beats`."""
+    return dict(Beats(view, now_ms, pause, limit_s, hears_each=hears_each))
 
 
 def _may_come(

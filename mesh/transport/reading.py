@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mesh.errors import TransportUnavailableError
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.port import BEGINNING, KafkaCluster, Record, TopicPartition
 
 PATIENCE_MS = 20
 """The end of a log is noticed so late where it is a transaction marker; somebody waits for it."""
@@ -33,13 +33,12 @@ def read_logs(
     Raises:
         TransportUnavailableError: As for `read_range`.
     """
-    ends, starts = cluster.admin().stable_ends(places), cluster.admin().starts(places)
-    begins = {
-        place: max(
-            start, (passed or {}).get(place, 0), 0 if most is None else ends.get(place, 0) - most
-        )
-        for place, start in starts.items()
-    }
+    ends = cluster.admin().stable_ends(places)
+    begins = {place: BEGINNING for place, end in ends.items() if end > 0}
+    if passed or most is not None:
+        for place, start in cluster.admin().starts(places).items():
+            newest = 0 if most is None else ends.get(place, 0) - most
+            begins[place] = max(start, (passed or {}).get(place, 0), newest)
     yield from read_range(cluster, begins, ends, name=name)
 
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from mesh.transport.port import BEGINNING, Reader, TopicPartition, TopicSpec, Writer
+from mesh.transport.reading import read_logs
 from mesh.worker.process.recall import Recall
 from tests.contract.conftest import Stand, values
 
@@ -32,6 +33,26 @@ def test_reading_starts_where_asked(stand: Stand) -> None:
     assert stand.quiet(at_end) == []
     _fill(writer, place, 1, start=5)
     assert values(stand.take(at_end, 1)) == _numbers(5)
+
+
+def test_logs_are_read_from_where_they_begin_to_where_they_end(stand: Stand) -> None:
+    """Nobody asks where that is: one that was never written, or is empty by now, ends at once."""
+    topic = stand.topic(4)
+    part, emptied, whole, fresh = places = [TopicPartition(topic, number) for number in range(4)]
+    writer = stand.kafka.writer("w")
+    for place in (part, emptied, whole):
+        _fill(writer, place, 5)
+    stand.kafka.admin().delete_before({part: 3, emptied: 5})
+    found = list(read_logs(stand.kafka, places))
+    assert {
+        place: values([one for one in found if one.partition() == place.partition])
+        for place in places
+    } == {
+        part: _numbers(3, 4),
+        emptied: [],
+        whole: _numbers(0, 1, 2, 3, 4),
+        fresh: [],
+    }
 
 
 def test_read_returns_at_most_its_limit_and_loses_nothing(stand: Stand) -> None:

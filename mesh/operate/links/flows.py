@@ -61,8 +61,9 @@ def link_flows(
 ) -> Sequence[LinkFlow]:
     """Return the directions of every link in which messages go."""
     backlogs = outbox_backlogs(topology, view, kafka)
+    up = dict(beats)  # who waits for heartbeats does so while brokers answer
     return [
-        _flow(topology, view, beats, backlogs, source, target, topology.zone_over(link, source))
+        _flow(topology, view, up, backlogs, source, target, topology.zone_over(link, source))
         for link in topology.links
         for source, target in (link.ends, link.ends[::-1])
         if topology.sends(source, target)
@@ -199,10 +200,11 @@ def _backlogs(
         for reported in link.positions if link is not None else ():
             positions[TopicPartition(reported.topic, reported.partition)] = max(0, reported.read)
     ends = cluster.admin().stable_ends(list(positions))
-    starts = cluster.admin().starts(list(positions))
     backlogs = {place.topic: Backlog() for place in ends}
+    unread = {place: end for place, end in ends.items() if end > positions[place]}
+    starts = cluster.admin().starts(list(unread)) if unread else {}
     behind: dict[TopicPartition, int] = {}
-    for place, end in ends.items():
+    for place, end in unread.items():
         position = max(positions[place], starts.get(place, 0))
         if end - position > BACKLOG_FRAMES_MAX:
             backlogs[place.topic].frames += end - position
