@@ -29,7 +29,7 @@ class ItemList(BaseModel):
 
 
 class KnownList(ItemList):
-    """One page of what nodes tell, as far as they can be asked."""
+    """One page of what nodes report, as far as they can be asked."""
 
     unknown: list[str] = Field(description="Nodes that could not be asked.")
 
@@ -51,7 +51,7 @@ PAGING = ("cursor", "limit")
 
 
 def name_of_list(request: Request) -> str:
-    """Return what tells a list from others: its path, and what was asked of it."""
+    """Return what distinguishes a list from others: its path, and what was asked of it."""
     asked = [pair for pair in request.query_params.multi_items() if pair[0] not in PAGING]
     return f"{request.url.path}?{urlencode(sorted(asked))}"
 

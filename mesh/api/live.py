@@ -1,4 +1,4 @@
-"""Looks at the mesh once a second, beside the server, and tells the feed what has changed."""
+"""Looks at the mesh once a second, beside the server, and passes what has changed to the feed."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Live:
         return self.idle_s < LIVE_S and self._thread.is_alive()
 
     def look(self) -> None:
-        """Look once, and tell what has changed; the first time everything is read."""
+        """Look once, and pass on what has changed; the first time everything is read."""
         try:
             if self.is_begun:
                 self.watch.look()

@@ -14,7 +14,7 @@ from mesh.operate.documents.roles import roles_document
 
 
 def role_items(still: Still, at_ms: int | None) -> tuple[Items, Mapping[str, Sequence[str]]]:
-    """Return who wants which role, or wanted it then, and what is told beside that.
+    """Return who wants which role, or wanted it then, and what is shown beside that.
 
     That is `unknown`, the nodes that could not be asked, and of a moment gone by `ends_unknown`,
     those where roles that were given up since may be lacking.

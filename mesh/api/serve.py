@@ -49,7 +49,7 @@ ORIGIN = re.compile(r"https?://[\w.*-]+(:\d{1,5})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """What a server is told.
+    """The settings of a server.
 
     Attributes:
         host, port: Where it listens; port 0 takes a free one.

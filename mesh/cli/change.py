@@ -1,4 +1,4 @@
-"""A topology is put in force on the running mesh: shown, asked for, carried out and told.
+"""A topology is put in force on the running mesh: shown, asked for, carried out and reported.
 
 `mesh apply` does so with a file, `mesh zone` with what it has edited. Spec: DESIGN 3, K27, K28.
 """
@@ -74,7 +74,7 @@ def put_in_force(
     locate: Locate,
     how: ApplyOptions,
 ) -> None:
-    """Show what a topology would change, ask, put it in force and tell how that went.
+    """Show what a topology would change, ask, put it in force and report how that went.
 
     Args:
         found: What is in force.
@@ -223,7 +223,7 @@ def _delete(places: Sequence[Place], kafka: Mapping[str, KafkaCluster]) -> Seque
 
 
 def outcome_document(outcome: Outcome) -> Mapping[str, object]:
-    """Return what scripts are told of the end of a change."""
+    """Return what scripts get about the end of a change."""
     return {
         "version": outcome.number,
         "in_force": outcome.is_in_force,

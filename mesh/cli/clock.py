@@ -22,7 +22,7 @@ def pause(seconds: float) -> None:
 
 
 def of_today(text: str) -> str:
-    """Return a moment that `in_utc` told as `05:52:10Z` if it is of today, else with its date."""
+    """Return a moment that `in_utc` made as `05:52:10Z` if it is of today, else with its date."""
     date, _, time_of_day = text.replace("+00:00", "Z").partition("T")
     return time_of_day if in_utc(wall_ms()).startswith(f"{date}T") else f"{date} {time_of_day}"
 

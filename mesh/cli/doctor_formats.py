@@ -1,4 +1,4 @@
-"""What `mesh doctor` tells monitoring programs: Nagios and Prometheus."""
+"""What `mesh doctor` prints for monitoring programs: Nagios and Prometheus."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _fresh_findings(
 def _await(
     fresh: Callable[[], Iterator[Entry]], planted: Planted, timeout_s: float
 ) -> Entry | None:
-    """Return the finding that tells of a drill, or None if none comes in time."""
+    """Return the finding that reports a drill, or None if none comes in time."""
     deadline_ms = planted.at_ms + timeout_s * 1000
     while True:
         for finding in fresh():

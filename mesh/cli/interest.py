@@ -16,7 +16,7 @@ from mesh.config.nearest import check_node
 from mesh.model.queues import Attraction, is_of_queue, member_of
 
 _CONTROLS = ("static", "local")
-"""What the topology says; how long, only `mesh.config` could tell."""
+"""What the topology says; how long, only `mesh.config` could say."""
 
 
 def interest(

@@ -42,7 +42,7 @@ def print_lines(problems: Sequence[Problem]) -> None:
 
 
 def refused_by_system(error: OSError) -> MeshError:
-    """Return the error that tells what the operating system did not let a command do."""
+    """Return the error that says what the operating system did not let a command do."""
     what = error.strerror or str(error) or type(error).__name__
     if error.filename is None:
         return OutputError(what)
@@ -50,7 +50,7 @@ def refused_by_system(error: OSError) -> MeshError:
 
 
 def misused(error: TyperException) -> ConfigError:
-    """Return the error that tells scripts what is wrong with a command line."""
+    """Return the error that says, for scripts, what is wrong with a command line."""
     context = getattr(error, "ctx", None)
     command = "mesh" if context is None else context.command_path
     what = " ".join(error.format_message().split()).rstrip(".")

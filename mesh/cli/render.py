@@ -114,7 +114,7 @@ def grid(
 
 
 def with_unknown(shown: RenderableType, unknown: Sequence[str]) -> RenderableType:
-    """Return what is shown, and of which nodes it tells nothing: what is not known is no zero."""
+    """Return what is shown, and of which nodes it says nothing: what is not known is no zero."""
     from rich.console import Group
 
     if not unknown:

@@ -38,7 +38,7 @@ class Heard(StrEnum):
 
     NOBODY = "nobody"
     ANYBODY = "anybody"
-    """One fresh beat on each Kafka cluster tells which other beats are fresh: quick."""
+    """One fresh beat on each Kafka cluster shows which other beats are fresh: quick."""
     EACH = "each"
     """Who is up is up now."""
 
@@ -58,7 +58,7 @@ class Running:
     found: TopologyInForce | None
 
     def in_force(self) -> TopologyInForce:
-        """Return what is in force; else the file stands for it, and the user is told."""
+        """Return what is in force; else the file stands for it, with a warning."""
         from mesh.operate.changes.in_force import TopologyInForce
 
         if self.found is not None:

@@ -183,7 +183,7 @@ def _acknowledged(
     *,
     is_last: bool,
 ) -> int:
-    """Wait for a version and tell how that went; return the exit code.
+    """Wait for a version and print how that went; return the exit code.
 
     What follows on standard output are messages, so then the telling goes to standard error.
     """

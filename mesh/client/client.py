@@ -190,7 +190,7 @@ class MeshClient:
         headers: Headers = (),
         message_class: MessageClass = MessageClass.GUARANTEED,
     ) -> Published:
-        """Hand over one message; `flush` tells whether it was accepted.
+        """Hand over one message; `flush` says whether it was accepted.
 
         Args:
             subject: Mesh address.

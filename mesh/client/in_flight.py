@@ -43,7 +43,7 @@ class InFlight:
         self._refused: list[tuple[str, str]] = []
 
     def publish(self, published: Published, given: Outgoing) -> None:
-        """Hand over one message; `published` is told what becomes of it."""
+        """Hand over one message; `published` is called with what becomes of it."""
         if self._in_flight_bytes + given.size > IN_FLIGHT_BYTES_MAX:
             self._settle()
         self._open().produce(

@@ -126,7 +126,7 @@ class RoleConnection:
     # -- read -----------------------------------------------------------------------------
 
     def begin_reading(self) -> bool:
-        """Read what is told from now on; say whether the node has made the topic for that."""
+        """Read what comes from now on; return whether the node has made the topic for that."""
         if self._place not in self._kafka.admin().ends([self._place]):
             return False
         with self._used():

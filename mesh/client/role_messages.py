@@ -13,7 +13,7 @@ from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address
 
 ENDED_MS = 720_000
-"""A node ends within eleven minutes what nobody answers; what it has not told by then is lost."""
+"""A node ends within eleven minutes what nobody answers; no answer after that comes through."""
 
 
 class Speaker(Protocol):

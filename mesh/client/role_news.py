@@ -33,7 +33,7 @@ News = RoleTaken | RoleLost | Refused | OfTheMesh
 
 @dataclass(slots=True)
 class Wanted:
-    """What one application has asked to be told of."""
+    """What one application has asked to hear of."""
 
     app: str
     _of: dict[NewsOf, None] = field(default_factory=dict)

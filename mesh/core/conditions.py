@@ -67,7 +67,7 @@ def selects_subject(conditions: Sequence[Condition], subject: str) -> bool:
 
 
 def needs_headers(conditions: Sequence[Condition], subject: str) -> bool:
-    """Return whether only the headers of each message tell if it meets all conditions."""
+    """Return whether it depends on the headers of each message if it meets all conditions."""
     return not subject.startswith("$") and any(one.asks_headers for one in conditions)
 
 

@@ -52,7 +52,7 @@ def lineage_after(
 
 
 def topology_digest(topology: Topology) -> str:
-    """Return what tells whether two topologies have the same links; addresses do not count."""
+    """Return what is equal if two topologies have the same links; addresses do not count."""
     facts = [
         (zone.name, str(zone.kind), [link.ends for link in zone.links], repr(zone.join))
         for zone in sorted(topology.zones.values(), key=lambda one: one.name)

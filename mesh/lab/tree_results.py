@@ -1,4 +1,4 @@
-"""What a scenario's result tells of the tree layer, and what its expectations are judged by.
+"""What a scenario's result says of the tree layer, and what its expectations are judged by.
 
 Spec: lab.md 5.
 """
@@ -98,7 +98,7 @@ def _places(topologies: Sequence[Topology]) -> Mapping[str, Mapping[TopicPartiti
 
 
 def colours(view: MeshView, nodes: Sequence[str]) -> Mapping[str, str]:
-    """Return the label of each node's part, as its heartbeat tells it."""
+    """Return the label of each node's part, as its heartbeat has it."""
     beats = {node: view.nodes[node].heartbeat for node in nodes}
     return {node: _NO_COLOUR if beat is None else beat.colour or _NO_COLOUR
             for node, beat in sorted(beats.items())}  # fmt: skip

@@ -53,7 +53,7 @@ class Sent:
         return sum(one.is_last for one in self.call.replies)
 
     def document(self) -> Mapping[str, object]:
-        """Return what the result tells of it."""
+        """Return what the result says of it."""
         return {
             "name": self.step.name,
             "from": self.step.node,

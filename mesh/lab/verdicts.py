@@ -57,7 +57,7 @@ class Verdicts:
         return bool(self.status)
 
     def refresh(self) -> None:
-        """Read what is new; a Kafka cluster that does not answer is told in `fault`."""
+        """Read what is new; a Kafka cluster that does not answer is named in `fault`."""
         self.fault = ""
         try:
             for record in self._follower.poll():

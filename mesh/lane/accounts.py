@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mesh.model.state import Ledger
 
 NAMES_MAX, OTHERS = 100, "others"
-"""How many links and endpoints are told apart: new names of endpoints may come for ever."""
+"""How many links and endpoints are counted apart: new names of endpoints may come for ever."""
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ RESERVED_MS = 1_000
 it looks where the log ends. Spec: K18."""
 
 LISTED_MAX = 250
-"""Cuts, and endpoints, that one record of the ledger tells of: with the longest names 70 kB. There
+"""Cuts, and endpoints, that one record of the ledger names: with the longest names 70 kB. There
 are as many cuts as nodes times partitions when a lane begins, and one that does not fit into a
 record could never be committed. Spec: K6."""
 
@@ -273,7 +273,7 @@ class Batch:
 
 
 def in_records(ledger: Ledger) -> Iterator[Ledger]:
-    """Yield an account as the ledger holds it: what may be many is told in several records."""
+    """Yield an account as the ledger holds it: what may be many takes several records."""
     listed = max(1, len(ledger.delivered), len(ledger.cuts))
     for begin in range(0, listed, LISTED_MAX):
         some = slice(begin, begin + LISTED_MAX)

@@ -1,4 +1,4 @@
-"""What a lane keeps of sources that stopped and chains that broke, and tells its node.
+"""What a lane keeps of sources that stopped and chains that broke, and reports to its node.
 
 Kept in the lane's progress, so that a successor knows. Spec: K11, K12, R6.
 """
@@ -189,7 +189,7 @@ def _over(lane: Lane) -> Iterator[Input]:
 
 
 def inputs_of(facts: Iterable[Fact], neighbours: Mapping[str, str]) -> Iterator[Input]:
-    """Yield what facts, of this or another worker, tell the node of faults.
+    """Yield what facts, of this or another worker, say to the node about faults.
 
     Args:
         facts: Of lanes of this node.

@@ -270,7 +270,7 @@ class Lane:
         self.direct.doubtful.clear()
 
     def tell_position(self, at: TopicPartition, reached: int, now_ms: int) -> None:
-        """Have the next commit tell how far a source was read, and reserve nothing beyond."""
+        """Have the next commit say how far a source was read, and reserve nothing beyond."""
         batch, positions = self.open(now_ms), self.positions
         batch.begins.setdefault(at, positions.next.get(at, reached))
         behind = self.direct.unwritten.below(at, reached, batch.unwritten)
@@ -327,7 +327,7 @@ class Lane:
     def cut(
         self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int], now_ms: int
     ) -> None:
-        """Have the next commit tell from which positions on the router's interest holds.
+        """Have the next commit say from which positions on the router's interest holds.
 
         Own subscriptions are cut on every guaranteed source, those of other nodes only on the
         own ingress, where their obligation starts. Spec: K25.
@@ -352,11 +352,11 @@ class Lane:
 
     @property
     def has_cut(self) -> bool:
-        """Whether it has told since it was taken what is in force."""
+        """Whether it has reported since it was taken what is in force."""
         return self._has_cut
 
     def tell_cuts(self, sources: Iterable[Source], cuts: Mapping[str, int], now_ms: int) -> None:
-        """Have the next commit tell these cuts of some sources, at their present positions."""
+        """Have the next commit write these cuts of some sources, at their present positions."""
         batch, uuid = self.open(now_ms), self.learner.uuid
         own = {uuid: cuts[uuid]} if uuid in cuts else {}
         for source in sources:

@@ -165,7 +165,7 @@ class Positions:
     def source_at(
         self, at: TopicPartition, reached: int, ahead: int = 0, behind: int = 0
     ) -> SourceAt:
-        """Return the fact that a source is read so far, and what is to be told of it else.
+        """Return the fact that a source is read so far, and what else is to be said of it.
 
         Args:
             at: The source: it was read before.

@@ -159,7 +159,7 @@ class BrokerJvm:
 
 
 def error_lines(log: Path, position: int = 0) -> Sequence[str]:
-    """Return the lines of a Java program's log, from a position, that tell of an error."""
+    """Return the lines of a Java program's log, from a position, that report an error."""
     if not log.exists():
         return ()
     with log.open("rb") as text:

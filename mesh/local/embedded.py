@@ -15,7 +15,7 @@ from mesh.local.processes import Process, stop_all
 from mesh.transport.kafka import cluster_id
 
 START_DEADLINE_S = 240.0
-"""Longest wait for brokers that start on a busy machine; one that has ended is told at once."""
+"""Longest wait for brokers that start on a busy machine; one that has ended is noticed at once."""
 STOP_DEADLINE_S = 15.0
 HEAP_MB = 256
 _STARTS_MAX = 5  # with new ports each time somebody else was quicker on one

@@ -237,7 +237,7 @@ class Fleet:
         return self.directory / "run" / f"{node}-{index}.ready"
 
     def drill_file(self, node: str) -> Path:
-        """Return the file that tells a node's workers what to pretend."""
+        """Return the file by which a node's workers know what to pretend."""
         return self.directory / "run" / f"{node}.drill.json"
 
     def cut(self, node: str, neighbours: Sequence[str]) -> None:

@@ -216,7 +216,7 @@ def _run_ivy(jar_set: JarSet, work: Path, root: Path, java: Path, progress: Prog
 
 
 def _follow(process: Process, progress: Progress) -> None:
-    """Wait for Ivy within the deadline and tell how far it is."""
+    """Wait for Ivy within the deadline and report how far it is."""
     end_s = time.monotonic() + _FETCH_DEADLINE_S
     reported = 0
     while not process.wait(_POLL_S) and time.monotonic() < end_s:

@@ -352,7 +352,7 @@ class Leader:
             yield from self.acknowledge()
 
     def acknowledged(self, read: AckRead) -> Iterator[Writes]:
-        """Take how far a neighbour has applied a scope; tell what that completes. Spec: K24."""
+        """Take how far a neighbour has applied a scope; announce what that completes. Spec: K24."""
         self.completion.acknowledged(read.neighbour, read.scope, read.ack)
         yield from self.acknowledge()
 
@@ -376,7 +376,7 @@ class Leader:
         demands: Demands,
         change: ChangeStatus | None = None,
     ) -> Iterator[Writes]:
-        """Beat once a second, and tell what is news at once. Spec: K32."""
+        """Beat once a second, and publish what is new at once. Spec: K32."""
         yield from self.beating.beat(learner, now_ms, demands, is_ready=is_ready, change=change)
 
     def marks(self) -> Mapping[Scope, Mark]:

@@ -1,4 +1,4 @@
-"""A mesh that somebody looks at for hours: everything that its topics tell, second by second.
+"""A mesh that somebody looks at for hours: everything that its topics show, second by second.
 
 One thread calls `look`, about once a second; any other takes `Watch.seen`, which nobody changes.
 Nothing is kept that the topics do not give back, no consumer group is joined, nothing is written.

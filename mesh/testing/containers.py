@@ -285,7 +285,7 @@ def _wait(container: DockerContainer, ask: Callable[[], T], timeout_s: float, wh
 
 
 def _check_runs(container: DockerContainer, who: str) -> None:
-    """Refuse one that has ended: asked for its port, testcontainers tells nothing of its log."""
+    """Refuse one that has ended: asked for its port, testcontainers says nothing of its log."""
     state = container.get_wrapped_container()
     state.reload()
     if state.status != "running":

@@ -420,7 +420,7 @@ class MemoryBroker:
         pending.update({(group, place): passed for place, passed in positions.items()})
 
     def is_pending(self, group: str, place: TopicPartition) -> bool:
-        """Return whether an open transaction will tell how far a group has come."""
+        """Return whether an open transaction will say how far a group has come."""
         return any((group, place) in pending for pending in self._pending.values())
 
     def end_offsets(self, transaction: int, *, committed: bool) -> None:

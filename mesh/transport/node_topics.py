@@ -133,7 +133,7 @@ def made_for_other_lanes(
 
 
 def app_topic(topology: Topology, node: str, app: str) -> TopicSpec:
-    """Return the topic of what one application is told."""
+    """Return the topic of what one application gets."""
     return _of_applications(topology, TopicNames(topology.prefix).app(node, app))
 
 

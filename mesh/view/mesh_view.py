@@ -172,7 +172,7 @@ class MeshView:
         return any(at in self.nodes and to in self.nodes[at].disabled for at, to in ends)
 
     def node_addresses(self) -> Mapping[str, str]:
-        """Return which node has which address: the text of an address tells its identity alone."""
+        """Return which node has which address: the text of an address has its identity alone."""
         return {
             node_address(seen.identity.uuid): name
             for name, seen in self.nodes.items()
@@ -280,7 +280,7 @@ class MeshView:
     def _take_neighbour(
         self, view: NodeView, neighbour: str, raw_key: bytes, record: Record
     ) -> None:
-        """Take a record of what a node tells one neighbour; one without value says nothing new."""
+        """Take a record of a node for one neighbour; one without value says nothing new."""
         if (value := record.value()) is None:
             return
         match parse_key(raw_key, NEIGHBOUR_KEYS):

@@ -147,7 +147,7 @@ class LinksKey:
 
 @dataclass(frozen=True, slots=True)
 class StandbyKey:
-    """A worker without lanes tells what it has heard, on `learned`."""
+    """A worker without lanes reports what it has heard, on `learned`."""
 
     worker: str
 

@@ -242,7 +242,7 @@ def _read_colour_if_present(fields: JsonFields, key: str) -> Colour | None:
 
 
 def decode_event(app: str, value: bytes) -> EventRecord:
-    """Return what a record of `app.APP` tells; keys of later releases are passed over.
+    """Return what a record of `app.APP` says; keys of later releases are passed over.
 
     Raises:
         DecodeError: It is no such record.

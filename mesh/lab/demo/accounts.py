@@ -72,7 +72,7 @@ class Accounts:
                     self._sources[names.outbox(node, neighbour, message_class)] = link
 
     def refresh(self) -> None:
-        """Read what is new; a Kafka cluster that does not answer is told in `fault`."""
+        """Read what is new; a Kafka cluster that does not answer is named in `fault`."""
         self.fault = ""
         for follower in self._followers.values():
             try:

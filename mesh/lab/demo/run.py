@@ -37,7 +37,7 @@ AUDITOR_DEADLINE_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSettings:
-    """What the demo is told.
+    """The settings of the demo.
 
     Attributes:
         folder: For data and logs.

@@ -1,4 +1,4 @@
-"""What to do about what the auditor finds: its own words, and the commands that tell more."""
+"""What to do about what the auditor finds: its own words, and the commands that show more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def advice_for(finding: Entry) -> str:
 
 
 def commands_for(finding: Entry) -> list[str]:
-    """Return commands that tell more about a finding."""
+    """Return commands that show more about a finding."""
     ids, link = finding.get("ids"), finding.get("link")
     found: list[str] = []
     if isinstance(finding.get("id"), str):

@@ -39,7 +39,7 @@ class DrillKind(StrEnum):
 
     @property
     def finding(self) -> str:
-        """Kind of the finding that tells of it."""
+        """Kind of the finding that reports it."""
         return {"loss": "missing", "wrong-recipient": "unexpected"}.get(self.value, self.value)
 
     @property
@@ -93,7 +93,7 @@ class Planted:
         return [f"{at.topic}/{at.partition}@{offset}" for at, offset in self.records]
 
     def is_told_by(self, finding: Mapping[str, object]) -> bool:
-        """Return whether a finding tells of it, and not of an earlier drill of its kind."""
+        """Return whether a finding reports it, and not an earlier drill of its kind."""
         if finding.get("kind") != self.drill.finding or finding.get("endpoint") != self.endpoint:
             return False
         ids, evidence = finding.get("ids"), finding.get("evidence")
@@ -115,7 +115,7 @@ def _covers(evidence: str, at: TopicPartition, offset: int) -> bool:
 
 
 def is_of_drill(finding: Mapping[str, object]) -> bool:
-    """Return whether a finding tells of a drill."""
+    """Return whether a finding reports a drill."""
     return str(finding.get("endpoint") or "").partition("/")[2].startswith(STARTS_WITH)
 
 

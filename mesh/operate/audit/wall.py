@@ -144,7 +144,7 @@ def _span(said: Said) -> tuple[int, int]:
 
 
 EVERY = "*"
-"""The auditor's word for all endpoints of a source, where it cannot tell yet which there are."""
+"""The auditor's word for all endpoints of a source, where it does not know yet which there are."""
 
 
 def _waiting(trail: AuditTrail, last: int, names: Sequence[str]) -> Iterator[tuple[str, int]]:

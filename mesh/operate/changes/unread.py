@@ -106,7 +106,7 @@ def _positions(
     sender: str,
     reader: str,
 ) -> Mapping[TopicPartition, tuple[bytes, int]]:
-    """Return how far a reader has come: it tells neighbours, and of its clients its progress."""
+    """Return how far a reader has come: neighbours learn it, of its clients its progress has it."""
     if sender:
         link = view.nodes[reader].link_states.get(sender)
         listed = link.positions if link is not None else ()

@@ -15,7 +15,7 @@ LETTERS_MAX = 1_000
 """Newest dead letters of each partition that are counted."""
 
 UNREADABLE = "UNREADABLE"
-"""Stands for the reason of a dead letter that does not tell its own."""
+"""Stands for the reason of a dead letter that does not give its own."""
 
 
 def count_letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:

@@ -17,7 +17,7 @@ from mesh.view.lane_reports import LaneReports
 from mesh.view.mesh_view import MeshView
 
 LOOK_S = 2.0
-"""Time between the two looks by which standing still is told from moving."""
+"""Time between the two looks that distinguish standing still from moving."""
 
 _T = TypeVar("_T")
 
@@ -47,7 +47,7 @@ class Examination:
         beats: Which nodes beat while we looked.
         pause: Lets time pass, in seconds.
         wall_ms: This machine's clock, ms since 1970; None: clocks are not compared.
-        patience_s: Time between the two looks by which standing still is told from moving.
+        patience_s: Time between the two looks that distinguish standing still from moving.
         is_before_start: Whether no node needs to run yet, and rights are those of the nodes.
     """
 
@@ -208,7 +208,7 @@ class Examination:
         return Moment(positions=positions, starts=starts, ends=ends, stable=stable, flows=flows)
 
     def _is_busy(self, moment: Moment) -> bool:
-        """Return whether a second look could tell anything."""
+        """Return whether a second look could show anything."""
         return (
             any(offset < moment.ends.get(at, 0) for at, offset in moment.stable.items())
             or any(flow.backlog_frames for flow in moment.flows)

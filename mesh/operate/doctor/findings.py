@@ -9,7 +9,7 @@ from enum import StrEnum
 from mesh.errors import TransportError, TransportUnavailableError
 
 SHOWN_MAX = 3
-"""Faults of one check that are told one by one: one bad setting may be on hundreds of topics."""
+"""Faults of one check that are listed one by one: one bad setting may be on hundreds of topics."""
 
 SEE_KAFKA = "see the checks of kafka"
 SEE_RIGHTS = "see the checks of rights"

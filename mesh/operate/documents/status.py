@@ -45,7 +45,7 @@ def status_document(
 
 
 def parts_of(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
-    """Return the nodes that are up by the colour that their tree layer tells.
+    """Return the nodes that are up by the colour that their tree layer reports.
 
     Those without a colour are left out: they have nothing to lose yet. Two that exchange frames, as
     the heartbeats of both say, are in one part although one has yet to tell of a new colour:

@@ -45,7 +45,7 @@ def _clusters(topology: Topology, zone: Zone) -> Mapping[str, str]:
 
 
 def ends_document(view: MeshView, beats: Mapping[str, bool], link: Link) -> dict[str, Any]:
-    """Return the states of a link, as each end that is up tells it in its heartbeat."""
+    """Return the states of a link, as each end that is up has it in its heartbeat."""
     states = {
         node: link_state(view.nodes[node], link.other(node)) if beats[node] else "unknown"
         for node in link.ends

@@ -12,7 +12,7 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 
 COUNTED_MAX = 5_000
-"""Offsets whose records are counted one by one; above, offsets are told."""
+"""Offsets whose records are counted one by one; above, offsets are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Links that carry no data, as their ends tell: refused in a loop, or probed. Spec: K27."""
+"""Links that carry no data, as their ends report: refused in a loop, or probed. Spec: K27."""
 
 from __future__ import annotations
 

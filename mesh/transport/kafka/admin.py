@@ -369,7 +369,7 @@ class KafkaAdmin:
     def _of_groups(
         self, names: Sequence[str], places: Sequence[TopicPartition], *, is_complete: bool
     ) -> Mapping[str, Mapping[TopicPartition, int]]:
-        """Ask for the offsets of many groups, some at a time: one request tells of one group.
+        """Ask for the offsets of many groups, some at a time: one request asks about one group.
 
         The protocol knows requests of many groups, the client library does not.
         """

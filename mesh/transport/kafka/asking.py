@@ -51,7 +51,7 @@ class _Identity:
         self.refused: KafkaError | None = None
 
     def on_error(self, error: KafkaError) -> None:
-        """Record what the client tells."""
+        """Record what the client reports."""
         if error.code() in IDENTITY:
             self.refused = error
 

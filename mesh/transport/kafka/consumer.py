@@ -402,7 +402,7 @@ class KafkaConsumer:
 def _ask_where(
     consumer: Consumer, given: Sequence[Place], agrees: Agrees
 ) -> Mapping[TopicPartition, _Taking] | None:
-    """Ask where a group has come, and whether that is in its logs still; None if nobody tells.
+    """Ask where a group has come, and whether that is in its logs still; None if nobody answers.
 
     Raises:
         KafkaException: The group's coordinator does not tell.
@@ -422,7 +422,7 @@ def _ask_where(
 
 
 def passed_of(place: Place) -> Passed:
-    """Return what a group has committed, as the client library tells it."""
+    """Return what a group has committed, as the client library reports it."""
     if place.offset < 0:
         return Passed(BEGINNING)
     return Passed(place.offset, place.metadata or "", place.leader_epoch)

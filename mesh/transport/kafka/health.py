@@ -39,7 +39,7 @@ PATIENCE_MAX = 16
 """So many times as long it may take where other clients had stalled before."""
 
 ASK_AGAIN_S = 0.5
-"""How soon brokers are asked again where a log begins that have not told."""
+"""How soon brokers are asked again where a log begins that have not answered."""
 
 Ends = Mapping[TopicPartition, Future[Any]]
 """What brokers answer, each with an `offset`."""
@@ -147,7 +147,7 @@ class StallDetector:
 
 
 class Begins:
-    """Asks where logs begin until brokers have told, and waits for no answer.
+    """Asks where logs begin until brokers have answered, and waits for no answer.
 
     Args:
         ask: Asks where logs begin.
@@ -181,7 +181,7 @@ class Begins:
         self._wanted.clear()
 
     def told(self) -> Mapping[TopicPartition, int]:
-        """Return, once each, what brokers have told since, and ask for what they have not."""
+        """Return, once each, what brokers have answered since, and ask for what they have not."""
         found: dict[TopicPartition, int] = {}
         for place, asked in list(self._wanted.items()):
             if asked is None or not asked.done():
@@ -200,7 +200,7 @@ class Begins:
 
 
 def told_offset(asked: Future[Any] | None) -> int | None:
-    """Return the offset that brokers have told; None if they have not, or not yet."""
+    """Return the offset that brokers have answered; None if they have not, or not yet."""
     if asked is None or not asked.done():
         return None
     try:

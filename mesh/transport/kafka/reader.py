@@ -191,7 +191,7 @@ class KafkaReader:
             self._consumer.incremental_assign(added)
 
     def _find_begins(self) -> None:
-        """Go on where logs begin of which offset 0 is gone, as soon as brokers have told."""
+        """Go on where logs begin of which offset 0 is gone, as soon as brokers have answered."""
         begins = self._begins.told()
         with self._lock:
             for place, begin in begins.items():

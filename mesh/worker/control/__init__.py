@@ -1,1 +1,1 @@
-"""What nodes and operators tell a node, and what its leader tells them."""
+"""What a node hears from nodes and operators, and what its leader writes to them."""

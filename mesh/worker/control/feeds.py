@@ -193,7 +193,7 @@ class Feeds:
         return SOON_RETRY_MS if is_brought and now_ms - feed.since_ms < SOON_MS else RETRY_MS
 
     def _look(self, kafka: str, places: Sequence[TopicPartition]) -> _Looked:
-        """Look where these end. One of which brokers tell nothing keeps nobody from the others."""
+        """Look where these end. One that brokers say nothing of keeps nobody from the others."""
         admin = self.admins[kafka]
         topics = list(dict.fromkeys(at.topic for at in places))
         described, are_all = answers_so_far(partial(admin.describe, topics))

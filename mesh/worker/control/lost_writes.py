@@ -15,7 +15,7 @@ from mesh.transport.port import DeliveryCallback
 
 @dataclass(slots=True)
 class LostWrites:
-    """The offset of the newest record of each topic, as brokers told it, and what came again."""
+    """The offset of the newest record of each topic, as brokers gave it, and what came again."""
 
     _last: dict[str, int] = field(default_factory=dict)
     _cut_off: dict[str, None] = field(default_factory=dict)

@@ -74,7 +74,7 @@ class OperatorOrders:
                 pass  # for another node
 
     def word(self, number: int) -> Change | None:
-        """Return what a worker that works by the topology of a number is to be told next.
+        """Return what a worker that works by the topology of a number is to learn next.
 
         Who reads late may find the next change begun: what is in force meanwhile comes first. A
         node that works by its own file (-1) waits for the change itself. Spec: K28.

@@ -1,4 +1,4 @@
-"""A worker without lanes tells how much it has heard: who takes a lane may have heard too little.
+"""A worker without lanes reports how much it has heard: who takes a lane may have heard too little.
 
 Nobody else sees a standby that lags, or whose own way to a neighbour is cut, before the day it is
 needed. It tells its versions of interest on `learned` under its own name, when they change and now
@@ -26,10 +26,10 @@ from mesh.worker.process.questions import Questions
 from mesh.worker.process.recall import Recall
 
 SOON_MS = 5_000
-"""How long after a change of what it has heard a standby tells it."""
+"""How long after a change of what it has heard a standby reports it."""
 
 AGAIN_MS = 60_000
-"""How often it tells the same again: who reads it knows by the time stamp that it lives."""
+"""How often it reports the same again: who reads it knows by the time stamp that it lives."""
 
 log = structlog.get_logger()
 
@@ -74,7 +74,7 @@ class StandingBy:
             self._clear()
 
     def close(self) -> None:
-        """Take back what was told."""
+        """Take back what was reported."""
         self.questions.forget("standbys")
         if self._told is not None:
             self._write(self.name, None)
@@ -84,7 +84,7 @@ class StandingBy:
         self.writer.produce(self.topic, value, standby_key(name), 0)
 
     def _clear(self) -> None:
-        """Take back what others told that are gone."""
+        """Take back what others reported that are gone."""
         reading = partial(self.recall.records, TopicPartition(self.topic, 0))
         try:
             records = self.questions.answer(("standbys",), reading)

@@ -1,1 +1,1 @@
-"""What a worker tells over HTTP: whether it lives and serves, and figures for Prometheus."""
+"""What a worker serves over HTTP: whether it lives and serves, and figures for Prometheus."""

@@ -1,4 +1,4 @@
-"""The names under which a worker tells its figures to Prometheus, and what each means.
+"""The names under which a worker exports its figures to Prometheus, and what each means.
 
 Labels are node, link, class, reason and state: never subjects, endpoints or partitions, whose
 number grows with use.

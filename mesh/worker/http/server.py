@@ -36,7 +36,7 @@ NOT_FOUND = b"/livez /startupz /readyz /metrics\n"
 
 @dataclass(slots=True)
 class Port:
-    """What the loop tells, and the thread that passes it on.
+    """What the loop reports, and the thread that serves it.
 
     The loop calls `progressed` whenever it goes round and `see` with its worker; everything else
     happens in a thread of its own, on values that nobody changes any more.

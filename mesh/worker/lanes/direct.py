@@ -74,7 +74,7 @@ class DirectCopies:
             self._gap_ms = min(GAP_MS, gap)
 
     def tell_failed(self, now_ms: int) -> None:
-        """Have the writer tell what it could not deliver, and be replaced if it died."""
+        """Have the writer report what it could not deliver, and be replaced if it died."""
         if now_ms - self._flushed_ms < FLUSH_MS:
             return
         self._flushed_ms = now_ms

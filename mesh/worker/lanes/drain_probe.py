@@ -40,7 +40,7 @@ class DrainProbe:
     _kafka: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def follow(self, now_ms: int) -> Iterator[DrainStepDone]:
-        """Do the step that the node is at; tell once that it is done.
+        """Do the step that the node is at; report once that it is done.
 
         Must be called when all that was read has been routed.
         """

@@ -19,7 +19,7 @@ from mesh.transport.port import Admin, Record, TopicInfo, TopicPartition
 from mesh.worker.process.questions import Questions
 
 RETRY_MS = 1_000
-"""How often brokers are asked again that did not tell."""
+"""How often brokers are asked again that did not answer."""
 
 log = structlog.get_logger()
 
@@ -82,7 +82,7 @@ class FirstRecords:
     def looked_at(
         self, kafka_of: Callable[[TopicPartition], str], now_ms: int
     ) -> Iterator[tuple[TopicPartition, TopicInfo]]:
-        """Ask brokers; yield the sources of which they tell what they were after the fetch.
+        """Ask brokers; yield the sources of which they say what they were after the fetch.
 
         Args:
             kafka_of: Returns the Kafka cluster of a source.

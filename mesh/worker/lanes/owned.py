@@ -397,7 +397,7 @@ class Lanes:
             yield from self.commit(due)
 
     def commit(self, lanes: Sequence[Lane]) -> Iterator[Input]:
-        """Commit what some lanes have decided; yield what commits that are through tell the node.
+        """Commit what some lanes have decided; yield what finished commits report to the node.
 
         Mostly they are through in a moment, and so long they are waited for, all those of a turn
         together. A lane whose commit takes longer reads nothing until it is through; nobody else
@@ -431,7 +431,7 @@ class Lanes:
             self.sources.settle(self.owned, now)
 
     def _end_commit(self, lane: Lane) -> Sequence[Input]:
-        """Take what has come of the commit of a lane, if one is under way; return what it tells."""
+        """Take the result of the commit of a lane, if one is under way; return what it reports."""
         try:
             closing = self.committing.end(lane)
         except TransportError as error:

@@ -109,7 +109,7 @@ class Backlogs:
                 yield OutboxFull(neighbour, after.get(neighbour, ""))
 
     def _judge_all(self, link_states: Mapping[str, LinkState], now_ms: int) -> None:
-        """Judge every outbox if Kafka has told where they end."""
+        """Judge every outbox if Kafka has answered where they end."""
         if self._asked is None:
             return
         asking = partial(self.home.admin().ends, list(self._asked))

@@ -18,7 +18,7 @@ class Clock(Protocol):
 
 
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A machine that slept has not stood still for the others: where the system tells, sleep counts."""
+"""A machine that slept has not stood still for the others: where the system knows, sleep counts."""
 
 
 class BusyTime:

@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 def seen_file(drill_file: Path, pid: int) -> Path:
-    """Return where the worker of this process tells which drill is in force."""
+    """Return where the worker of this process writes which drill is in force."""
     return drill_file.with_suffix(f".seen-{pid}")
 
 

@@ -131,7 +131,7 @@ class Consumers:
         self._looked_ms = now_ms - LOOK_MS
 
     def look(self, marks: Callable[[], Mapping[TopicPartition, int]], now_ms: int) -> Told | None:
-        """Ask who consumes and how much waits, if it is time; return what is told by now.
+        """Ask who consumes and how much waits, if it is time; return what is known by now.
 
         Args:
             marks: Returns how far outboxes must be read before all that movers wrote there is.
@@ -214,7 +214,7 @@ class Consumers:
         seen.version = (0, 0) if demand is None else demand.version
 
     def tell(self, *, leads: bool) -> Iterator[Input]:
-        """Yield what the node is to tell of its queues; nothing of them if somebody else leads."""
+        """Yield what the node is to publish about its queues; nothing if somebody else leads."""
         rooms = (
             {queue: self._room(queue, seen) for queue, seen in self.seen.items() if seen.is_member}
             if leads

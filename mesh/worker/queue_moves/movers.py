@@ -100,7 +100,7 @@ class Movers:
         leads: bool,
         may_open: bool,
     ) -> Iterator[Input]:
-        """Look again if it is time, and move some; yield what the node is to tell.
+        """Look again if it is time, and move some; yield what the node is to publish.
 
         Args:
             link_states: What neighbours have read of this node.

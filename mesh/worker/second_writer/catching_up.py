@@ -161,7 +161,7 @@ class CatchUp:
         return min(end, self._ends.get(at, end))
 
     def read(self, most: int = CHUNK) -> Iterator[Input]:
-        """Read some more, at most so many records; yield what commits of the lane tell.
+        """Read some more, at most so many records; yield what commits of the lane report.
 
         Raises:
             TransportError: What is read again was deleted meanwhile, or nothing comes of it.

@@ -172,7 +172,7 @@ class TargetCatchUp:
             self._narrowing.errand.call_off()
 
     def read(self) -> Iterator[Input]:
-        """Read what is to be written next; yield what commits of the lane tell."""
+        """Read what is to be written next; yield what commits of the lane report."""
         yield from self.again.read(1 if self.key in self.suspects else CHUNK)
 
     def go_on(self, now_ms: int) -> None:

@@ -73,7 +73,7 @@ class HeldTargets:
         return self._opening is not None or is_busy or self._displacing.is_waiting
 
     def step(self, now_ms: int) -> Iterator[Input]:
-        """Write some more of what is held; yield what commits of the lane tell."""
+        """Write some more of what is held; yield what commits of the lane report."""
         if self._active is not None and not self._is_valid(self._active):
             self._leave()
         if self._active is None and self._opening is None:

@@ -56,7 +56,7 @@ class Proof:
 
 @dataclass(slots=True)
 class _Second:
-    """The second writer of a lane, and what it and its predecessors have told before."""
+    """The second writer of a lane, and what it and its predecessors have reported before."""
 
     writer: Writer
     told: Sequence[Fact] = ()

@@ -207,7 +207,7 @@ def _put_aside(
 
 
 def delivered_aside(key: bytes | None, value: bytes | None, headers: Headers) -> PutAside:
-    """Return a delivery as a dead letter tells it: what the client wrote, and its identity.
+    """Return a delivery as a dead letter has it: what the client wrote, and its identity.
 
     Raises:
         DecodeError: The mesh did not write it.

@@ -63,7 +63,7 @@ class Repairs:
         return self._opening is not None or is_writing
 
     def step(self, now_ms: int) -> Iterator[Input]:
-        """Send some more of what is asked for; yield what commits of the lane tell."""
+        """Send some more of what is asked for; yield what commits of the lane report."""
         if not (self.asked or self._done or self._active or self._opening):
             return
         if self._active is not None and not self.lanes.owns(self._active.again.lane):

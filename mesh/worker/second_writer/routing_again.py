@@ -76,7 +76,7 @@ def _of_one_era(shadow: Lane, source: Source, records: Sequence[Record]) -> Sequ
 
 
 def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
-    """Have a catch-up tell the ledger what it writes; reading was told by the lane."""
+    """Have a catch-up account for what it writes; the lane has accounted for reading."""
     ledger = batch.ledger()
     sent = [replace(one, repair=repair) for one in ledger.sent]
     dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]

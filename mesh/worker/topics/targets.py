@@ -126,7 +126,7 @@ class Targets:
         asked.message_class = message_class  # another one may want it otherwise meanwhile
 
     def may_begin(self, now_ms: int) -> bool:
-        """Return whether lanes may write: a look has told where."""
+        """Return whether lanes may write: a look has shown where."""
         return self.has_looked or now_ms - self.started_ms >= FIRST_LOOK_MS
 
     def see_to(self, now_ms: int) -> Iterator[EndpointMade]:

@@ -1,4 +1,4 @@
-"""What can be written now, as the brokers' metadata tell. Spec: K2, K20.
+"""What can be written now, as the brokers' metadata say. Spec: K2, K20.
 
 A transaction that touches a partition without a leader, or with too few copies in sync, cannot end,
 and holds its id, successors included, until the partition is back. One that a topic lacks, which

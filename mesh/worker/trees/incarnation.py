@@ -264,7 +264,7 @@ class Incarnation:
             self.give(said, now_ms)
 
     def _refuse(self, record: Record, error: Exception, now_ms: int) -> None:
-        """Count a record that says nothing, and tell the application that it names, if it lives."""
+        """Count a record that means nothing, and notify the application it names, if it lives."""
         self._note(record, error)
         app = (record.key() or b"").partition(b" ")[0].decode("utf-8", "replace")
         text = f"{record.topic()} at offset {record.offset()}: {error}"

@@ -123,7 +123,7 @@ class TreeService:
 
     @property
     def status(self) -> TreeStatus | None:
-        """How it is, as the heartbeat tells; None while this worker does not lead."""
+        """How it is, for the heartbeat; None while this worker does not lead."""
         if self._now is None:
             return None
         node = self._now.apps.node
@@ -137,7 +137,7 @@ class TreeService:
 
     @property
     def figures(self) -> TreeFigures | None:
-        """What metrics tell; None while this worker does not lead."""
+        """What metrics show; None while this worker does not lead."""
         now = self._now
         if now is None or now.is_suspended:
             return None

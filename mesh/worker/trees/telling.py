@@ -1,4 +1,4 @@
-"""What a node knows of the ways to roles, told on `routes` for whoever only looks.
+"""What a node knows of the ways to roles, written to `routes` for whoever only looks.
 
 Nobody has to ask, and so to write, to see it. A mesh without roles stays silent, and so does one
 whose routes stay as they are. Spec: tree_layer 8.
@@ -16,11 +16,11 @@ from mesh.trees.applications.known_routes import tell_routes
 from mesh.trees.machine import TreeNode
 
 ROLES_MAX = 1_000
-"""Roles that are told of, those of the trees used last first: there is no end to names that people
+"""Roles that are reported, those of the trees used last first: there is no end to names that people
 make up. A node tells of the others when it is asked (`mesh role route`)."""
 
 AT_ONCE = 200
-"""Roles that are looked at in one go: where there are thousands, some are told seconds later."""
+"""Roles looked at in one go: where there are thousands, some are reported seconds later."""
 
 AGAIN_MS = 6 * 3600 * 1000
 """After so long what still holds is said again: the topic forgets what is older than a day, which
@@ -29,7 +29,7 @@ a former incarnation may have said."""
 
 @dataclass(slots=True)
 class RouteTeller:
-    """Knows what was told."""
+    """Knows what was reported."""
 
     _told: dict[Address, tuple[RoutesTold | None, int]] = field(default_factory=dict)
     _rest: list[Address] = field(default_factory=list)
@@ -40,7 +40,7 @@ class RouteTeller:
         self._rest.clear()
 
     def news(self, node: TreeNode, now_ms: int) -> Iterator[tuple[Address, RoutesTold | None]]:
-        """Yield what differs from what was told; None where nothing is known any more.
+        """Yield what differs from what was reported; None where nothing is known any more.
 
         What heartbeats tell of a node, its links and its colour, is left out.
         """

@@ -1,4 +1,4 @@
-"""What the tree layer writes: frames, what applications are told, and ends of requests.
+"""What the tree layer writes: frames, records for applications, and ends of requests.
 
 One plain idempotent writer, so that records of a topic stay in order. The topic of an application
 is made when it is first told something; until then what it is told waits.
@@ -130,7 +130,7 @@ class TreeWriter:
             self.lost += 1
 
     def see_to(self, now_ms: int) -> None:
-        """Make topics of applications that are told something for the first time."""
+        """Make topics of applications that get a record for the first time."""
         is_rest = self._tried_ms is not None and now_ms - self._tried_ms < RETRY_MS
         if not self._waiting or is_rest:
             return
