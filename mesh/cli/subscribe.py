@@ -29,7 +29,6 @@ LEASE_MAX_S = 2_147_483_647
 _LOOK_S = 0.2
 
 EndpointOption = Annotated[str, typer.Option("--endpoint", "-e", help="Name of the endpoint.")]
-FilterArgument = Annotated[str, typer.Argument(help="Filter, as in 'acme/*/eu' or 'acme/>'.")]
 TimeoutOption = Annotated[float, typer.Option(min=0, help="Seconds until all nodes must know it.")]
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all nodes know.")]
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from mesh.local.broker_jvm import STEADY_JVM, YOUNG_JVM
 from mesh.local.broker_settings import Outside
-from mesh.local.embedded import START_DEADLINE_S, STOP_DEADLINE_S, EmbeddedKafka, start_together
+from mesh.local.embedded import STOP_DEADLINE_S, EmbeddedKafka, start_together
 from mesh.local.jars import KafkaSoftware, Progress, find_kafka, silent
 from mesh.local.processes import stop_all
 from mesh.model.counted import counted
@@ -38,11 +38,9 @@ def start_brokers(
     directory: Path,
     *,
     software: KafkaSoftware | None = None,
-    ports: Mapping[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
     jvm: Sequence[str] = YOUNG_JVM,
     outside: Mapping[str, Outside] | None = None,
-    deadline_s: float = START_DEADLINE_S,
     progress: Progress = silent,
 ) -> KafkaClusters:
     """Start several Kafka clusters side by side and wait until all serve.
@@ -51,11 +49,9 @@ def start_brokers(
         names: Their names, or names with the number of brokers of each.
         directory: Each gets the folder of its name in it; data found there are used.
         software: Java and jars; None finds or fetches them.
-        ports: First port by name; who is not named gets a free one.
         settings: Broker settings of all, which win over ours.
         jvm: Java options, `YOUNG_JVM` or `STEADY_JVM`.
         outside: Ways in from other machines, by name.
-        deadline_s: For all of them together, in seconds, without the fetching of jars.
         progress: Called with short lines about what is going on.
 
     Raises:
@@ -71,7 +67,6 @@ def start_brokers(
                 name,
                 directory / name,
                 found,
-                port=(ports or {}).get(name),
                 brokers=size,
                 settings=settings,
                 jvm=jvm,
@@ -82,7 +77,7 @@ def start_brokers(
     )
     started_s = time.monotonic()
     progress(f"starting {counted(len(clusters), 'Kafka cluster')}: {', '.join(clusters)}")
-    start_together(list(clusters.values()), deadline_s)
+    start_together(list(clusters.values()))
     serve = "serves" if len(clusters) == 1 else "serve"
     took_s = time.monotonic() - started_s
     progress(f"{counted(len(clusters), 'Kafka cluster')} {serve} after {took_s:.1f} s")

@@ -301,13 +301,13 @@ class EmbeddedKafka:
         return f"Kafka cluster {self.name} {what}: {cause}; log: {self._brokers[0].log}"
 
 
-def start_together(clusters: Sequence[EmbeddedKafka], deadline_s: float = START_DEADLINE_S) -> None:
+def start_together(clusters: Sequence[EmbeddedKafka]) -> None:
     """Format, start and await several side by side; on any failure or Ctrl-C stop them all.
 
     Raises:
         StartError: One of them could not start; none is left running.
     """
-    end_s = time.monotonic() + deadline_s
+    end_s = time.monotonic() + START_DEADLINE_S
     tools: list[Process] = []
     try:
         for kafka in clusters:

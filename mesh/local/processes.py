@@ -24,7 +24,7 @@ from mesh.errors import StartError
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
 STOP_DEADLINE_S = 10.0
-_Order = tuple[Sequence[str], Path, Mapping[str, str] | None, Path | None]
+_Order = tuple[Sequence[str], Path, Mapping[str, str] | None]
 
 
 class Process:
@@ -119,7 +119,6 @@ def spawn(
     name: str,
     log: Path,
     env: Mapping[str, str] | None = None,
-    directory: Path | None = None,
 ) -> Process:
     """Start a program; its output is appended to `log`, its input is empty.
 
@@ -128,7 +127,6 @@ def spawn(
         name: What people call it in messages.
         log: File for its standard output and error; folders are made.
         env: Its whole environment; None passes ours on.
-        directory: Its working folder; None is ours.
 
     Raises:
         StartError: The program does not exist.
@@ -136,7 +134,7 @@ def spawn(
     if shutil.which(args[0]) is None:
         raise StartError(f"cannot start {name}: program {args[0]} not found; install it")
     log.parent.mkdir(parents=True, exist_ok=True)
-    return Process(_starter().start((args, log, env, directory)), name, log)
+    return Process(_starter().start((args, log, env)), name, log)
 
 
 def stop_all(processes: Sequence[Process], deadline_s: float = STOP_DEADLINE_S) -> None:
@@ -177,11 +175,7 @@ class _Starter:
                 answer.set_exception(error)
 
     def _open(
-        self,
-        args: Sequence[str],
-        log: Path,
-        env: Mapping[str, str] | None,
-        directory: Path | None,
+        self, args: Sequence[str], log: Path, env: Mapping[str, str] | None
     ) -> subprocess.Popen[bytes]:
         launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(self.pid)]
         with log.open("ab") as output:
@@ -191,7 +185,6 @@ class _Starter:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=None if env is None else dict(env),
-                cwd=directory,
                 start_new_session=True,
             )
 

@@ -109,6 +109,27 @@ main()
 """
 
 
+WHILE_IMPORTING = """
+import signal, sys
+from mesh.__main__ import main
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "mesh.cli.commands":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+main()
+"""
+
+
+def test_one_that_comes_while_modules_are_imported_shows_no_traceback() -> None:
+    """A process of its own: whoever starts it sees that a signal has ended it, and no word."""
+    command = [sys.executable, "-c", WHILE_IMPORTING]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
 @pytest.mark.parametrize("is_again", [False, True])
 def test_a_container_ends_when_it_is_told_to(is_again: bool) -> None:
     """Its first process gets no signal that it does not handle, and would be killed later."""
