@@ -9,7 +9,7 @@ from mesh.lab import steps
 from mesh.lab.backend import Backend
 from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Detail
-from mesh.lab.tally import Tally
+from mesh.lab.tally import MessageId, Published, Tally
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
@@ -51,12 +51,18 @@ class ScenarioSubscription:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What one publish step wrote: offsets from `begins` below `ends` of one ingress."""
+    """What one publish step wrote: offsets from `begins` below `ends` of one ingress topic."""
 
     step: int
     node: str
+    topic_id: bytes
     begins: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
+
+    def has(self, identity: MessageId, message: Published) -> bool:
+        """Return whether a message is of this step."""
+        begin, end = self.begins.get(message.place, 0), self.ends.get(message.place, -1)
+        return identity[0] == self.topic_id and begin <= message.offset < end
 
 
 @dataclass(slots=True)
@@ -169,7 +175,8 @@ class ScenarioClients:
             payload = step.payload if step.count == 1 else f"{step.payload}-{index}"
             writer.produce(topic, payload.encode(), key, headers=headers, on_delivery=learn)
         failed = writer.flush()
-        self.publications.append(Publication(number, step.node, begins, kafka.admin().ends(places)))
+        ends, topic_id = kafka.admin().ends(places), self.tally.topic_id(topic)
+        self.publications.append(Publication(number, step.node, topic_id, begins, ends))
         if failed:
             why = "; ".join(faults) or "no broker answered in time"
             raise StepFailedError(f"{failed} of {step.count} messages were not acknowledged: {why}")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from mesh.core.controls import controls_barring
-from mesh.core.direct_only import guaranteed_part
-from mesh.lab.checker.reach import Copy, copies_from
-from mesh.lab.clients import Publication, ScenarioSubscription
+from mesh.lab.checker.history import Publish
+from mesh.lab.checker.matching import wants
+from mesh.lab.checker.reach import Copy
+from mesh.lab.clients import ScenarioSubscription
 from mesh.lab.driver import Driver
 from mesh.lab.tally import EndpointTally, MessageId
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
 from mesh.model.queues import QueuePolicy, declared_queue, policy_in_force
-from mesh.model.subject import matches
 from mesh.model.topology import Topology
 
 SHARED = tuple(policy for policy in QueuePolicy if policy.is_shared)
@@ -41,11 +40,9 @@ def is_refused(subscription: ScenarioSubscription, topology: Topology) -> bool:
     return contradicts or (subscription.noexport and policy in SHARED)
 
 
-def _is_open(topology: Topology, way: Copy, subject: str) -> bool:
+def _is_open(way: Copy, subject: str) -> bool:
     """Return whether copies for a member go a way: over no join, and no node keeps it local."""
-    if way.filters:
-        return False
-    return not (way.path[1:] and any(controls_barring(topology, way.path, subject)))
+    return not way.filters and not way.is_kept(subject)
 
 
 @dataclass(slots=True)
@@ -57,41 +54,45 @@ class QueueAccounts:
     """
 
     driver: Driver
-    _topologies: dict[tuple[int, MessageClass], Topology] = field(default_factory=dict)
-    _ways: dict[tuple[int, str], Mapping[str, Copy]] = field(default_factory=dict)
 
     def is_owed(
         self,
-        publication: Publication,
+        publish: Publish,
         subscription: ScenarioSubscription,
-        subject: str,
         message_class: MessageClass,
     ) -> bool:
         """Return whether a subscription that was served then must get a message, as a queue.
 
         True for a channel, and for a queue of which every one gets a copy.
+
+        Args:
+            publish: The message; its moment is the step.
+            subscription: That matches it.
+            message_class: Of the message.
         """
-        topology = self._topology(publication.step, message_class)
+        source, step, subject = publish.node, publish.invoked_ms, publish.subject
+        topologies = self.driver.topologies
+        topology = topologies.at(step)
         policy = policy_of(subscription, topology)
         if is_refused(subscription, topology):
             return False
-        way = self._way(topology, publication.node, subscription.node)
+        way = topologies.way(source, subscription.node, step, message_class)
         if policy is QueuePolicy.LOCAL:
-            return publication.node == subscription.node or (way is not None and way.by_join)
+            return source == subscription.node or (way is not None and way.by_join)
         if policy not in SHARED:
             return True
-        if way is None or not self._is_settled(publication, subscription, subject):
+        if way is None or not self._is_settled(step, subscription, subject):
             return False
         rivals = [
             (len(found.path), other.node)
             for other in self._members(subscription)
-            if self.is_served(other, publication.step)
-            and matches(other.filter_, subject)
+            if self.is_served(other, step)
+            and wants(other.filter_, subject)
             and policy_of(other, topology) in SHARED
             and not is_refused(other, topology)
             and self._is_home(other, topology)
-            and (found := self._way(topology, publication.node, other.node)) is not None
-            and _is_open(topology, found, subject)
+            and (found := topologies.way(source, other.node, step, message_class)) is not None
+            and _is_open(found, subject)
             and (policy is QueuePolicy.ANY or len(found.path) <= 2)
         ]
         return bool(rivals) and min(rivals) == (len(way.path), subscription.node)
@@ -130,9 +131,8 @@ class QueueAccounts:
         if message is None:
             return False
         for publication in self.driver.clients.publications:
-            begin = publication.begins.get(message.place, 0)
-            if begin <= message.offset < publication.ends.get(message.place, -1):
-                return self._is_shared(name, self._topology(publication.step))
+            if publication.has(identity, message):
+                return self._is_shared(name, self.driver.topologies.at(publication.step))
         return False
 
     def certified(self) -> Mapping[str, int]:
@@ -162,36 +162,18 @@ class QueueAccounts:
             if one.policy is not None and fold(one.endpoint) == fold(subscription.endpoint):
                 yield one
 
-    def _is_settled(
-        self, publication: Publication, subscription: ScenarioSubscription, subject: str
-    ) -> bool:
+    def _is_settled(self, at: int, subscription: ScenarioSubscription, subject: str) -> bool:
         """Return whether it was known of every member then whether it is one."""
-        at = publication.step
         drained = next((drain for drain in self.driver.drains if drain > at), at)
         return all(
             self.is_served(one, at)
             or one.began_at > drained
             or any((one.ended_at or at) < settle < at for settle in self.driver.settles)
             for one in self._members(subscription)
-            if matches(one.filter_, subject)
+            if wants(one.filter_, subject)
         )
-
-    def _topology(self, step: int, message_class: MessageClass = MessageClass.DIRECT) -> Topology:
-        """Return what was in force, as far as messages of a class cross its links."""
-        at = max(i for i, (began, _) in enumerate(self.driver.topologies.found) if began <= step)
-        if (key := (at, message_class)) not in self._topologies:
-            found = self.driver.topologies.found[at][1]
-            is_direct = message_class is MessageClass.DIRECT
-            self._topologies[key] = found if is_direct else guaranteed_part(found)
-        return self._topologies[key]
 
     @staticmethod
     def _is_home(subscription: ScenarioSubscription, topology: Topology) -> bool:
         queue = declared_queue(topology.queues, subscription.endpoint)
         return queue is None or queue.home in (None, subscription.node)
-
-    def _way(self, topology: Topology, source: str, target: str) -> Copy | None:
-        key = (id(topology), source)
-        if key not in self._ways:
-            self._ways[key] = {source: Copy((source,))} | copies_from(topology, source)
-        return self._ways[key].get(target)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,14 @@ from mesh.errors import TransportError
 from mesh.lab.backend import Audited, Backend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
+from mesh.lab.missing import missing
 from mesh.lab.play import run_step
 from mesh.lab.queue_accounts import QueueAccounts
 from mesh.lab.scenario import Scenario, uses_trees
 from mesh.lab.steps import Expect, NamedStep
-from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
+from mesh.lab.tally import EndpointTally, LinkTally, Tally
 from mesh.lab.tree_results import TreeFrames, colours, tree_faults
 from mesh.lab.verdicts import WAITS
-from mesh.model.frames import MessageClass
-from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from mesh.operate.links.flows import wanted_over
 from mesh.view.mesh_view import MeshView
@@ -70,7 +68,8 @@ def run_scenario(
             if not done["ok"]:
                 report(f"step {number} failed: {named.word}: {done['detail']['error']}")
         _count(driver, steps)
-        audited = backend.audit(QueueAccounts(driver).certified())
+        accounts = QueueAccounts(driver)
+        audited = backend.audit(accounts.certified())
         if audited is not None and audited.fault:
             steps.append({"step": "audit", "ok": False, "detail": {"error": audited.fault}})
         surprises = [] if audited is None else unexpected(audited, scenario.steps)
@@ -86,9 +85,7 @@ def run_scenario(
                 name: {"messages": t.messages, "frames": t.frames, "control": t.control}
                 for name, t in sorted(tally.links.items())
             },
-            "endpoints": {
-                name: _endpoint(driver, name, t) for name, t in sorted(tally.endpoints.items())
-            },
+            "endpoints": _endpoints(driver, accounts),
             "not_forwarded": dict(sorted(tally.not_forwarded.items())),
             "refusals": driver.refusals,
             "audit": _audit(audited),
@@ -196,70 +193,25 @@ def judge(driver: Driver, expect: Expect) -> Sequence[str]:
     return faults
 
 
-@dataclass(frozen=True, slots=True)
-class _Owed:
-    """Messages that an endpoint must have."""
+def _endpoints(driver: Driver, accounts: QueueAccounts) -> Mapping[str, Mapping[str, object]]:
+    lacking = missing(driver, accounts)
+    return {
+        name: _endpoint(accounts, name, one, lacking[name])
+        for name, one in sorted(driver.tally.endpoints.items())
+    }
 
-    guaranteed: frozenset[MessageId]
-    direct: frozenset[MessageId]
 
-
-def _endpoint(driver: Driver, name: str, tally: EndpointTally) -> Mapping[str, object]:
-    accounts = QueueAccounts(driver)
-    owed, seen = _owed(driver, name, accounts), accounts.seen_by_all(name, tally)
-    missing = len(owed.guaranteed - seen)
-    absent_direct = len(owed.direct - seen)
+def _endpoint(
+    accounts: QueueAccounts, name: str, tally: EndpointTally, lacking: int
+) -> Mapping[str, object]:
     return {
         "count": tally.count,
         "distinct": tally.distinct,
         "duplicates": tally.count - tally.distinct - tally.again + accounts.doubled(name, tally),
-        "missing": missing + max(0, absent_direct - driver.tally.discarded_direct),
+        "missing": lacking,
         "disordered": tally.disordered,
         "paths": dict(sorted(tally.paths.items())),
     }
-
-
-def _owed(driver: Driver, name: str, accounts: QueueAccounts) -> _Owed:
-    """Return what an endpoint must hold: published after the settle, drained before the end.
-
-    Spec: lab.md 2 (`missing`).
-    """
-    subscriptions = driver.clients.subscriptions_of(name)
-    node = name.partition("/")[0]
-    owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
-    for publication in driver.clients.publications:
-        at = publication.step
-        is_remote = publication.node != node
-        served = [
-            subscription
-            for subscription in subscriptions
-            if accounts.is_served(subscription, at) and not (is_remote and subscription.noexport)
-        ]
-        if not served:
-            continue
-        settled_at = max(step for step in driver.settles if step < at)
-        for identity, message in driver.tally.published.items():
-            begin = publication.begins.get(message.place, 0)
-            end = publication.ends.get(message.place, -1)
-            if (
-                begin <= message.offset < end
-                and any(
-                    matches(subscription.filter_, message.subject)
-                    and accounts.is_owed(
-                        publication, subscription, message.subject, message.message_class
-                    )
-                    for subscription in served
-                )
-                and driver.topologies.carry(
-                    publication.node,
-                    node,
-                    message.subject,
-                    (settled_at, at),
-                    message.message_class,
-                )
-            ):
-                owed[message.message_class].add(identity)
-    return _Owed(frozenset(owed[MessageClass.GUARANTEED]), frozenset(owed[MessageClass.DIRECT]))
 
 
 def _interest_faults(topology: Topology, view: MeshView, expect: Expect) -> Sequence[str]:

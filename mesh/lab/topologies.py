@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mesh.core.controls import controls_barring
-from mesh.core.direct_only import guaranteed_part
 from mesh.lab.checker.reach import Copy, copies_from
 from mesh.model.frames import MessageClass
-from mesh.model.subject import matches
 from mesh.model.topology import Topology
 
 
@@ -27,6 +24,13 @@ class Topologies:
         """Return whether another was put in force between two steps."""
         return any(after < step < before for step, _ in self.found)
 
+    def at(self, step: int) -> Topology:
+        """Return what was in force at a step."""
+        return self.found[self._index(step)][1]
+
+    def _index(self, step: int) -> int:
+        return max(i for i, (began, _) in enumerate(self.found) if began <= step)
+
     def carry(
         self,
         source: str,
@@ -40,35 +44,21 @@ class Topologies:
         Args:
             source: Where they are published.
             target: Where they are wanted.
-            subject: Of the messages; every join on the way must select it, and no node on the way
-                keep it local.
+            subject: Of the messages.
             steps: First and last; under all that was in force meanwhile they must go.
-            message_class: Of the messages; a direct-only link carries direct ones alone.
+            message_class: Of the messages.
         """
-        since, until = steps
-        ends = [step for step, _ in self.found[1:]] + [until + 1]
-        return all(
-            self._carries(index, (source, target), subject, message_class)
-            for index, (began, _) in enumerate(self.found)
-            if began <= until and ends[index] > since
-        )
+        since, until = map(self._index, steps)
+        ways = [self._way(source, target, at, message_class) for at in range(since, until + 1)]
+        return all(way is not None and way.must_bring(subject) for way in ways)
 
-    def _carries(
-        self, index: int, ends: tuple[str, str], subject: str, message_class: MessageClass
-    ) -> bool:
-        """Return whether messages must arrive by one topology: there is one way at most.
+    def way(self, source: str, target: str, step: int, message_class: MessageClass) -> Copy | None:
+        """Return the one way that messages of a class had at a step, or None."""
+        return self._way(source, target, self._index(step), message_class)
 
-        What a selector may refuse on its way may come, but need not.
-        """
-        (source, target), topology = ends, self.found[index][1]
-        if message_class is MessageClass.GUARANTEED:
-            topology = guaranteed_part(topology)
-        if (key := (index, source, message_class)) not in self._ways:
-            self._ways[key] = {source: Copy((source,))} | copies_from(topology, source)
-        way = self._ways[key].get(target)
-        return (
-            way is not None
-            and not way.is_selected
-            and all(matches(one, subject) for one in way.filters)
-            and (source == target or not any(controls_barring(topology, way.path, subject)))
-        )
+    def _way(self, source: str, target: str, at: int, message_class: MessageClass) -> Copy | None:
+        if (key := (at, source, message_class)) not in self._ways:
+            is_guaranteed = message_class is MessageClass.GUARANTEED
+            copies = copies_from(self.found[at][1], source, guaranteed=is_guaranteed)
+            self._ways[key] = {source: Copy((source,))} | copies
+        return self._ways[key].get(target)

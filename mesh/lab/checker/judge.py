@@ -7,7 +7,7 @@ Spec: DESIGN 6, reliability.md 4.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.errors import InvariantError
@@ -120,20 +120,29 @@ class _Endpoint:
         bits[byte] |= 1 << bit
 
 
-def check(history: History) -> Verdict:
+Comes = Callable[[Publish, Wanted], bool]
+"""Whether a message must come to an endpoint that wants it all the while."""
+
+
+def check(history: History, comes: Comes | None = None) -> Verdict:
     """Judge a history.
+
+    Args:
+        history: What clients were told, and what endpoints hold.
+        comes: Which ways there are; by the origins of the history if left out.
 
     Raises:
         InvariantError: A publisher used a number twice.
     """
-    return _Check(history).verdict()
+    return _Check(history, comes).verdict()
 
 
 class _Check:
     """One pass over a history."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, comes: Comes | None) -> None:
         self._history = history
+        self._comes = comes or self._comes_by_origins
         self._publishes: dict[str, Publish] = {}
         self._places: dict[tuple[str, int, int], Publish] = {}
         for publish in history.publishes:
@@ -235,15 +244,17 @@ class _Check:
 
     def _must(self, endpoint: _Endpoint, publish: Publish) -> bool:
         """Return whether an accepted message has to be there. Spec: DESIGN 6, K25."""
-        node = endpoint.name.partition("/")[0]
+        return any(
+            self._owes(subscription, publish) and self._comes(publish, subscription)
+            for subscription in endpoint.matches(publish.subject)
+        )
+
+    def _comes_by_origins(self, publish: Publish, subscription: Wanted) -> bool:
+        node = subscription.endpoint.partition("/")[0]
         filters = self._history.origins.get(node, {}).get(publish.node)
         if not publish.guaranteed or filters is None:
             return False
-        if not all(wants(filter_, publish.subject) for filter_ in filters):
-            return False
-        return any(
-            self._owes(subscription, publish) for subscription in endpoint.matches(publish.subject)
-        )
+        return all(wants(filter_, publish.subject) for filter_ in filters)
 
     def _owes(self, subscription: Wanted, publish: Publish) -> bool:
         if not subscription.guaranteed or subscription.effective_ms is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from mesh.lab.checker.matching import wants
+from mesh.model.controls import ControlKind
 from mesh.model.topology import Topology
 
 Origins = dict[str, dict[str, tuple[str, ...]]]
@@ -27,6 +29,7 @@ class Copy:
         limits: Hops that each join of the present row of joins allows.
         filters: Of all joins on the way.
         is_selected: Whether a selector may have refused it.
+        kept: Filters of what nodes on the way keep local; nothing is kept from the origin itself.
     """
 
     path: tuple[str, ...]
@@ -36,19 +39,40 @@ class Copy:
     limits: tuple[int, ...] = ()
     filters: tuple[str, ...] = ()
     is_selected: bool = False
+    kept: tuple[str, ...] = ()
+
+    def must_bring(self, subject: str) -> bool:
+        """Return whether a message of a subject surely comes so far, once it is wanted there."""
+        return (
+            not self.is_selected
+            and all(wants(one, subject) for one in self.filters)
+            and not self.is_kept(subject)
+        )
+
+    def is_kept(self, subject: str) -> bool:
+        """Return whether a node on the way keeps a subject local. Spec: EMS-11."""
+        return any(wants(one, subject) for one in self.kept)
 
 
-def copies_from(topology: Topology, source: str) -> dict[str, Copy]:
-    """Return what comes to every node of what a node publishes; nothing to where no way leads."""
+def copies_from(topology: Topology, source: str, *, guaranteed: bool = False) -> dict[str, Copy]:
+    """Return what comes to every node of what a node publishes; nothing to where no way leads.
+
+    Args:
+        topology: The mesh.
+        source: Where it is published.
+        guaranteed: Whether of guaranteed messages: they cross no direct-only link. Spec: DMR-11.
+    """
     found = {source: Copy((source,))} if source in topology.nodes else {}
     todo = list(found.values())
     while todo:
         copy = todo.pop()
         for further in [*_over_links(topology, copy), *_over_joins(topology, copy)]:
             node = further.path[-1]
-            if node not in copy.path:
+            is_barred = guaranteed and topology.zones[further.zone].direct_only
+            if node not in copy.path and not is_barred:
                 is_selected = copy.is_selected or further.path[-2:] in topology.conditions
-                found[node] = replace(further, is_selected=is_selected)
+                kept = _kept(topology, further.path)
+                found[node] = replace(further, is_selected=is_selected, kept=kept)
                 todo.append(found[node])
     return found
 
@@ -61,6 +85,14 @@ def origins(topology: Topology) -> Origins:
             if not copy.is_selected:
                 found[node][source] = copy.filters
     return found
+
+
+def _kept(topology: Topology, path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
+        control.filter
+        for control in topology.interest
+        if control.kind is ControlKind.LOCAL and control.node in path
+    )
 
 
 def _over_links(topology: Topology, copy: Copy) -> Iterator[Copy]:
