@@ -148,6 +148,7 @@ LOSSY = "lossy"
 HELD = "held"
 MISSING = "missing"
 REFUSED = "refused"
+UNHEARD = "unheard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,8 @@ class EndpointStatus:
         endpoint: Its name.
         state: `full`: it has reached its limit; `lossy`: its oldest messages became dead
             letters; `held`: its topic takes no records; `missing`: it has no topic; `refused`: a
-            queue that attracts nothing of what was subscribed.
+            queue that attracts nothing of what was subscribed; `unheard`: a subscription, or the
+            end of one, stands in a partition of `clients` that is not read.
         reason: Why, for people.
     """
 

@@ -48,6 +48,16 @@ class SubscriptionRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionElsewhere:
+    """What the newest record of a key says in a partition of `clients` that is not read. K13."""
+
+    partition: int
+    endpoint: str
+    filter_: str
+    is_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ClientsCaughtUp:
     """The node's own `clients` topic has been read to the end that it had at the start."""
 
@@ -373,6 +383,7 @@ Input = (
     Ticked
     | SubscriptionRead
     | SubscriptionRefused
+    | SubscriptionElsewhere
     | ClientsCaughtUp
     | AdvertRead
     | MarkRead

@@ -66,7 +66,7 @@ class Beating:
             for name, neighbour in learner.neighbours.items()
         ]
         full = sorted(learner.faults.endpoints.values(), key=lambda one: one.state != FULL)
-        endpoints = _as_fits([*full, *learner.queues.statuses()])
+        endpoints = _as_fits([*full, *learner.queues.statuses(), *learner.own.unheard()])
         queues = (
             demands.announced(self.epoch, number + 1) if last is None or is_due else last.queues
         )

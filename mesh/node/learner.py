@@ -169,6 +169,7 @@ class Learner:
         """Have `clients` read from its beginning; what does not stand there any more ends then."""
         self.versions.begin_again(CLIENTS)
         self._unread = dict.fromkeys(self.own.asked)
+        self.own.elsewhere.clear()
         self.clients_offset, self.clients_caught_up = -1, False
         self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=-1))
 

@@ -72,6 +72,7 @@ from mesh.model.inputs import (
     SourceResumed,
     SourceStopped,
     StreamReset,
+    SubscriptionElsewhere,
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
@@ -203,12 +204,12 @@ class NodeMachine:
             case Ticked(now_ms):
                 self._now_ms = now_ms
                 yield from self._tick(now_ms)
-            case SubscriptionRead(offset, endpoint, filter_, subscription):
-                yield from learner.subscription_read(
-                    offset, endpoint, filter_, subscription, self._now_ms
-                )
+            case SubscriptionRead(offset, endpoint, filter_, asked):
+                yield from learner.subscription_read(offset, endpoint, filter_, asked, self._now_ms)
             case SubscriptionRefused(offset):
                 learner.clients_passed(offset)
+            case SubscriptionElsewhere():
+                yield from learner.own.read_elsewhere(input_)
             case ClientsCaughtUp():
                 learner.clients_read(self._now_ms)
             case AdvertRead(neighbour, scope, filter_, interest):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.matcher import Shape
 from mesh.core.queues import QUEUE_SHAPES_MAX, shapes_within
-from mesh.model.control import EndpointKind, Subscription
+from mesh.model.control import UNHEARD, EndpointKind, EndpointStatus, Subscription
+from mesh.model.effects import Note
+from mesh.model.inputs import SubscriptionElsewhere
 
 Key = tuple[str, str]
 """Endpoint and filter."""
@@ -26,6 +28,9 @@ memory from all others."""
 SPARE_MAX = 64
 """How many ends of renewed leases may be kept besides as many as there are leases."""
 
+ELSEWHERE_MAX = 1_000
+"""Of how many keys it is known what stands in partitions that are not read."""
+
 
 @dataclass(slots=True)
 class OwnSubscriptions:
@@ -35,11 +40,13 @@ class OwnSubscriptions:
         asked: Every subscription, by endpoint and filter.
         queues: Those of queues among them.
         endpoints: Endpoint -> the subscription that gave it its kind and class.
+        elsewhere: What other partitions of `clients` than the first say of a subscription.
     """
 
     asked: dict[Key, Subscription] = field(default_factory=dict)
     queues: dict[Key, Subscription] = field(default_factory=dict)
     endpoints: dict[str, Subscription] = field(default_factory=dict)
+    elsewhere: dict[Key, SubscriptionElsewhere] = field(default_factory=dict)
     _filters: Counter[str] = field(default_factory=Counter)
     _shapes: Counter[Shape] = field(default_factory=Counter)  # of queues' filters
     _leases: dict[Key, int] = field(default_factory=dict)
@@ -105,6 +112,27 @@ class OwnSubscriptions:
         """Forget an endpoint: the next subscription gives it its kind and class."""
         del self.endpoints[endpoint], self._filters[endpoint]
 
+    def read_elsewhere(self, said: SubscriptionElsewhere) -> Iterator[Note]:
+        """Take in what stands in a partition of `clients` that is not read.
+
+        Versions are offsets of the first one (K13): in another one it cannot come into force.
+        """
+        key = (said.endpoint, said.filter_)
+        self.elsewhere.pop(key, None)
+        if len(self.elsewhere) < ELSEWHERE_MAX:
+            self.elsewhere[key] = said
+        if self._is_unheard(said):
+            yield Note("subscription.unheard", _unheard(said))
+
+    def unheard(self) -> Sequence[EndpointStatus]:
+        """Return the endpoints of which another partition says what is not in force, once each."""
+        found = [one for one in self.elsewhere.values() if self._is_unheard(one)]
+        texts = {one.endpoint: _unheard(one) for one in found}
+        return [EndpointStatus(name, UNHEARD, text) for name, text in sorted(texts.items())]
+
+    def _is_unheard(self, said: SubscriptionElsewhere) -> bool:
+        return said.is_asked != ((said.endpoint, said.filter_) in self.asked)
+
     def ended(self, now: int) -> Iterator[Key]:
         """Yield those whose lease has run out, once each until `tell_again`."""
         while self._ends and self._ends[0][0] <= now:
@@ -116,3 +144,11 @@ class OwnSubscriptions:
         """Have those yielded again that are asked for still: their end was not written."""
         self._ends = [(until, key) for key, until in self._leases.items()]
         heapq.heapify(self._ends)
+
+
+def _unheard(said: SubscriptionElsewhere) -> str:
+    what, then = ("asked for", "attracts nothing") if said.is_asked else ("ended", "is in force")
+    return (
+        f"{said.filter_} is {what} in partition {said.partition} of clients, where nobody reads: "
+        f"it {then}; write it to partition 0 (kcat -p 0)"
+    )

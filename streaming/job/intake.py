@@ -98,6 +98,8 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
     place = place_of(prefix, row.place.topic)
     try:
         match place.kind, row.key, row.value:
+            case "clients", _, _ if row.place.partition:
+                pass  # nodes read the first one alone (K13)
             case "clients", _, _:
                 _take_subscription(state, place.node, row)
             case "to", key, _ if key.startswith("repair "):

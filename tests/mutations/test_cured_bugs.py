@@ -22,6 +22,7 @@ from mesh.transport.groups import Takings
 from mesh.transport.memory_faults import Outcome
 from mesh.worker.control import feeds, leadership
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
+from mesh.worker.control.listening import Listener
 from mesh.worker.lanes import sources
 from mesh.worker.lanes.first_records import FirstRecords
 from mesh.worker.lanes.truncated_logs import LastRead
@@ -39,6 +40,7 @@ from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
 from tests.component.worker import test_first_records as first
 from tests.component.worker import test_lagging_takeover as lagging
+from tests.component.worker import test_other_partitions as other_partitions
 from tests.component.worker import test_recreated_control as recreated_control
 from tests.component.worker import test_refused_topics as refused_topics
 from tests.component.worker import test_retention as retention
@@ -73,6 +75,10 @@ def epochs_begin_again(patches: Patches) -> None:
 
 def gone_subscriptions_are_awaited(patches: Patches) -> None:
     patches.put(AcknowledgedInterest, "_heed_clients", lambda *_: None)
+
+
+def other_partitions_are_not_read(patches: Patches) -> None:
+    patches.put(Listener, "_look_elsewhere", lambda *_: None)
 
 
 def others_are_written_over(patches: Patches) -> None:
@@ -331,6 +337,11 @@ def what_a_former_owner_moved_vanishes() -> None:
 DEMANDS = Mutation("demands-never-end", "what a dead member wanted stays", demands_never_end)
 OLD_MARKS = Mutation("old-marks-prove", "marks of long ago end what came later", old_marks_prove)
 EPOCHS = Mutation("epochs-begin-again", "another control topic, epoch 1 again", epochs_begin_again)
+UNHEARD = Mutation(
+    "other partitions unread",
+    "what stands in another partition of clients than the first is not told",
+    other_partitions_are_not_read,
+)
 OTHERS = Mutation("others-written-over", "a start writes over another", others_are_written_over)
 CLAIMS = Mutation("claims-nothing", "two starts do not claim", starters_claim_nothing)
 SILENT = Mutation(
@@ -389,6 +400,11 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         ),
         pytest.param(
             AWAITED, a_log_is_cut_off_where_its_last_record_is_read_once_more, id="awaited-for-ever"
+        ),
+        pytest.param(
+            UNHEARD,
+            other_partitions.test_an_end_in_another_partition_is_told_until_it_is_one,
+            id="other-partitions",
         ),
         pytest.param(OTHERS, a_mesh_is_started_from_another_file, id="others-written-over"),
         pytest.param(CLAIMS, two_start_a_mesh_at_once, id="claims-nothing"),

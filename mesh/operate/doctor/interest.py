@@ -88,12 +88,12 @@ def _readable(at: Examination, kafka: str) -> Iterator[Check]:
             yield unseen(Category.INTEREST, _description(node), fault)
         return
     for topic, node in nodes.items():
-        faults = [f"{topic} offset {offset}: {fault}" for offset, fault in refused[topic].items()]
+        faults = [f"{topic} {where}: {fault}" for where, fault in refused[topic]]
         yield judged(
             Category.INTEREST,
             _description(node),
             first_of(faults),
-            "subscribe again by mesh subscribe, and write a tombstone under the refused key",
+            "subscribe again by mesh subscribe, and write a tombstone where the refused key stands",
             result=Result.WARNING,
             figures={"refused": len(faults)},
         )
@@ -103,20 +103,31 @@ def _description(node: str) -> str:
     return f"subscriptions written at {node} can be read"
 
 
-def _refused(at: Examination, kafka: str, topics: Sequence[str]) -> Mapping[str, Mapping[int, str]]:
-    """Return what is wrong with the newest record of each key, by topic and offset."""
-    places = [TopicPartition(topic, 0) for topic in topics]
-    latest: dict[tuple[str, bytes], Record] = {}
+def _refused(
+    at: Examination, kafka: str, topics: Sequence[str]
+) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Return where the newest record of a key is wrong, and why, by topic."""
+    there = at.infos(kafka)
+    counts = {topic: there[topic].partitions if topic in there else 1 for topic in topics}
+    places = [TopicPartition(topic, one) for topic in topics for one in range(counts[topic])]
+    latest: dict[tuple[TopicPartition, bytes], Record] = {}
     for record in read_logs(at.answering(kafka), places, name="clients"):
-        latest[record.topic(), record.key() or b""] = record
-    found: dict[str, dict[int, str]] = {topic: {} for topic in topics}
-    for (topic, _), record in latest.items():
-        value = record.value()
-        if value is None:
+        place = TopicPartition(record.topic(), record.partition())
+        latest[place, record.key() or b""] = record
+    found: dict[str, list[tuple[str, str]]] = {topic: [] for topic in topics}
+    for (place, key), record in latest.items():
+        value, where = record.value(), f"offset {record.offset()}"
+        if place.partition:
+            heard = latest.get((TopicPartition(place.topic, 0), key))
+            if (value is None) != (heard is None or heard.value() is None):
+                text = "a subscription" if value is not None else "the end of a subscription"
+                why = f"{text}, and nodes read partition 0 alone"
+                found[place.topic].append((f"partition {place.partition} {where}", why))
             continue
         try:
-            parse_subscription_key(record.key() or b"")
-            decode_subscription(value)
+            if value is not None:
+                parse_subscription_key(key)
+                decode_subscription(value)
         except ProtocolError as fault:
-            found[topic][record.offset()] = str(fault)
+            found[place.topic].append((where, str(fault)))
     return found

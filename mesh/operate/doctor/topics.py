@@ -100,7 +100,10 @@ def _recount(at: Examination, node: str, kafka: str, spec: TopicSpec, found: int
             f"kafka-topics.sh --bootstrap-server {at.servers(kafka)} --alter "
             f"--topic {spec.name} --partitions {spec.partitions}"
         )
-    return f"stop {node}, delete the topic once nobody wants its records, start {node}"
+    delete = f"stop {node}, delete the topic once nobody wants its records, start {node}"
+    if spec.partitions == 1 and spec.name != TopicNames(at.topology.prefix).lanes(node):
+        return f"leave it, and write to partition 0, which alone is read (kcat -p 0); or {delete}"
+    return delete
 
 
 def _alter(at: Examination, kafka: str, topic: str) -> str:

@@ -131,12 +131,16 @@ class Feeds:
         feeds = self._feeds.values()
         return {one.place.topic: one.topic_id for one in feeds if one.topic_id != NO_TOPIC}
 
-    def remove(self, neighbours: Collection[str]) -> None:
+    def remove_of(self, neighbours: Collection[str]) -> None:
         """Follow nothing of some neighbours any more."""
-        for key, feed in list(self._feeds.items()):
+        for feed in list(self._feeds.values()):
             if feed.neighbour in neighbours:
-                del self._feeds[key]
-                self._stop(feed)
+                self.remove(feed)
+
+    def remove(self, feed: Feed) -> None:
+        """Follow one no more."""
+        del self._feeds[feed.place.topic, feed.place.partition]
+        self._stop(feed)
 
     def leave(self, neighbours: Collection[str]) -> None:
         """Read nothing of some neighbours for now."""

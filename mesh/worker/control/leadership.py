@@ -126,7 +126,8 @@ def take_control(
     writer, is_spare = _open_writer(home, names, node)
     try:
         yield
-        topic_ids = restored(home.admin(), control_topics(topology, node))
+        found = restored(home.admin(), control_topics(topology, node))
+        topic_ids = {name: info.topic_id for name, info in found.items()}
         spare = dispensable(topology, node)
         unwritable = look(home.admin(), dict.fromkeys(sorted(spare), 1), {}).unwritable(spare)
         said = recall.records(own)

@@ -15,7 +15,14 @@ import structlog
 from mesh.errors import DecodeError, ProtocolError
 from mesh.lane.faults import Asked, inputs_of
 from mesh.lane.positions import versions
-from mesh.model.control import NO_TOPIC, Interest, LinkState, Mark, OutboxPosition
+from mesh.model.control import (
+    NO_TOPIC,
+    Interest,
+    LinkState,
+    Mark,
+    OutboxPosition,
+    Subscription,
+)
 from mesh.model.effects import Relinked
 from mesh.model.facts import InterestInForce
 from mesh.model.frames import MessageClass
@@ -37,6 +44,7 @@ from mesh.model.inputs import (
     OwnControlReset,
     OwnMarkRead,
     StreamReset,
+    SubscriptionElsewhere,
     SubscriptionRead,
     SubscriptionRefused,
 )
@@ -120,6 +128,7 @@ class Listener:
     _own: OwnTopics = field(init=False)
     _feeds: Feeds = field(init=False)
     _wanted: Feed = field(init=False)
+    _elsewhere: list[Feed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """List the topics; they are looked for as time passes."""
@@ -135,7 +144,8 @@ class Listener:
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
-        self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp(), ClientsReset())
+        read, reset, clients = ClientsCaughtUp(), ClientsReset(), names.clients(self.node)
+        self._add(clients, own, self._clients, read, reset, forget=self._forget_elsewhere)
         self._wanted = self._add(names.config(), own, self.orders.take, None)
         control, caught_up = names.control(self.node), OwnControlCaughtUp()
         self._add(control, own, self._own_control, caught_up, OwnControlReset())
@@ -166,7 +176,7 @@ class Listener:
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Hear no more of removed neighbours, and all from the beginning of new ones. Spec: K28."""
         self.topology = self._own.topology = relinked.topology
-        self._feeds.remove(relinked.gone)
+        self._feeds.remove_of(relinked.gone)
         self._closed -= frozenset(relinked.gone)  # a link that comes back closed is told again
         for name in relinked.gone:
             self.link_states.pop(name, None)
@@ -245,11 +255,27 @@ class Listener:
             elif feed.reset is not None and self._own.is_another(topic):
                 # It is read since it is another, but this leader wrote the former one.
                 yield from self._feeds.begin_again(feed)
+        self._look_elsewhere()
         yield from self._reopen()
         yield from self._feeds.find(now_ms)
         yield from self._feeds.catch_up(now_ms)
         if self.knows_orders:
             yield from self._close()
+
+    def _look_elsewhere(self) -> None:
+        """Read the other partitions that `clients` may have too: what stands there is told. K13."""
+        clients = TopicNames(self.topology.prefix).clients(self.node)
+        home, last = self._feeds[clients].kafka, (self._own.partitions_of(clients) or 1) - 1
+        while len(self._elsewhere) > last:
+            self._feeds.remove(self._elsewhere.pop())
+        for partition in range(len(self._elsewhere) + 1, last + 1):
+            self._elsewhere.append(
+                self._add(clients, home, self._clients_elsewhere, None, partition=partition)
+            )
+
+    def _forget_elsewhere(self) -> None:
+        for feed in self._elsewhere:
+            self._feeds.begin_again(feed)
 
     def _may_read(self, feed: Feed) -> bool:
         """Return whether it is known that a feed may be read: a link may be disabled."""
@@ -312,17 +338,17 @@ class Listener:
     # -- decoders -------------------------------------------------------------------------
 
     def _clients(self, record: Record) -> Iterator[Input]:
-        value = record.value()
         try:
-            endpoint, filter_ = parse_subscription_key(record.key() or b"")
-            subscription = None if value is None else decode_subscription(value)
-            fault = name_fault(endpoint) or filter_fault(filter_)
-            if fault is not None:
-                raise DecodeError(f"subscription {endpoint!r}: {fault}")
+            asked = _subscription_of(record)
         except ProtocolError:
             yield SubscriptionRefused(record.offset())
             raise
-        yield SubscriptionRead(record.offset(), endpoint, filter_, subscription)
+        yield SubscriptionRead(record.offset(), *asked)
+
+    def _clients_elsewhere(self, record: Record) -> Iterator[Input]:
+        endpoint, filter_, asked = _subscription_of(record)
+        is_asked = asked is not None
+        yield SubscriptionElsewhere(record.partition(), endpoint, filter_, is_asked)
 
     def _progress(self, record: Record) -> Iterator[Input]:
         value = record.value()
@@ -407,6 +433,21 @@ class Listener:
                     self.asked[neighbour, key] = Asked(neighbour, request, record.offset())
 
         return decode
+
+
+def _subscription_of(record: Record) -> tuple[str, str, Subscription | None]:
+    """Return what a record of `clients` says: endpoint, filter, and what is asked; None: no more.
+
+    Raises:
+        ProtocolError: Nobody can use it.
+    """
+    value = record.value()
+    endpoint, filter_ = parse_subscription_key(record.key() or b"")
+    subscription = None if value is None else decode_subscription(value)
+    fault = name_fault(endpoint) or filter_fault(filter_)
+    if fault is not None:
+        raise DecodeError(f"subscription {endpoint!r}: {fault}")
+    return endpoint, filter_, subscription
 
 
 def _read_or(instead: N, decode: Callable[[bytes], T], value: bytes) -> T | N:

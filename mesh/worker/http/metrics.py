@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mesh.config.certificates import end_s
-from mesh.model.control import FULL, HELD, LOSSY, REFUSED
+from mesh.model.control import FULL, HELD, LOSSY, REFUSED, UNHEARD
 from mesh.model.reasons import NotRead
 from mesh.worker.http.figures import Figures
 from mesh.worker.trees.service import TreeFigures
@@ -134,7 +134,7 @@ class WorkerMetrics(Collector):
         for why in NotRead:
             unread.add_metric([self._node, why], now.unread.get(why, 0))
         endpoints = self._family("mesh_endpoints_unwell", "Endpoints with a trouble.", "state")
-        for one in (FULL, LOSSY, HELD, REFUSED):
+        for one in (FULL, LOSSY, HELD, REFUSED, UNHEARD):
             endpoints.add_metric([self._node, one], now.endpoints.get(one, 0))
         yield from (up, state, filters, lag, stops, unread, endpoints)
 

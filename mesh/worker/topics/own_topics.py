@@ -21,7 +21,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.node_topics import node_topics
 from mesh.transport.partly import answers_so_far
-from mesh.transport.port import Admin, TopicSpec
+from mesh.transport.port import Admin, TopicInfo, TopicSpec
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.provision import create_each
 
@@ -50,7 +50,7 @@ class OwnTopics:
     looked_ms: int
     wanted: Callable[[Topology, str], Sequence[TopicSpec]]
     key: str
-    _ids: dict[str, bytes] = field(default_factory=dict)
+    _found: Mapping[str, TopicInfo] = field(default_factory=dict)
     _written: dict[str, bytes] = field(default_factory=dict)
 
     def wrote(self, ids: Mapping[str, bytes]) -> None:
@@ -59,11 +59,17 @@ class OwnTopics:
 
     def id_of(self, name: str) -> bytes | None:
         """Return the id of a topic at the last look, None before it."""
-        return self._ids.get(name)
+        found = self._found.get(name)
+        return None if found is None else found.topic_id
+
+    def partitions_of(self, name: str) -> int | None:
+        """Return how many partitions a topic had at the last look, None before it."""
+        found = self._found.get(name)
+        return None if found is None else found.partitions
 
     def is_another(self, name: str) -> bool:
         """Return whether a topic was another at the last look than when it was written."""
-        found = self._ids.get(name)
+        found = self.id_of(name)
         return found is not None and self._written.get(name, found) != found
 
     def changed(self, now_ms: int, read: Callable[[], Mapping[str, bytes]] = dict) -> Sequence[str]:
@@ -87,11 +93,12 @@ class OwnTopics:
         if found is None:
             return ()
         self.looked_ms = now_ms
-        known, self._ids = {**read(), **self._ids}, dict(found)
+        known = {**read(), **{name: one.topic_id for name, one in self._found.items()}}
+        self._found = found
         return [
             name
-            for name, topic_id in found.items()
-            if known.get(name, topic_id) != topic_id or self.is_another(name)
+            for name, one in found.items()
+            if known.get(name, one.topic_id) != one.topic_id or self.is_another(name)
         ]
 
 
@@ -123,8 +130,8 @@ def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     return [spec for spec in node_topics(topology, node) if spec.name in wanted]
 
 
-def restored(admin: Admin, wanted: Sequence[TopicSpec]) -> Mapping[str, bytes]:
-    """Make those topics that somebody has deleted; return the ids of all that there are, by name.
+def restored(admin: Admin, wanted: Sequence[TopicSpec]) -> Mapping[str, TopicInfo]:
+    """Make those topics that somebody has deleted; return all that there are, by name.
 
     One that the brokers refuse keeps nobody from the others.
 
@@ -139,4 +146,4 @@ def restored(admin: Admin, wanted: Sequence[TopicSpec]) -> Mapping[str, bytes]:
             log.warning("topics.restored", topics=made)
             with suppress(TransportDeniedError):  # who may not look at it has no id of it
                 described = {**described, **admin.describe(made)}
-    return {name: info.topic_id for name, info in described.items()}
+    return described

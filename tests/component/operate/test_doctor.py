@@ -261,6 +261,24 @@ def test_a_subscription_that_nobody_can_read_is_told(busy: Mesh) -> None:
     assert failed(busy) == {}
 
 
+def test_a_subscription_in_a_partition_that_nobody_reads_is_told(busy: Mesh) -> None:
+    """Brokers make `clients` with several for a producer that comes first. Spec: K13."""
+    busy.world.kafka["right"].grow("mesh.c.clients", 2)
+    writer = busy.world.kafka["right"].writer("x")
+    writer.produce("mesh.c.clients", b"{}", b"far acme/>", 1)
+    busy.pause(12.0)
+    found = only(busy, Category.INTEREST)
+    assert found.description == "subscriptions written at c can be read"
+    assert found.error == (
+        "mesh.c.clients partition 1 offset 0: a subscription, and nodes read partition 0 alone"
+    )
+    hint = only(busy, Category.TOPICS).hint
+    assert "leave it, and write to partition 0" in hint
+    writer.produce("mesh.c.clients", None, b"far acme/>", 1)
+    busy.pause(2.0)
+    assert failed(busy, Category.INTEREST) == {}
+
+
 def test_two_endpoints_that_differ_by_case_are_told(busy: Mesh) -> None:
     """The client library refuses the second; a plain Kafka client asks nobody. Spec: DESIGN 3."""
     writer = busy.world.kafka["right"].writer("client")

@@ -96,6 +96,16 @@ def test_a_record_about_a_foreign_topic_is_told_once_and_counts_for_nothing(row:
     assert not state.eras.begins
 
 
+def test_a_subscription_that_no_node_reads_is_owed_nothing() -> None:
+    """Only the first partition of `clients` counts. Spec: K13."""
+    state = State.of(chain_topology())
+    row = SmallRow(TopicPartition("mesh.a.clients", 1), 0, "s x/>", b"{}", 0)
+    take_batch(state, Batch(small=[row]), 1.0)
+    assert not state.interest.subscriptions
+    take_batch(state, Batch(small=[replace(row, place=TopicPartition("mesh.a.clients", 0))]), 1.0)
+    assert state.interest.subscriptions
+
+
 def test_others_like_it_are_counted_and_the_name_is_cut_short() -> None:
     state = State.of(chain_topology())
     for offset in (7, 8):
