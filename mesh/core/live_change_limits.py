@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mesh.core.legality import Locate
 from mesh.errors import ConfigError, Problem
+from mesh.model.control import Identity
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
 
 CANNOT_CHANGE = "CANNOT_CHANGE"
@@ -60,6 +63,34 @@ def unchangeable(before: Topology, after: Topology, locate: Locate) -> Iterator[
             )
             where = locate(("zones", name, "kind"))
             yield Problem(code=CANNOT_CHANGE, message=message, where=where)
+
+
+def made_otherwise(target: Topology, node: str, found: Identity | None) -> Sequence[str]:
+    """Return what a node was made with that a topology says otherwise, in words.
+
+    Its file may say so, by which it was started before it was part of the mesh: later starts go by
+    the topology in force, and its topics stay what they were made. Spec: K2, K14.
+
+    Args:
+        target: Declares the node.
+        node: The node.
+        found: What it says of itself, or None.
+    """
+    if found is None:
+        return ()
+    declared = target.nodes[node]
+    ingress = TopicNames(target.prefix).ingress(node, MessageClass.GUARANTEED)
+    partitions = [one.partitions for one in found.topics if one.name == ingress]
+    pairs = [
+        ("lane", found.lanes, declared.lanes),
+        *(("partition", made, declared.partitions) for made in partitions),
+    ]
+    return [
+        f"node {node} was made with {_count(made, noun)} and cannot have {said}: "
+        f"write `{noun}s: {made}`, or declare a node of another name"
+        for noun, made, said in pairs
+        if made != said
+    ]
 
 
 def _of_node(old: Node, new: Node) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from mesh.model.topics import TopicNames
 from mesh.node.demands import Demands
 from mesh.node.leader import Leader
 from mesh.node.neighbour import Neighbour
-from mesh.operate.changes import founding
+from mesh.operate.changes import driver, founding
 from mesh.transport.groups import Takings
 from mesh.transport.memory_faults import Outcome
 from mesh.worker.control import feeds, leadership
@@ -50,6 +50,7 @@ from tests.component.worker import test_unheard_catch_ups as unheard
 from tests.component.worker import test_unwritable as unwritable
 from tests.component.worker.conftest import SmallMesh
 from tests.mutations.patching import Mutation, Patches
+from tests.sim import test_other_files as other_files
 from tests.sim import test_queue_dead_members as dead_members
 from tests.sim import test_queue_movers as queue_movers
 
@@ -79,6 +80,10 @@ def gone_subscriptions_are_awaited(patches: Patches) -> None:
 
 def other_partitions_are_not_read(patches: Patches) -> None:
     patches.put(Listener, "_look_elsewhere", lambda *_: None)
+
+
+def what_a_new_node_was_made_with_is_not_looked_at(patches: Patches) -> None:
+    patches.put(driver, "made_otherwise", lambda *_: ())
 
 
 def others_are_written_over(patches: Patches) -> None:
@@ -202,6 +207,10 @@ def markers_are_awaited(patches: Patches) -> None:
 
 def what_vanished_of_movers_is_not_announced(patches: Patches) -> None:
     patches.put(Repair, "_gone", lambda _: None)
+
+
+def a_new_node_has_other_lanes() -> None:
+    other_files.test_it_is_told_before_anything_is_written({"lanes": 2})
 
 
 def a_mesh_is_started_from_another_file() -> None:
@@ -337,6 +346,11 @@ def what_a_former_owner_moved_vanishes() -> None:
 DEMANDS = Mutation("demands-never-end", "what a dead member wanted stays", demands_never_end)
 OLD_MARKS = Mutation("old-marks-prove", "marks of long ago end what came later", old_marks_prove)
 EPOCHS = Mutation("epochs-begin-again", "another control topic, epoch 1 again", epochs_begin_again)
+MADE = Mutation(
+    "made-otherwise",
+    "a change begins with a node that was made otherwise",
+    what_a_new_node_was_made_with_is_not_looked_at,
+)
 UNHEARD = Mutation(
     "other partitions unread",
     "what stands in another partition of clients than the first is not told",
@@ -406,6 +420,7 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
             other_partitions.test_an_end_in_another_partition_is_told_until_it_is_one,
             id="other-partitions",
         ),
+        pytest.param(MADE, a_new_node_has_other_lanes, id="made-otherwise"),
         pytest.param(OTHERS, a_mesh_is_started_from_another_file, id="others-written-over"),
         pytest.param(CLAIMS, two_start_a_mesh_at_once, id="claims-nothing"),
         pytest.param(SILENT, a_group_falls_silent, id="silent-forgotten"),

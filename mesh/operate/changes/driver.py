@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from mesh.core.cutover import Direction
+from mesh.core.live_change_limits import made_otherwise
 from mesh.errors import NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
@@ -267,7 +268,12 @@ class ChangeDriver:
         beat = seen.heartbeat
         has_beaten = self.context.beats.get(node, False) or beat != self._first[node]
         is_up = has_beaten and self.context.now_ms() - seen.heard_ms <= DOWN_MS
-        return change_steps.NodeReport(is_up=is_up, change=None if beat is None else beat.change)
+        is_new = is_up and node not in self.before.nodes
+        return change_steps.NodeReport(
+            is_up=is_up,
+            change=None if beat is None else beat.change,
+            unfit=made_otherwise(self.after, node, seen.identity) if is_new else (),
+        )
 
     def _is_down(self, one: str, other: str) -> bool:
         """Return whether one end of a link does not hear the other: neither is relied on then."""

@@ -26,10 +26,12 @@ class NodeReport:
     Attributes:
         is_up: Whether it beats.
         change: What its newest heartbeat says of changes.
+        unfit: Why it cannot be the node that the target declares, in words; empty if it can.
     """
 
     is_up: bool
     change: ChangeStatus | None = None
+    unfit: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,12 +158,13 @@ class ChangeSteps:
         return reasons or self._untaken(seen, "does not take")
 
     def unable(self, seen: Observation) -> Sequence[str]:
-        """Return which nodes that must take part are down, in words."""
-        return [
-            f"node {node} {self._needed(node)}"
-            for node in self.cut.taking_part
-            if not seen.nodes[node].is_up
-        ]
+        """Return which nodes that must take part are down, or were made otherwise, in words."""
+        down = [node for node in self.cut.taking_part if not seen.nodes[node].is_up]
+        return [*(f"node {node} {self._needed(node)}" for node in down), *self._unfit(seen)]
+
+    def _unfit(self, seen: Observation) -> Sequence[str]:
+        """Return of which new nodes the target says what they are not. Spec: K2, K14."""
+        return [why for node in self.cut.arriving for why in seen.nodes[node].unfit]
 
     def _needed(self, node: str) -> str:
         if node in self.cut.leaving:
@@ -205,6 +208,8 @@ class ChangeSteps:
     def _hold(self, seen: Observation) -> Next:
         if self.is_aborting:
             return self._enter(Stage.ABORT)
+        if unfit := self._unfit(seen):  # it was started since
+            return Wait(unfit)
         arriving, holding = self.cut.arriving, self.cut.holding
         asked = [node for node in seen.nodes if node not in arriving or node in holding]
         if (wait := self._not_done(seen, asked)) is not None:

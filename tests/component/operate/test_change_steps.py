@@ -95,6 +95,21 @@ def test_from_the_plan_to_in_force() -> None:
     assert steps.next(answers.seen) is Ended.IN_FORCE
 
 
+def test_nothing_is_switched_while_a_new_node_is_not_what_the_target_says() -> None:
+    """It may have been started since the change began. Spec: K2, K14."""
+    answers, steps = Answers(), way()
+    fit = answers.nodes["n"]
+    answers.nodes["n"] = replace(fit, unfit=["n was made with 2 lanes"])
+    assert waits_for(steps.next(answers.seen)) == "n was made with 2 lanes"
+    answers.nodes["n"] = fit
+    assert stage_written(steps, answers) is Stage.HOLD
+    answers.say(Stage.HOLD, "a", "b", "c", "d")
+    answers.nodes["n"] = replace(fit, unfit=["n was made with 2 lanes"])
+    assert waits_for(steps.next(answers.seen)) == "n was made with 2 lanes"
+    answers.nodes["n"] = fit
+    assert isinstance(steps.next(answers.seen), NoteEnds)
+
+
 def test_nothing_begins_while_a_node_that_must_take_part_is_down() -> None:
     answers, steps = Answers(), way()
     answers.down("b", "n")
