@@ -26,12 +26,13 @@ from mesh.worker.control.listening import Listener
 from mesh.worker.lanes import sources
 from mesh.worker.lanes.first_records import FirstRecords
 from mesh.worker.lanes.truncated_logs import LastRead
+from mesh.worker.limits.backlog import Backlog
 from mesh.worker.queue_moves import moving
 from mesh.worker.queue_moves.movers import Movers
 from mesh.worker.queue_moves.moving import Moving
 from mesh.worker.second_writer.held_target import TargetCatchUp
 from mesh.worker.second_writer.repair import Repair
-from mesh.worker.topics import own_topics, provision
+from mesh.worker.topics import own_topics, provision, readership
 from mesh.worker.topics.readership import Readership
 from mesh.worker.topics.targets import Targets
 from mesh.worker.topics.writable import Looked
@@ -40,6 +41,7 @@ from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
 from tests.component.worker import test_first_records as first
 from tests.component.worker import test_lagging_takeover as lagging
+from tests.component.worker import test_limits_of_recreated as limits_of_recreated
 from tests.component.worker import test_other_partitions as other_partitions
 from tests.component.worker import test_recreated_control as recreated_control
 from tests.component.worker import test_refused_topics as refused_topics
@@ -84,6 +86,18 @@ def other_partitions_are_not_read(patches: Patches) -> None:
 
 def what_a_new_node_was_made_with_is_not_looked_at(patches: Patches) -> None:
     patches.put(driver, "made_otherwise", lambda *_: ())
+
+
+def counts_go_by_names(patches: Patches) -> None:
+    patches.put(Backlog, "is_of", lambda *_: None)
+
+
+def what_was_counted_before_waits(patches: Patches) -> None:
+    patches.put(Backlog, "_begin_again", lambda self, _: self._samples.clear())
+
+
+def what_was_passed_stays_passed(patches: Patches) -> None:
+    patches.put(readership, "_agree", lambda *_: None)
 
 
 def others_are_written_over(patches: Patches) -> None:
@@ -211,6 +225,15 @@ def what_vanished_of_movers_is_not_announced(patches: Patches) -> None:
 
 def a_new_node_has_other_lanes() -> None:
     other_files.test_it_is_told_before_anything_is_written({"lanes": 2})
+
+
+def a_limited_log_loses_its_end() -> None:
+    limits_of_recreated.test_what_a_log_has_lost_does_not_wait("dead-letter")
+
+
+def a_limited_queue_loses_its_end() -> None:
+    test = limits_of_recreated.test_what_came_where_a_log_lost_its_end_is_given_up_by_letters_alone
+    test(is_queue=True)
 
 
 def a_mesh_is_started_from_another_file() -> None:
@@ -351,6 +374,11 @@ MADE = Mutation(
     "a change begins with a node that was made otherwise",
     what_a_new_node_was_made_with_is_not_looked_at,
 )
+COUNTED = Mutation("counts-by-name", "ages go by the name of a topic", counts_go_by_names)
+WAITS = Mutation("lost-waits", "what a log has lost waits there", what_was_counted_before_waits)
+PASSED_ON = Mutation(
+    "passed-for-good", "groups have passed what a later leader wrote", what_was_passed_stays_passed
+)
 UNHEARD = Mutation(
     "other partitions unread",
     "what stands in another partition of clients than the first is not told",
@@ -420,6 +448,11 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
             other_partitions.test_an_end_in_another_partition_is_told_until_it_is_one,
             id="other-partitions",
         ),
+        pytest.param(
+            COUNTED, limits_of_recreated.test_nothing_is_older_than_its_topic, id="counts-by-name"
+        ),
+        pytest.param(WAITS, a_limited_log_loses_its_end, id="lost-waits"),
+        pytest.param(PASSED_ON, a_limited_queue_loses_its_end, id="passed-for-good"),
         pytest.param(MADE, a_new_node_has_other_lanes, id="made-otherwise"),
         pytest.param(OTHERS, a_mesh_is_started_from_another_file, id="others-written-over"),
         pytest.param(CLAIMS, two_start_a_mesh_at_once, id="claims-nothing"),

@@ -16,6 +16,7 @@ class Overfull:
         first: Offset of the oldest message that is not read.
         until: Offset below which they go; 0: see only what a predecessor has left to be deleted.
         reason: Why.
+        topic_id: Of what was looked at; empty where a predecessor's is to be found.
     """
 
     lane: Lane
@@ -24,3 +25,4 @@ class Overfull:
     first: int
     until: int
     reason: str
+    topic_id: bytes

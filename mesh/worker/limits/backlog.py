@@ -46,6 +46,21 @@ class Backlog:
     """What waits in one partition."""
 
     _samples: deque[tuple[int, int, int]] = field(default_factory=deque)
+    _topic_id: bytes = b""
+    _before: int = 0  # bytes written to what is no more
+
+    def is_of(self, topic_id: bytes, written: int) -> None:
+        """Begin again if the partition is of another topic than at the last call.
+
+        Where that has outgrown the former one, its end does not show it.
+        """
+        if self._topic_id not in (b"", topic_id):
+            self._begin_again(written)
+        self._topic_id = topic_id
+
+    def _begin_again(self, written: int) -> None:
+        self._samples.clear()
+        self._before = written
 
     def note(self, end: int, written: int, now_ms: int) -> None:
         """Note where the log ends now, if it has grown; see `look`.
@@ -54,7 +69,7 @@ class Backlog:
         """
         samples = self._samples
         if samples and end < samples[-1][1]:
-            samples.clear()
+            self._begin_again(written)
         if not samples or samples[-1][1] != end:
             samples.append((now_ms, end, written))
         if len(samples) > SAMPLES_MAX:
@@ -76,7 +91,7 @@ class Backlog:
             samples.popleft()
         first_ms, first_end, first_written = samples[0]
         if first_end - 1 > position:
-            return written, now_ms - first_ms  # some of it is older than this count
+            return written - self._before, now_ms - first_ms  # some is older than this count
         if len(samples) == 1:
             return 0, 0
         # Between two moments as much was read as the position says, records being alike.

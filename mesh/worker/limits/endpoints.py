@@ -32,6 +32,7 @@ from mesh.worker.limits.backlog import (
     limit_of_lane,
     written_to,
 )
+from mesh.worker.topics.readership import passed_by_all
 
 LOOK_MS = 5_000
 """How often groups are asked for; where the endpoints end is noted at every step."""
@@ -71,11 +72,13 @@ class _Seen:
         end: Offset after its last entry.
         passed: What the slowest group wants next.
         written: Bytes written to it until it was asked for.
+        topic_id: What it is a partition of.
     """
 
     end: int
     passed: int
     written: int
+    topic_id: bytes
 
 
 @dataclass(slots=True)
@@ -206,14 +209,17 @@ class EndpointBacklogs:
             self._looked_ms = now_ms - LOOK_MS  # the next turn takes the answer
             return
         self._looked_at = None
-        read, ends, starts = told
+        ids, read, ends, starts = told
         for lane in list(self.lanes.owned.values()):
             asked = {at: bytes_ for at, (one, bytes_) in written.items() if one is lane}
             for name, limit in limits.items() if asked else ():
+                topic = self._topic(name)
                 seen = {
-                    at: _Seen(ends[at], max(read.get(at, 0), starts.get(at, 0)), asked[at])
-                    for at in lane.places(self._topic(name))
-                    if at in asked and at in ends
+                    at: _Seen(
+                        ends[at], max(read.get(at, 0), starts.get(at, 0)), asked[at], ids[topic]
+                    )
+                    for at in lane.places(topic)
+                    if at in asked and at in ends and topic in ids
                 }
                 self._judge(lane, name, limit, seen, now_ms)
 
@@ -229,6 +235,7 @@ class EndpointBacklogs:
         size, age_ms = 0, 0
         for at, one in seen.items():
             backlog = self._backlog(lane, at, limit)
+            backlog.is_of(one.topic_id, one.written)
             found, oldest_ms = backlog.look(one.end, one.passed, one.written, now_ms)
             size, age_ms = size + found, max(age_ms, oldest_ms)
         size_max, age_max_ms = limit_of_lane(lane, limit.size, limit.age_s)
@@ -270,14 +277,16 @@ class EndpointBacklogs:
             age_ms = age_max_ms if limit.is_exact else age_max_ms * RELIEF
             until = self._counts.of(lane, at).beyond(keep, age_ms, one.written, now_ms)
             if until > one.passed:
-                self.lanes.overfull[at] = Overfull(lane, endpoint, at, one.passed, until, reason)
+                self.lanes.overfull[at] = Overfull(
+                    lane, endpoint, at, one.passed, until, reason, one.topic_id
+                )
 
     def _backlog(self, lane: Lane, at: TopicPartition, limit: EndpointLimit) -> Backlog:
         """Return the count of a partition."""
         if limit.when_full is WhenFull.DEAD_LETTER and not self._counts.has(lane, at):
             # Who had the lane before may have died between dead letters and deletion.
             endpoint = at.topic.removeprefix(self._topic(""))
-            self.lanes.overfull[at] = Overfull(lane, endpoint, at, 0, 0, "")
+            self.lanes.overfull[at] = Overfull(lane, endpoint, at, 0, 0, "", b"")
         return self._counts.of(lane, at)
 
     def _tell(self, limits: Mapping[str, EndpointLimit]) -> Iterator[Input]:
@@ -309,7 +318,11 @@ class EndpointBacklogs:
 
 def _ask(
     admin: Admin, topics: Sequence[str], besides: Collection[str], places: Sequence[TopicPartition]
-) -> tuple[_Offsets, _Offsets, _Offsets]:
-    """Return how far the slowest group has come, and where the partitions end and begin."""
-    read = admin.consumed(topics, besides=besides)
-    return read, admin.ends(places), admin.starts(places)
+) -> tuple[Mapping[str, bytes], _Offsets, _Offsets, _Offsets]:
+    """Return ids of topics, how far slowest groups have come, where partitions end and begin.
+
+    The ids come first: where a topic is recreated meanwhile, what was found is not taken for it.
+    """
+    ids = {name: info.topic_id for name, info in admin.describe(topics).items()}
+    read = passed_by_all(admin, topics, besides)
+    return ids, read, admin.ends(places), admin.starts(places)

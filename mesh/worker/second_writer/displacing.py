@@ -14,7 +14,7 @@ from functools import partial
 
 import structlog
 
-from mesh.core.redelivery import Share
+from mesh.core.redelivery import WINDOW, Share
 from mesh.errors import TransportError
 from mesh.model.control import EndpointKind
 from mesh.model.facts import SourceAt
@@ -29,6 +29,7 @@ from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.process.recall import Recall, kept_in
 from mesh.worker.process.transactions import transact
 from mesh.worker.second_writer.displaced import rows_of_displaced
+from mesh.worker.topics.readership import passed_by_all
 
 CHUNK, CHUNK_BYTES = 2_000, 16 << 20
 """Records that are displaced in one transaction at most, and so many bytes, about."""
@@ -176,6 +177,9 @@ class Displacing:
                 return
 
     def _take_opened(self, of: Overfull, opened: _Opened) -> None:
+        if of.topic_id not in (b"", opened.topic_id):
+            opened.close()  # another one has its name by now: the next look says what waits there
+            return
         opened.began_ms = self.lanes.clock.now_ms()
         self._reading = _Reading(of, opened)
         if of.until > of.first:
@@ -341,11 +345,13 @@ def _consumed(admin: Admin, at: TopicPartition, besides: Collection[str]) -> Con
     passed = admin.passed(at.topic, [at]).get(at)
     if passed is None or at not in admin.consumed([at.topic], besides=besides):
         return _nothing
-    others = admin.consumed([at.topic], besides=[*besides, at.topic]).get(at)
-    share = Share.parse(passed.offset, passed.remark)
+    others = passed_by_all(admin, [at.topic], [*besides, at.topic]).get(at)
+    share, until = Share.parse(passed.offset, passed.remark), passed.offset + WINDOW
+    if passed.leader_epoch is not None:  # where a later leader has written, others stand now
+        until = admin.agrees_until(at, passed.leader_epoch, until)
 
     def is_consumed(offset: int) -> bool:
-        return share.is_done(offset) and (others is None or offset < others)
+        return offset < until and share.is_done(offset) and (others is None or offset < others)
 
     return is_consumed
 

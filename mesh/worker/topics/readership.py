@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.errors import TransportError
+from mesh.errors import TransportDeniedError, TransportError
 from mesh.transport.groups import slowest
 from mesh.transport.port import Admin, TopicPartition
 
@@ -66,11 +66,36 @@ class Readership:
         for group, read in self._known.items():
             places = [at for at in found if at in read]
             try:
-                for at, passed in admin.passed(group, places).items() if places else ():
-                    if (epoch := passed.leader_epoch) is not None:
-                        found[at] = admin.agrees_until(at, epoch, found[at])
+                _agree(admin, group, places, found)
             except TransportError as error:
                 log.warning("endpoints.not_trimmed", fault=str(error))
                 for at in places:
                     found.pop(at, None)
         return found
+
+
+def passed_by_all(
+    admin: Admin, topics: Sequence[str], besides: Collection[str]
+) -> Mapping[TopicPartition, int]:
+    """Return how far the slowest group has come in what the logs still are.
+
+    Raises:
+        TransportError: Brokers do not answer. Groups that they do not show count for nothing.
+    """
+    try:
+        groups = admin.readers(topics, besides=besides)
+    except TransportDeniedError:
+        return admin.consumed(topics, besides=besides)
+    found = dict(slowest(list(groups.values()), topics))
+    for group, read in groups.items():
+        _agree(admin, group, [at for at in found if at in read], found)
+    return found
+
+
+def _agree(
+    admin: Admin, group: str, places: Sequence[TopicPartition], found: dict[TopicPartition, int]
+) -> None:
+    """Take back what a group has passed to where a later leader has written."""
+    for at, passed in admin.passed(group, places).items() if places else ():
+        if (epoch := passed.leader_epoch) is not None:
+            found[at] = admin.agrees_until(at, epoch, found[at])
