@@ -33,12 +33,13 @@ class DrillFile:
     def __init__(self, path: Path, node: str, names: TopicNames) -> None:
         self._path, self._node, self._names = path, node, names
         self._drill: Drill | None = None
+        self._stamp: tuple[int, int, int] | None = None
         self._slow: SlowIntake | None = None
         self._wall_clock = WallClock()
 
     def begin(self, intake: Intake, now_ms: Callable[[], int]) -> Intake:
         """Return what reads for a new worker, and may be told to be slow; at first nothing is."""
-        self._drill = None
+        self._drill = self._stamp = None
         chance = random.Random()  # noqa: S311 - decides which fetches of a drill are lost
         self._slow = SlowIntake(intake, now_ms, chance.random)
         return self._slow
@@ -50,9 +51,12 @@ class DrillFile:
             isolate: Has the worker read nothing of these neighbours.
         """
         try:
+            if (stamp := _stamp(self._path)) == self._stamp:
+                return  # each turn looks: to read it takes longer than much of what a turn does
             drill = read_drill(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return
+        self._stamp = stamp
         if drill == self._drill:
             return
         self._drill = drill
@@ -63,3 +67,9 @@ class DrillFile:
         if drill != Drill():
             log.warning("drill.follows", drill=drill.written())
         seen_file(self._path, os.getpid()).write_text(drill.written(), encoding="utf-8")
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """Return what is another one when a file has been written anew or replaced."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
