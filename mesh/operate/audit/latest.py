@@ -225,43 +225,65 @@ def read_audit(topology: Topology, kafka: KafkaCluster) -> Audited:
         TransportError: The Kafka cluster does not answer.
     """
     names = TopicNames(topology.prefix)
-    found = kafka.admin().describe([names.audit("findings"), names.audit("certificates")])
-    before = _status(kafka, names)
-    findings = _newest(kafka, names.audit("findings"))
-    certificates = _newest(kafka, names.audit("certificates"))
-    status = _status(kafka, names)
-    # Written together, so of what was not taken back meanwhile none can be lacking.
-    counted = min(int(_number(one.get("findings"))) for one in (before, status))
+    tables = {names.audit(table): table for table in TABLES}
+    topics = kafka.admin().describe(list(tables)).values()
+    places = [
+        TopicPartition(one.name, number) for one in topics for number in range(one.partitions)
+    ]
+    found = _Newest.of(kafka, places, tables)
+    removed = 0
+    if found.counted > found.there:
+        # Written together, and not read at one moment: what lacks at two looks is not there.
+        earlier, found = found, _Newest.of(kafka, places, tables)
+        removed = min(earlier.counted, found.counted) - max(earlier.there, found.there)
     return Audited(
-        findings=findings,
-        certificates=certificates,
-        has_topics=bool(found),
-        status=status,
-        hours=_newest(kafka, names.audit("hours")),
-        canaries=_newest(kafka, names.audit("canaries")),
-        removed=max(0, counted - len(findings)),
+        findings=found.entries("findings"),
+        certificates=found.entries("certificates"),
+        has_topics=any(tables[one.name] in ("findings", "certificates") for one in topics),
+        status=found.status,
+        hours=found.entries("hours"),
+        canaries=found.entries("canaries"),
+        removed=max(0, removed),
     )
 
 
-def _status(kafka: KafkaCluster, names: TopicNames) -> Entry:
-    return next(iter(_newest(kafka, names.audit("status"), POSITION)), {})
+TABLES = ("findings", "certificates", "status", "hours", "canaries")
 
 
-def _newest(kafka: KafkaCluster, topic: str, only: bytes | None = None) -> Sequence[Entry]:
-    """Return the newest entry under each key, or under one key alone."""
-    info = kafka.admin().describe([topic]).get(topic)
-    if info is None:
-        return ()
-    places = [TopicPartition(topic, partition) for partition in range(info.partitions)]
-    entries: dict[bytes, Entry] = {}
-    for record in read_logs(kafka, places, name="audit"):
-        key, value = record.key() or b"", record.value()
-        if only is not None and key != only:
-            continue
-        entries.pop(key, None)
-        if value is None:
-            continue  # taken back: what was missing has come after all
-        entry = entry_of(topic.rpartition(".")[2], value)
-        if entry is not None:
-            entries[key] = entry
-    return list(entries.values())
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The newest entry of each table under each key, oldest first."""
+
+    tables: Mapping[str, dict[bytes, Entry]]
+
+    @classmethod
+    def of(
+        cls, kafka: KafkaCluster, places: Sequence[TopicPartition], tables: Mapping[str, str]
+    ) -> _Newest:
+        """Read partitions, side by side, of topics that hold these tables."""
+        found: dict[str, dict[bytes, Entry]] = {table: {} for table in tables.values()}
+        for record in read_logs(kafka, places, name="audit"):
+            table, key, value = tables[record.topic()], record.key() or b"", record.value()
+            found[table].pop(key, None)
+            if value is None:
+                continue  # taken back: what was missing has come after all
+            entry = entry_of(table, value)
+            if entry is not None:
+                found[table][key] = entry
+        return cls(found)
+
+    def entries(self, table: str) -> Sequence[Entry]:
+        return list(self.tables[table].values())
+
+    @property
+    def status(self) -> Entry:
+        return self.tables["status"].get(POSITION, {})
+
+    @property
+    def counted(self) -> int:
+        """How many findings stand, as the auditor counts them."""
+        return int(_number(self.status.get("findings")))
+
+    @property
+    def there(self) -> int:
+        return len(self.tables["findings"])

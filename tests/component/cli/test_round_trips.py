@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from mesh.cli.problems import EXIT_NOT_WELL
 from mesh.lab.world import World
+from mesh.operate.audit.latest import POSITION, TABLES
+from mesh.transport.port import TopicSpec
 from tests.component.cli.conftest import Chain, Run
+from tests.component.in_memory_mesh import Mesh
 
 ASKED = ("stable_ends", "ends", "starts", "describe", "settings", "consumed")
 
@@ -22,11 +26,23 @@ MOST = {
     "explain x/1 --from a": Counter(reader=1, stable_ends=1),
     "route a c": Counter(reader=1, stable_ends=1),
     "queue list": Counter(reader=1, stable_ends=1),
+    "endpoint list": Counter(reader=1, stable_ends=1),
+    "audit report": Counter(reader=1, stable_ends=2, describe=1),
 }
 """Command line -> what it may ask of each Kafka cluster, on a mesh without messages.
 
 `status` reads what the auditor says besides, where it writes.
 """
+
+
+def tell_audit(mesh: Mesh) -> None:
+    """Have the auditor's topics hold something each."""
+    kafka = mesh.world.kafka[mesh.topology.audit_kafka]
+    kafka.admin().create([TopicSpec(name=f"mesh.audit.{one}", partitions=1) for one in TABLES])
+    writer = kafka.writer("auditor")
+    for table in TABLES:
+        writer.produce(f"mesh.audit.{table}", b'{"kind": "split"}', POSITION, 0)
+    assert writer.flush() == 0
 
 
 @pytest.mark.parametrize("line", MOST)
@@ -35,6 +51,7 @@ def test_a_command_asks_no_more_than_it_must(
 ) -> None:
     """Every one of these is a wait for a broker, on each Kafka cluster, whatever its distance."""
     mesh, file = chain
+    tell_audit(mesh)
     mesh.pause(3.0)
     asked: dict[str, Counter[str]] = {name: Counter() for name in mesh.topology.kafka}
     working: list[bool] = []
@@ -50,7 +67,7 @@ def test_a_command_asks_no_more_than_it_must(
         for owner, calls in ((kafka, ("reader",)), (kafka.admin(), ASKED)):
             for call in calls:
                 monkeypatch.setattr(owner, call, counted(owner, call, asked[name], working))
-    assert run(*line.split(), "-f", file).code == 0
+    assert run(*line.split(), "-f", file).code in (0, EXIT_NOT_WELL)
     over = {name: one - MOST[line] for name, one in asked.items() if one - MOST[line]}
     assert over == {}, asked
 
