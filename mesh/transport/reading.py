@@ -35,10 +35,11 @@ def read_logs(
     """
     ends = cluster.admin().stable_ends(places)
     begins = {place: BEGINNING for place, end in ends.items() if end > 0}
-    if passed or most is not None:
+    known = {place: passed[place] for place in places if place in passed} if passed else {}
+    if known or most is not None:
         for place, start in cluster.admin().starts(places).items():
             newest = 0 if most is None else ends.get(place, 0) - most
-            begins[place] = max(start, (passed or {}).get(place, 0), newest)
+            begins[place] = max(start, known.get(place, 0), newest)
     yield from read_range(cluster, begins, ends, name=name)
 
 

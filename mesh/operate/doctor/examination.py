@@ -11,6 +11,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.links.flows import LinkFlow, link_flows
+from mesh.operate.side_by_side import side_by_side
 from mesh.transport.node_topics import endpoint_topic, node_topics
 from mesh.transport.port import Copies, KafkaCluster, Rights, TopicInfo, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports
@@ -194,17 +195,13 @@ class Examination:
         starts: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         stable: dict[TopicPartition, int] = {}
-        for name, kafka in self._all_answering().items():
-            places = list(self._places(name))
-            try:
-                # Stable offsets last: what was committed meanwhile is not taken for hidden.
-                found = [ask(places) for ask in _offset_calls(kafka)]
-            except TransportError:
-                continue  # told by the checks of kafka
+        answering = self._all_answering()
+        asked = [(kafka, list(self._places(name))) for name, kafka in answering.items()]
+        for found in side_by_side(_offsets, asked):
             starts |= found[0]
             ends |= found[1]
             stable |= found[2]
-        flows = link_flows(self.topology, self.view, self.beats, self._all_answering())
+        flows = link_flows(self.topology, self.view, self.beats, answering)
         return Moment(positions=positions, starts=starts, ends=ends, stable=stable, flows=flows)
 
     def _is_busy(self, moment: Moment) -> bool:
@@ -240,8 +237,13 @@ class Examination:
                     yield TopicPartition(spec.name, partition)
 
 
-def _offset_calls(
-    kafka: KafkaCluster,
-) -> Sequence[Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]]:
-    admin = kafka.admin()
-    return (admin.starts, admin.ends, admin.stable_ends)
+def _offsets(
+    asked: tuple[KafkaCluster, Sequence[TopicPartition]],
+) -> Sequence[Mapping[TopicPartition, int]]:
+    """Return where partitions begin, end, and end for readers; nothing if nobody answers."""
+    admin, places = asked[0].admin(), asked[1]
+    try:
+        # Stable offsets last: what was committed meanwhile is not taken for hidden.
+        return [ask(places) for ask in (admin.starts, admin.ends, admin.stable_ends)]
+    except TransportError:
+        return [{}, {}, {}]  # told by the checks of kafka

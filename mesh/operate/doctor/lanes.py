@@ -13,7 +13,7 @@ from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
-from mesh.wire.standbys import standbys
+from mesh.wire.standbys import LearnedRecord, standbys
 from mesh.wire.state import decode_ledger
 
 UNHEARD = (-1, -1)
@@ -43,6 +43,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
             for node in nodes:
                 yield unseen(Category.LANES, _description(node), fault)
             continue
+        learned = _learned(at, kafka)
         for node in nodes:
             faults = [
                 *_backwards(names.progress(node), at.reports().of(node).epochs),
@@ -55,20 +56,33 @@ def check_lanes(at: Examination) -> Iterator[Check]:
                 f"two workers believed in one lane, or the progress of {node} was recreated: stop "
                 f"all workers of {node}, start one (mesh node run {node}); see mesh audit report",
             )
-            yield from _standbys(at, kafka, node)
+            yield from _standbys(at, node, learned)
 
 
-def _standbys(at: Examination, kafka: str, node: str) -> Iterator[Check]:
-    """Yield whether a node's standbys have heard what its lanes go by. Spec: K16, K21."""
-    place = TopicPartition(TopicNames(at.topology.prefix).learned(node), 0)
-    description = f"standbys of {node} have heard what its lanes go by"
+def _learned(at: Examination, kafka: str) -> Mapping[str, Sequence[LearnedRecord]] | TransportError:
+    """Return what `learned` of each node of a Kafka cluster holds, or why nobody can say."""
+    names = TopicNames(at.topology.prefix)
+    nodes = {names.learned(node): node for node in at.nodes_on(kafka)}
+    places = [TopicPartition(topic, 0) for topic in nodes]
+    found: dict[str, list[LearnedRecord]] = {node: [] for node in nodes.values()}
     try:
-        records = read_logs(at.answering(kafka), [place], name="standbys")
-        found = standbys((one.key(), one.value(), one.timestamp()[1]) for one in records)
+        for one in read_logs(at.answering(kafka), places, name="standbys"):
+            found[nodes[one.topic()]].append((one.key(), one.value(), one.timestamp()[1]))
     except TransportError as fault:
-        yield unseen(Category.LANES, description, fault)
+        return fault
+    return found
+
+
+def _standbys(
+    at: Examination, node: str, learned: Mapping[str, Sequence[LearnedRecord]] | TransportError
+) -> Iterator[Check]:
+    """Yield whether a node's standbys have heard what its lanes go by. Spec: K16, K21."""
+    description = f"standbys of {node} have heard what its lanes go by"
+    if isinstance(learned, TransportError):
+        yield unseen(Category.LANES, description, learned)
         return
     beat_ms = at.view.nodes[node].beat_ms
+    found = standbys(learned[node])
     alive = {name: one for name, one in found.items() if beat_ms - one[1] < GONE_MS}
     if not alive:
         return

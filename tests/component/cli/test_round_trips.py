@@ -28,6 +28,7 @@ MOST = {
     "queue list": Counter(reader=1, stable_ends=1),
     "endpoint list": Counter(reader=1, stable_ends=1),
     "audit report": Counter(reader=1, stable_ends=2, describe=1),
+    "doctor": Counter(reader=5, stable_ends=9, starts=3, ends=1, describe=2, settings=1),
 }
 """Command line -> what it may ask of each Kafka cluster, on a mesh without messages.
 
