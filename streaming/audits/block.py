@@ -59,11 +59,10 @@ class Receipt:
 
     def take(self, row: DeliveryRow) -> None:
         """Add the deliveries of a batch."""
-        first, last = self.records.get(row.place.partition, (row.record_first, row.record_last))
-        self.records[row.place.partition] = (
-            min(first, row.record_first),
-            max(last, row.record_last),
-        )
+        span, known = (row.record_first, row.record_last), self.records.get(row.place.partition)
+        if known is not None:
+            span = min(known[0], span[0]), max(known[1], span[1])
+        self.records[row.place.partition] = span
         self.digest += row.digest
         self.generations[row.generation] = None
         self.unmoved += 0 if row.is_moved else row.digest.count

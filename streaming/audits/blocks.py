@@ -43,30 +43,36 @@ class Blocks:
 
     def publish(self, rows: Sequence[IngressRow], now_s: float) -> None:
         """Take what was published in a batch; direct messages are not certified."""
+        known: dict[tuple[TopicPartition, int], Block | None] = {}
         for row in rows:
-            is_guaranteed = place_of(self.prefix, row.place.topic).letter == GUARANTEED
-            if is_guaranteed and row.block > self._done(row.place):
-                self._block(row.place, row.block, now_s).publish(row)
+            key = row.place, row.block
+            if key not in known:
+                is_guaranteed = place_of(self.prefix, row.place.topic).letter == GUARANTEED
+                is_open = is_guaranteed and row.block > self._done(row.place)
+                known[key] = self._block(*key, now_s) if is_open else None
+            if (block := known[key]) is not None:
+                block.publish(row)
 
     def deliver(self, rows: Sequence[DeliveryRow], names: Names, now_s: float) -> None:
         """Take what was delivered in a batch, and what was parked before."""
+        known: dict[tuple[TopicPartition, int], Block | None] = {}
         for place, row in self.aside.published(self.prefix, rows, names, now_s):
             is_guaranteed = place_of(self.prefix, place.topic).letter == GUARANTEED
-            if is_guaranteed and row.source.topic_id not in names.former:
-                self._deliver(place, row, now_s)
-
-    def _deliver(self, place: TopicPartition, row: DeliveryRow, now_s: float) -> None:
-        topic = place_of(self.prefix, row.place.topic)
-        endpoint = EndpointKey(topic.node, topic.other)
-        if row.block > self._done(place):
-            block = self._block(place, row.block, now_s)
-            receipt = block.receipts.get(endpoint)
-            if receipt is None:
-                receipt = block.receipts[endpoint] = Receipt()
-            receipt.take(row)
-            block.doubt(row.first, endpoint)
-        elif row.block > self.skipped.get(place, -1):
-            self.aside.take_late(place, endpoint, row, now_s)
+            if not is_guaranteed or row.source.topic_id in names.former:
+                continue
+            topic, key = place_of(self.prefix, row.place.topic), (place, row.block)
+            endpoint = EndpointKey(topic.node, topic.other)
+            if key not in known:
+                is_open = row.block > self._done(place)
+                known[key] = self._block(*key, now_s) if is_open else None
+            if (block := known[key]) is not None:
+                receipt = block.receipts.get(endpoint)
+                if receipt is None:
+                    receipt = block.receipts[endpoint] = Receipt()
+                receipt.take(row)
+                block.doubt(row.first, endpoint)
+            elif row.block > self.skipped.get(place, -1):
+                self.aside.take_late(place, endpoint, row, now_s)
 
     def carry(self, frames: Sequence[FrameRow], names: Names) -> None:
         """Take the frames of a batch: what is late may be in them, and has a further way then."""

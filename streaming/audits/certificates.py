@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from streaming.audits.block import Block, Certificate, Standing
 from streaming.audits.blocks import Blocks
@@ -20,15 +19,22 @@ from streaming.audits.cases import (
     fault,
     trimmed,
 )
-from streaming.audits.claims import Claim, unowed
+from streaming.audits.claims import Claim
+from streaming.audits.compared import (
+    NOTHING_CLAIMED,
+    Claimed,
+    Compared,
+    Mark,
+    Promised,
+    Rest,
+    Waiting,
+)
 from streaming.audits.findings import FindingKind
 from streaming.audits.hours import Hours
 from streaming.audits.interest import EndpointKey
 from streaming.audits.judgements import (
     QUIET_S,
-    Compared,
     Judgement,
-    Promised,
     Round,
     World,
     case_of,
@@ -41,7 +47,7 @@ from streaming.audits.offers import Offer
 from streaming.audits.passing import Ticket
 from streaming.audits.spans import is_settled
 from streaming.audits.verdicts import Verdict, compare, is_proof, owed
-from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.digest import BLOCK_OFFSETS, Digest
 from streaming.tables.rows import TopicPartition
 
 RENEW_MS = 12 * 3_600_000
@@ -53,21 +59,6 @@ PATIENCE_S = 4.0
 GLANCES_MAX = 20_000
 """Subjects, or bundles of them, times endpoints of busy blocks that one judgement looks at before
 it is time to certify them: so a loss under a trickle shows as soon as one in a quiet block."""
-
-
-class Waiting(NamedTuple):
-    """A range that is not certified yet, and what it waits for; for people and the lab."""
-
-    source: str
-    block: int
-    endpoint: str
-    last: int
-    reason: str
-
-    @property
-    def key(self) -> str:
-        """Return what it is that waits."""
-        return f"{self.source} {self.block} {self.endpoint} {self.last}"
 
 
 @dataclass(slots=True)
@@ -83,8 +74,8 @@ class Certifier:
         undecided: Endpoints of which it was not known by the last judgement what they are owed.
         compared: What digests have told, by block; who goes on from a state compares again.
         read_s: When blocks were read message by message, of those where that was just now.
-        claims: What endpoints claim of ingress partitions, as of the last judgement.
-        claims_version: Of the world by which that was found.
+        claimed: What endpoints claim of ingress partitions, as of the last judgement.
+        promised: Those to whom something was promised by then.
     """
 
     blocks: Blocks
@@ -99,10 +90,10 @@ class Certifier:
     read_s: dict[tuple[TopicPartition, int], float] = field(
         default_factory=dict, init=False, repr=False
     )
-    claims: dict[TopicPartition, dict[EndpointKey, Sequence[Claim]]] = field(
+    claimed: dict[TopicPartition, Claimed] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    claims_version: int = field(default=-1, init=False, repr=False, compare=False)
+    promised: Promised | None = field(default=None, init=False, repr=False, compare=False)
 
     def judge(self, world: World, now_s: float, *, is_last: bool = False) -> Round:
         """Certify what digests can certify; return what must be read message by message.
@@ -118,9 +109,7 @@ class Certifier:
         for finding in self.blocks.aside.take_mislabelled():
             world.register.add(finding)
         round_, glances = Round(), 0
-        if self.claims_version != world.version:
-            self.claims, self.claims_version = {}, world.version
-        promised = Promised.of(world)
+        promised = self.promised = Promised.by(world.interest, self.promised)
         before, self.compared = self.compared, {}
         read = self.read_s.items()
         self.read_s = {key: at for key, at in read if 0 <= now_s - at < QUIET_S}
@@ -129,84 +118,116 @@ class Certifier:
                 continue
             for ticket in block.tickets:
                 world.passing.advance(ticket, world.sight())
-            judgement = Judgement(place, number, block, {})
-            judgement.may_read = (place, number) not in self.read_s
-            is_due = _is_due(block, now_s, may_read=judgement.may_read)
-            judgement.is_glance = not (is_last or is_due)
+            may_read = (place, number) not in self.read_s
+            is_due = is_last or _is_due(block, now_s, may_read=may_read)
+            if is_due:
+                block.judged_s = now_s
+            is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
+            turns = world.passing.turns.of(world.names.key(place))
+            mark = Mark(block.stamp, turns, is_closed=is_closed)
+            known = before.get((place, number))
+            if known is None or known.mark != mark:
+                known = Compared(mark, Offer.of(block))
+            self.compared[place, number] = known
+            if self._rests(known, block, world):
+                continue
+            judgement = Judgement(place, number, block, known)
+            judgement.may_read, judgement.is_closed = may_read, is_closed
+            judgement.is_glance = not is_due
             if judgement.is_glance:
                 self._wait(judgement, "*", "news to settle")
                 glances += len(promised.endpoints) * len(block.subjects)
                 if glances > GLANCES_MAX:
                     continue
-            else:
-                block.judged_s = now_s
-            judgement.is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
-            mark = (block.stamp, world.version, judgement.is_closed)
-            known = before.get((place, number))
-            if known is None or known.mark != mark:
-                known = Compared(mark, Offer.of(block))
-            judgement.compared, judgement.offer = known, known.offer
-            self.compared[place, number] = known
+            known.look_at(block, promised)
             round_.judgements.append(judgement)
-            told = self.claims.setdefault(place, {})
-            self._judge_block(round_, judgement, promised, world, told, now_s)
+            claimed = self.claimed.get(place, NOTHING_CLAIMED).by(world.version)
+            self.claimed[place] = claimed
+            self._judge_block(round_, judgement, world, claimed, now_s)
         return round_
 
+    def _rests(self, known: Compared, block: Block, world: World) -> bool:
+        """Say whether nothing has changed since a block was looked at; then all is told again."""
+        rest = known.rest
+        if rest is None or rest.version != world.version:
+            return False
+        if any(ticket.is_done for ticket in block.tickets):
+            return False
+        if rest.reasons != _reasons(block, world):
+            return False
+        self.waiting += rest.waiting
+        self.undecided.update(dict.fromkeys(rest.undecided))
+        return True
+
     def _judge_block(
-        self,
-        round_: Round,
-        judgement: Judgement,
-        promised: Promised,
-        world: World,
-        claims: dict[EndpointKey, Sequence[Claim]],
-        now_s: float,
+        self, round_: Round, judgement: Judgement, world: World, claimed: Claimed, now_s: float
     ) -> None:
-        place, number, block = judgement.place, judgement.number, judgement.block
-        offer, settled = judgement.offer, judgement.compared.settled
-        judgement.others = promised.others(block)
-        for endpoint, members in promised.among(judgement.others).items():
-            if endpoint in settled:
-                continue
-            claim = claims.get(endpoint)
-            if claim is None:
-                found = [one for member in members for one in claims_of(place, member, world)]
-                claim = claims[endpoint] = found
-            if endpoint in judgement.others:
+        place, block = judgement.place, judgement.block
+        compared, is_glance = judgement.compared, judgement.is_glance
+        others, offer = compared.others, compared.offer
+        for endpoint, members in compared.everybody.items():
+            if (claim := claimed.claims.get(endpoint)) is None:
+                claim = claimed.take(endpoint, _claims_of(place, members, world))
+            is_simple = endpoint in claimed.plain and endpoint in members
+            if endpoint in others:
                 moved = moved_to(place, endpoint, block.receipts[endpoint], world)
-                claim = [*map(unowed, claim), *moved]
-            if not is_settled(world.interest, endpoint, claim, number * BLOCK_OFFSETS):
+                claim = [*claimed.may(endpoint), *moved] if moved else claimed.may(endpoint)
+                is_simple = False
+            if compared.is_through(endpoint, claim, is_glance=is_glance):
                 continue
-            doubted = doubted_of(judgement, members, claim, world)
-            if doubted:
-                if judgement.is_glance:
-                    continue
-                for member, own in doubted.items():
-                    judgement.owners[member] = None
-                    told = (member, (member,), own, Verdict.UNSURE)
-                    self._look(round_, judgement, *told, world, now_s)
-                if any(member in judgement.late for member in doubted):
-                    judgement.late[endpoint] = None  # until it is known who got what
-                    continue
-            if offer.is_undecided(claim):
-                judgement.undecided[endpoint] = None
+            told = (judgement, endpoint, members, claim)
+            if not (is_simple or self._is_decided(round_, *told, world, now_s)):
                 continue
-            verdict, expected = _verdict(judgement, endpoint, members, claim, world)
+            delivered = block.delivered(members)
+            if is_simple and _is_plainly_equal(*told, delivered, world):
+                verdict = Verdict.EQUAL if delivered.count else Verdict.NOTHING
+                expected = delivered.count
+            else:
+                verdict, expected = _verdict(*told, delivered, world)
             if verdict in (Verdict.EQUAL, Verdict.NOTHING):
                 block.unequal.pop(endpoint, None)
-                if len(members) == 1 and not judgement.is_glance:
-                    settled[endpoint] = None
+                if len(members) == 1:
+                    compared.through[endpoint] = claim, not is_glance
             # What was owed to it may turn out to be nothing: then that is certified instead.
             is_equal = verdict is Verdict.EQUAL or (
                 verdict is Verdict.NOTHING and endpoint in block.issued
             )
-            if is_equal and not judgement.is_glance:
+            if is_equal and not is_glance:
                 block.standing.pop(endpoint, None)
-                sure = is_proof(offer, block.delivered(members), claim)
+                sure = is_simple or is_proof(offer, delivered, claim)
                 counts = (block.last, expected, expected)
                 self._issue(judgement, endpoint, *counts, world, members, is_sure=sure)
                 _take_back(judgement, endpoint, world)
             elif verdict not in (Verdict.EQUAL, Verdict.NOTHING):
-                self._look(round_, judgement, endpoint, members, claim, verdict, world, now_s)
+                self._look(round_, *told, verdict, world, now_s)
+
+    def _is_decided(
+        self,
+        round_: Round,
+        judgement: Judgement,
+        endpoint: EndpointKey,
+        members: Sequence[EndpointKey],
+        claim: Sequence[Claim],
+        world: World,
+        now_s: float,
+    ) -> bool:
+        """Say whether digests can be compared: it is known what is claimed, and by whom."""
+        if not is_settled(world.interest, endpoint, claim, judgement.number * BLOCK_OFFSETS):
+            return False
+        doubted = doubted_of(judgement, members, claim, world)
+        if doubted and judgement.is_glance:
+            return False
+        for member, own in doubted.items():
+            judgement.owners[member] = None
+            told = (member, (member,), own, Verdict.UNSURE)
+            self._look(round_, judgement, *told, world, now_s)
+        if any(member in judgement.late for member in doubted):
+            judgement.late[endpoint] = None  # until it is known who got what
+            return False
+        if judgement.offer.is_undecided(claim):
+            judgement.undecided[endpoint] = None
+            return False
+        return True
 
     def _look(
         self,
@@ -390,8 +411,9 @@ class Certifier:
 
     def finish(self, round_: Round, world: World, now_s: float) -> None:
         """End a judgement: what is late is followed, what is settled rests until news come."""
+        read = {(case.place, case.block): None for case in round_.cases}
         for judgement in round_.judgements:
-            block = judgement.block
+            block, begin = judgement.block, len(self.waiting)
             stamp = (block.stamp, world.version)
             for endpoint in judgement.undecided:
                 self.undecided[endpoint] = None
@@ -414,12 +436,15 @@ class Certifier:
             self._follow(judgement, world)
             if not (judgement.late or judgement.undecided):
                 block.judged = stamp
-            reasons: dict[int, str] = {}
+            found = _reasons(block, world)
+            reasons = dict(zip(map(id, block.tickets), found, strict=True))
             for endpoint in judgement.late:
                 if (followed := block.ticket_of(endpoint)) is not None:
-                    if (reason := reasons.get(id(followed))) is None:
-                        reason = reasons[id(followed)] = world.passing.where(followed, world.read)
-                    self._wait(judgement, endpoint, reason)
+                    self._wait(judgement, endpoint, reasons[id(followed)])
+            if (judgement.place, judgement.number) in read or not _is_quiet(block, now_s):
+                continue  # what was read is news, and with time alone more of it counts
+            told = self.waiting[begin:]
+            judgement.compared.rest = Rest(world.version, told, found, [*judgement.undecided])
         for place in self.blocks.open:
             self.blocks.route(place, world.passing.position(place), now_s)
         self.unpublished.update({one.key: one for one in self.blocks.retimed()})
@@ -504,9 +529,34 @@ class Certifier:
             self.unpublished[certificate.key] = certificate
 
 
+def _claims_of(
+    place: TopicPartition, members: Sequence[EndpointKey], world: World
+) -> Sequence[Claim]:
+    return [one for member in members for one in claims_of(place, member, world)]
+
+
+def _reasons(block: Block, world: World) -> Sequence[str]:
+    """Return for what each ticket of a block waits."""
+    return [world.passing.where(one, world.read) for one in block.tickets]
+
+
 def ended_of(endpoint: EndpointKey) -> str:
     """Return what is waited for where that alone decides what is owed, for people."""
     return f"lanes of {endpoint.node} to tell where a subscription of {endpoint} ended"
+
+
+def _is_plainly_equal(
+    judgement: Judgement,
+    endpoint: EndpointKey,
+    members: Sequence[EndpointKey],
+    claims: Sequence[Claim],
+    delivered: Digest,
+    world: World,
+) -> bool:
+    """Say whether an endpoint with a plain claim has what that is about: nearly all have."""
+    if judgement.offer.whole(claims) != delivered:
+        return False
+    return endpoint not in judgement.block.receipts or is_plain(judgement, members, world)
 
 
 def _verdict(
@@ -514,17 +564,18 @@ def _verdict(
     endpoint: EndpointKey,
     members: Sequence[EndpointKey],
     claims: Sequence[Claim],
+    delivered: Digest,
     world: World,
 ) -> tuple[Verdict, int]:
     """Return what digests tell of an endpoint, and how many messages were expected if equal."""
     verdicts = judgement.compared.verdicts
-    if (known := verdicts.get(endpoint)) is not None:
-        return known
-    verdict, expected = compare(judgement.offer, judgement.block.delivered(members), claims)
-    if verdict is Verdict.EQUAL and not is_plain(judgement, members, world):
-        verdict = Verdict.UNSURE
-    verdicts[endpoint] = verdict, expected
-    return verdict, expected
+    known = verdicts.get(endpoint)
+    if known is None or known[0] is not claims:
+        verdict, expected = compare(judgement.offer, delivered, claims)
+        if verdict is Verdict.EQUAL and not is_plain(judgement, members, world):
+            verdict = Verdict.UNSURE
+        known = verdicts[endpoint] = claims, verdict, expected
+    return known[1], known[2]
 
 
 def _stand(judgement: Judgement, case: Case, expected: int, delivered: int) -> bool:
@@ -538,11 +589,14 @@ def _stand(judgement: Judgement, case: Case, expected: int, delivered: int) -> b
 
 
 def _is_due(block: Block, now_s: float, *, may_read: bool) -> bool:
-    is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
     is_old = not 0 <= now_s - block.judged_s < PATIENCE_S
     # What is read again is not read for every batch: in a busy block something is late always.
     is_through = may_read and any(one.is_done for one in block.tickets)
-    return is_quiet or is_old or is_through
+    return _is_quiet(block, now_s) or is_old or is_through
+
+
+def _is_quiet(block: Block, now_s: float) -> bool:
+    return not 0 <= now_s - block.changed_s < QUIET_S
 
 
 def _take_back(

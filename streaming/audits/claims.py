@@ -74,6 +74,15 @@ class Claim:
         )
 
 
+def is_plain(claims: Sequence[Claim]) -> bool:
+    """Say whether claims are one, of one filter, on which neither an end nor a selector bears."""
+    if len(claims) != 1:
+        return False
+    claim, between = claims[0], claims[0].between
+    is_open = claim.until is None and claim.undecided is None
+    return is_open and not (claim.is_refusable or between.joins or between.kept)
+
+
 def unowed(claim: Claim) -> Claim:
     """Return what may come of a claim to whom nothing is promised."""
     return replace(claim, span=None, undecided=None)

@@ -15,6 +15,7 @@ from streaming.audits.blocks import Blocks
 from streaming.audits.cases import Case, RecordRanges
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.claims import Claim, unowed
+from streaming.audits.compared import Compared
 from streaming.audits.consumed import Consumed
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register, records
@@ -67,23 +68,6 @@ class World:
 
 
 @dataclass(slots=True)
-class Compared:
-    """What digests have told of a block: while that is as it was, nothing is compared again.
-
-    Attributes:
-        mark: Stamp of the block, version of what is owed, and whether the block is closed.
-        offer: What the block holds.
-        verdicts: By endpoint, each with how many messages were expected if they are equal.
-        settled: Endpoints that need not be looked at again.
-    """
-
-    mark: tuple[int, int, bool]
-    offer: Offer = field(default_factory=Offer)
-    verdicts: dict[EndpointKey, tuple[Verdict, int]] = field(default_factory=dict)
-    settled: dict[EndpointKey, None] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class Judgement:
     """One block under judgement, until its cases are settled.
 
@@ -91,11 +75,9 @@ class Judgement:
         place: The ingress partition.
         number: Of the block.
         block: Its state.
+        compared: What digests have told of it as it is.
         late: Endpoints that are not certified.
-        offer: What the block holds.
         passed: Endpoints of which every hop has passed what is not there.
-        others: Endpoints to which nothing is promised: there are no certificates of them, unless
-            one tells of a fault.
         owners: Members of queues of which each message is looked at: it may not be theirs.
         undecided: Endpoints of which it is not known yet where a subscription ended.
         is_closed: Whether nothing more can be published to the block.
@@ -108,16 +90,14 @@ class Judgement:
         moments: Between which times offsets were routed, of those that certificates speak for.
         plain: Generations that deliveries say, and whether digests can stand for them.
         told: Of those with faults, how many messages had to come, and did, as far as was read.
-        compared: What digests have told of it as it is.
     """
 
     place: TopicPartition
     number: int
     block: Block
-    late: dict[EndpointKey, None]
-    offer: Offer = field(default_factory=Offer)
+    compared: Compared
+    late: dict[EndpointKey, None] = field(default_factory=dict)
     passed: dict[EndpointKey, Ticket] = field(default_factory=dict)
-    others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
     owners: dict[EndpointKey, None] = field(default_factory=dict)
     undecided: dict[EndpointKey, None] = field(default_factory=dict)
     is_closed: bool = False
@@ -129,11 +109,23 @@ class Judgement:
     source: str = field(init=False)
     moments: dict[tuple[int, int], Moments] = field(default_factory=dict)
     plain: dict[tuple[int, ...], bool] = field(default_factory=dict)
-    compared: Compared = field(default_factory=lambda: Compared((-1, -1, False)))
 
     def __post_init__(self) -> None:
         """Spell the partition once."""
         self.source = str(self.place)
+
+    @property
+    def offer(self) -> Offer:
+        """Return what the block holds."""
+        return self.compared.offer
+
+    @property
+    def others(self) -> Collection[EndpointKey]:
+        """Return those to whom nothing is promised.
+
+        There are no certificates of them, unless one tells of a fault.
+        """
+        return self.compared.others
 
 
 @dataclass(slots=True)
@@ -159,40 +151,6 @@ def is_plain(judgement: Judgement, members: Sequence[EndpointKey], world: World)
         found = world.passing.turns.is_plain(source, generations, last)
         judgement.plain[generations] = found
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Promised:
-    """Those to whom something is promised.
-
-    Attributes:
-        endpoints: In order, each with its members: itself, or all of a queue of which one gets a
-            message.
-        members: All of these.
-    """
-
-    endpoints: Mapping[EndpointKey, Sequence[EndpointKey]]
-    members: Collection[EndpointKey]
-
-    @classmethod
-    def of(cls, world: World) -> Promised:
-        """Return those of just now."""
-        alone: dict[EndpointKey, Sequence[EndpointKey]] = {
-            endpoint: (endpoint,) for endpoint in world.interest.certified()
-        }
-        found = dict(sorted((alone | dict(world.interest.shared())).items()))
-        return cls(found, {member: None for members in found.values() for member in members})
-
-    def others(self, block: Block) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
-        """Return all other endpoints that got something: it must be what they asked for."""
-        others = (one for one in block.receipts if one not in self.members)
-        return {endpoint: (endpoint,) for endpoint in others}
-
-    def among(
-        self, others: Mapping[EndpointKey, Sequence[EndpointKey]]
-    ) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
-        """Return all that are looked at, in order."""
-        return dict(sorted({**self.endpoints, **others}.items())) if others else self.endpoints
 
 
 def doubted_of(

@@ -51,7 +51,7 @@ class Step:
         chain: For an outbox: that source.
         sender: For an outbox: its sender as the reader of that source.
         awaits: Ends of what its node had written when it was seen to have passed, and that nobody
-            has read yet; None before.
+            has read yet; None before. Steps that were seen together share one list of them.
         trail: Nodes that have passed before, on this way.
     """
 
@@ -130,18 +130,39 @@ class Sight:
     read: Mapping[TopicPartition, int]
     ends: Ends
     leads: Leads
-    _unread: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    _unread: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    _shortened: dict[int, dict[TopicPartition, int]] = field(default_factory=dict)
 
-    def unread(self, node: str, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def unread(self, node: str, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return those ends of what a node writes up to which has not been read yet.
 
-        They are found once: tickets are many, and so are the partitions of many endpoints.
+        They are found once, and one list is awaited by all steps at the node that have passed by
+        now: tickets are many, and so are the partitions of many endpoints.
         """
         if (found := self._unread.get(node)) is None:
             read = self.read
             found = {place: end for place, end in ends.items() if read.get(place, 0) < end}
-            self._unread[node] = found
+            self._unread[node] = self._shortened[id(found)] = found
         return found
+
+    def shorten(
+        self, awaits: dict[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Leave out of such a list what has been read since, once for all steps that await it.
+
+        What was deleted since then, or recreated, is not waited for.
+        """
+        if id(awaits) in self._shortened:
+            return
+        self._shortened[id(awaits)] = awaits  # kept as well, so that no other has its number
+        read = self.read
+        left = {
+            place: end
+            for place, known in awaits.items()
+            if read.get(place, 0) < (end := min(known, ends.get(place, 0)))
+        }
+        awaits.clear()
+        awaits.update(left)
 
 
 @dataclass(slots=True)
@@ -272,14 +293,9 @@ class Passing:
         if ends is None:
             return False
         if step.awaits is None:
-            step.awaits = dict(sight.unread(step.reader.node, ends))
-            return not step.awaits
-        # What was deleted since then, or recreated, is not waited for.
-        step.awaits = {
-            place: end
-            for place, known in step.awaits.items()
-            if sight.read.get(place, 0) < (end := min(known, ends.get(place, 0)))
-        }
+            step.awaits = sight.unread(step.reader.node, ends)
+        else:
+            sight.shorten(step.awaits, ends)
         return not step.awaits
 
     def _has_passed(self, step: Step) -> bool:
@@ -348,10 +364,11 @@ class Passing:
             return f"{hop}: holds what is for {held}"
         if not self._has_passed(step):
             return f"{hop}: has not accepted all up to {step.accepted}, a gap is repaired"
-        for late, end in sorted((step.awaits or {}).items()):
-            if (known := read.get(late, 0)) < end:
-                told = f"{late} up to {known} of {end}"
-                return f"what {step.reader.node} wrote to be read: {told}"
+        awaits = step.awaits or {}
+        late = min((one for one, end in awaits.items() if read.get(one, 0) < end), default=None)
+        if late is not None:
+            told = f"{late} up to {read.get(late, 0)} of {awaits[late]}"
+            return f"what {step.reader.node} wrote to be read: {told}"
         return f"the Kafka cluster of {step.reader.node} to answer"
 
     def where(self, ticket: Ticket, read: Mapping[TopicPartition, int]) -> str:

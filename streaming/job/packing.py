@@ -10,7 +10,7 @@ import json
 import struct
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -54,13 +54,48 @@ class BlockKey(NamedTuple):
         return self.number * BLOCK_OFFSETS
 
 
-def packed_block(key: BlockKey, block: Block) -> bytes:
-    """Return a block as a snapshot holds it."""
-    writer = _Writer(key.begin)
-    receipts = writer.receipts(block)
-    columns = [receipts, writer.issued(block), writer.subjects(block)]
-    first = [[*key.place, key.number], to_plain(_rest_of(block)), *columns]
-    return lines(first, _text_of([*writer.digests]))
+class Held(NamedTuple):
+    """What a block holds, as text: to be written again when something else of it has changed.
+
+    Attributes:
+        block, stamp: The block, and its stamp: as long as that is the same, so is what it holds.
+        receipts: What was delivered.
+        subjects: What was published.
+        digests: All that these name, each with its number.
+        text: The same as text.
+    """
+
+    block: Block
+    stamp: int
+    receipts: str
+    subjects: str
+    digests: Mapping[Digest, int]
+    text: str
+
+    @classmethod
+    def of(cls, begin: int, block: Block) -> Held:
+        """Return what a block with this first offset holds."""
+        writer = _Writer(begin)
+        told = json_of(writer.receipts(block)), json_of(writer.subjects(block))
+        return cls(block, block.stamp, *told, writer.digests, _text_of([*writer.digests]))
+
+
+def packed_block(key: BlockKey, block: Block, held: Held | None) -> tuple[bytes, Held]:
+    """Return a block as a snapshot holds it, and what it holds, for the next time.
+
+    Args:
+        key: Which block.
+        block: The block.
+        held: What it held, if that is known.
+    """
+    if held is None or held.block is not block or held.stamp != block.stamp:
+        held = Held.of(key.begin, block)
+    writer = _Writer(key.begin, dict(held.digests))
+    columns = held.receipts, json_of(writer.issued(block)), held.subjects
+    first = json_of([*key.place, key.number]), json_of(to_plain(_rest_of(block))), *columns
+    is_same = len(writer.digests) == len(held.digests)
+    text = held.text if is_same else _text_of([*writer.digests])
+    return lines(f"[{','.join(first)}]", f'"{text}"'), held
 
 
 def _rest_of(block: Block) -> Block:
@@ -93,12 +128,16 @@ def block_of(told: Sequence[Any]) -> tuple[BlockKey, Block]:
     return key, block
 
 
-def lines(*plain: object) -> bytes:
+def json_of(plain: object) -> str:
+    """Return what JSON can hold, as text."""
+    return json.dumps(plain, separators=(",", ":"))
+
+
+def lines(*texts: str) -> bytes:
     """Return lines of a snapshot, which make one whole; each is made small by signs of its own."""
     packer = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
     parts: list[bytes] = []
-    for one in plain:
-        text = json.dumps(one, separators=(",", ":"))
+    for text in texts:
         parts += (packer.compress(f"{text}\n".encode()), packer.flush(zlib.Z_PARTIAL_FLUSH))
     return b"".join((*parts, packer.flush()))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mesh.model.topics import TopicNames
-from streaming.audits.certificates import Waiting
+from streaming.audits.compared import Waiting
 from streaming.audits.findings import FindingKind
 from streaming.audits.routed import Routed
 from streaming.config import AuditSettings

@@ -19,7 +19,16 @@ from typing import Any, NamedTuple
 from mesh.errors import ConfigError, Problem
 from streaming.audits.block import Block
 from streaming.audits.blocks import Blocks
-from streaming.job.packing import LINES, BlockKey, block_of, lines, packed_block, unasked
+from streaming.job.packing import (
+    LINES,
+    BlockKey,
+    Held,
+    block_of,
+    json_of,
+    lines,
+    packed_block,
+    unasked,
+)
 from streaming.job.plain import from_plain, to_plain
 from streaming.job.state import State
 
@@ -36,10 +45,11 @@ no snapshot has, and tickets, which are followed where they are."""
 
 
 class Piece(NamedTuple):
-    """What was packed of a block, and what the block was then."""
+    """What was packed of a block, what the block was then, and what of it can be used again."""
 
     mark: tuple[Any, ...]
     data: bytes
+    held: Held
 
 
 @dataclass(slots=True)
@@ -71,7 +81,7 @@ class Snapshots:
             key, mark = BlockKey(place, number), _mark_of(block)
             piece = before.get(key)
             if piece is None or piece.mark != mark:
-                piece = Piece(mark, packed_block(key, block))
+                piece = Piece(mark, *packed_block(key, block, piece and piece.held))
             self.pieces[key] = piece
             yield piece.data
 
@@ -115,7 +125,7 @@ def _rest_of(state: State) -> bytes:
     """Return a state without its blocks as a snapshot holds it."""
     certifier = state.certifier
     blocks = replace(certifier.blocks, open={})
-    return lines(to_plain(replace(state, certifier=replace(certifier, blocks=blocks))))
+    return lines(json_of(to_plain(replace(state, certifier=replace(certifier, blocks=blocks)))))
 
 
 def _mark_of(block: Block) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ import pytest
 
 from mesh.errors import TransportUnavailableError
 from streaming.audits.block import Certificate
-from streaming.audits.certificates import Waiting
+from streaming.audits.compared import Waiting
 from streaming.audits.interest import EndpointKey
 from streaming.audits.strangers import Stranger, StrangerKey
 from streaming.job.drain import ASK_EVERY_S, STILL_LOOKS, STILL_S, Drain

@@ -23,6 +23,7 @@ from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.config import settings_of
 from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.options import java_options
+from streaming.job import packing
 from streaming.job.outputs import (
     TABLES,
     certificate_json,
@@ -159,6 +160,25 @@ def test_whatever_changes_in_a_block_has_it_packed_again(tmp_path: Path, state):
         change()
         assert [*snapshots.packed(blocks)] != before
         assert [*snapshots.packed(blocks)] == [*Snapshots(tmp_path).packed(blocks)]
+
+
+def test_what_a_block_holds_is_told_again_only_when_it_has_changed(tmp_path, state, monkeypatch):
+    told = []
+    receipts = packing._Writer.receipts
+    note = lambda writer, block: told.append(block) or receipts(writer, block)  # noqa: E731
+    monkeypatch.setattr(packing._Writer, "receipts", note)
+    snapshots, blocks = Snapshots(tmp_path), state.certifier.blocks
+    block, endpoint = blocks.open[PLACE][0], EndpointKey("a", "s")
+    [first] = snapshots.packed(blocks)
+    block.issued[endpoint] = block.issued[endpoint]._replace(digest=Digest(9, 9, 9, 9, 9))
+    [second] = snapshots.packed(blocks)
+    assert (first != second, len(told)) == (True, 1)
+    assert [*Snapshots(tmp_path).packed(blocks)] == [second]
+    block.touch(9.0)
+    assert [*snapshots.packed(blocks)] != [second]
+    assert len(told) == 3
+    blocks.open[PLACE][0] = replace(block, receipts={})
+    assert [*snapshots.packed(blocks)] == [*Snapshots(tmp_path).packed(blocks)]
 
 
 def test_times_by_the_clock_of_a_process_are_in_no_snapshot(tmp_path: Path, state):

@@ -9,7 +9,7 @@ import pytest
 
 from mesh.model.topics import TopicNames
 from streaming.audits.block import Certificate
-from streaming.audits.certificates import Waiting
+from streaming.audits.compared import Waiting
 from streaming.audits.findings import Finding, FindingKind, Seen
 from streaming.audits.routed import Routed
 from streaming.connectors.sink import Output

@@ -1,0 +1,185 @@
+"""What blocks and claims tell of each other, for as long as it holds. Spec: K29, K31.
+
+Who asks for something changes what one endpoint claims, and a batch adds to some blocks: all other
+endpoints of all other blocks are owed what they were, and have what they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streaming.audits.block import Block
+from streaming.audits.claims import Claim, is_plain, unowed
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.offers import Offer
+from streaming.audits.turns import Turn
+from streaming.audits.verdicts import Verdict
+
+Claims = Sequence[Claim]
+"""What an endpoint claims of an ingress partition; it is the same object as long as it is equal."""
+
+
+@dataclass(slots=True)
+class Claimed:
+    """What endpoints claim of one ingress partition.
+
+    Attributes:
+        version: Of the world by which they do.
+        claims: By endpoint, where that was asked for.
+        unowed: The same of what may come to those to whom nothing is promised.
+        plain: Those of `claims` of which one digest tells all.
+        before: What `claims` were by another version, and `unowed` were.
+    """
+
+    version: int
+    claims: dict[EndpointKey, Claims] = field(default_factory=dict)
+    unowed: dict[EndpointKey, Claims] = field(default_factory=dict)
+    plain: dict[EndpointKey, None] = field(default_factory=dict)
+    before: tuple[Mapping[EndpointKey, Claims], Mapping[EndpointKey, Claims]] = ({}, {})
+
+    def by(self, version: int) -> Claimed:
+        """Return what they claim by a version."""
+        if version == self.version:
+            return self
+        return Claimed(version, before=(self.claims, self.unowed))
+
+    def take(self, endpoint: EndpointKey, found: Claims) -> Claims:
+        """Take what an endpoint claims, and return it."""
+        known = self.claims[endpoint] = _kept(self.before[0].get(endpoint), found)
+        if is_plain(known):
+            self.plain[endpoint] = None
+        return known
+
+    def may(self, endpoint: EndpointKey) -> Claims:
+        """Return what may come of what an endpoint claims, if nothing of it is owed."""
+        if (known := self.unowed.get(endpoint)) is None:
+            found = [*map(unowed, self.claims[endpoint])]
+            known = self.unowed[endpoint] = _kept(self.before[1].get(endpoint), found)
+        return known
+
+
+NOTHING_CLAIMED = Claimed(-1)
+
+
+def _kept(before: Claims | None, found: Claims) -> Claims:
+    return found if before is None or before != found else before
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """Those to whom something is promised.
+
+    Attributes:
+        endpoints: In order, each with its members: itself, or all of a queue of which one gets a
+            message.
+        members: All of these.
+    """
+
+    endpoints: Mapping[EndpointKey, Sequence[EndpointKey]]
+    members: Collection[EndpointKey]
+
+    @classmethod
+    def by(cls, interest: Interest, before: Promised | None) -> Promised:
+        """Return those of just now; as long as they are the same, it is the same object."""
+        alone: dict[EndpointKey, Sequence[EndpointKey]] = {
+            endpoint: (endpoint,) for endpoint in interest.certified()
+        }
+        found = dict(sorted((alone | dict(interest.shared())).items()))
+        if before is not None and before.endpoints == found:
+            return before
+        return cls(found, {member: None for members in found.values() for member in members})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What verdicts on a block rest on, claims apart.
+
+    Attributes:
+        stamp: Of the block.
+        turns: Generations that were told of its source.
+        is_closed: Whether nothing more can be published to it.
+    """
+
+    stamp: int
+    turns: Sequence[Turn]
+    is_closed: bool
+
+
+class Waiting(NamedTuple):
+    """A range that is not certified yet, and what it waits for; for people and the lab."""
+
+    source: str
+    block: int
+    endpoint: str
+    last: int
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """Return what it is that waits."""
+        return f"{self.source} {self.block} {self.endpoint} {self.last}"
+
+
+@dataclass(slots=True)
+class Rest:
+    """A block that has been looked at, and is late: until something changes it is so as it was.
+
+    Attributes:
+        version: Of the world by which it was looked at.
+        waiting: What waits, and for what.
+        reasons: For what each of its tickets waits.
+        undecided: Endpoints of which it is not known yet where a subscription ended.
+    """
+
+    version: int
+    waiting: Sequence[Waiting]
+    reasons: Sequence[str]
+    undecided: Collection[EndpointKey]
+
+
+@dataclass(slots=True)
+class Compared:
+    """What digests have told of a block.
+
+    Attributes:
+        mark: What it rests on.
+        offer: What the block holds.
+        verdicts: By endpoint, each with the claims that it is about, and how many messages were
+            expected if they are equal.
+        through: Endpoints that have what they claim and nothing else, each with these claims, and
+            whether that is certified; at a glance it is not.
+        promised: Those to whom something was promised when `others` were found.
+        others: Endpoints that got something though nothing is promised to them.
+        everybody: All that are looked at, in order.
+        rest: What is so until something changes.
+    """
+
+    mark: Mark
+    offer: Offer
+    verdicts: dict[EndpointKey, tuple[Claims, Verdict, int]] = field(default_factory=dict)
+    through: dict[EndpointKey, tuple[Claims, bool]] = field(default_factory=dict)
+    promised: Promised | None = None
+    others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
+    everybody: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
+    rest: Rest | None = None
+
+    def look_at(self, block: Block, promised: Promised) -> None:
+        """Know who is looked at: those to whom something is promised, and all that got something.
+
+        What others got must be what they asked for.
+        """
+        if self.promised is promised:
+            return
+        self.promised, members = promised, promised.members
+        self.others = {one: (one,) for one in block.receipts if one not in members}
+        everybody = promised.endpoints
+        if self.others:
+            everybody = dict(sorted({**everybody, **self.others}.items()))
+        self.everybody = everybody
+
+    def is_through(self, endpoint: EndpointKey, claims: Claims, *, is_glance: bool) -> bool:
+        """Say whether nothing is left to be done about an endpoint."""
+        known = self.through.get(endpoint)
+        return known is not None and known[0] is claims and (is_glance or known[1])
