@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mesh.core.matcher import ShapeIndex
 from mesh.core.scopes import ScopeReader
 from mesh.errors import TransportDeniedError, TransportError, UnknownVersionError
 from mesh.lane.messages import ingress, transit
@@ -132,6 +133,13 @@ def hidden_groups_are_none(patches: Patches) -> None:
     patches.wrap(Readership, "passed", wrapper)
 
 
+def surplus_matches_nothing(patches: Patches) -> None:
+    def wrapper(match):
+        return lambda *of: (match(*of)[0], ())
+
+    patches.wrap(ShapeIndex, "match", wrapper)
+
+
 def commits_in_the_loop(patches: Patches) -> None:
     def commit(self, lanes):
         for lane in lanes:
@@ -162,5 +170,6 @@ STRANGER_BUGS = (
     Mutation("recalled-direct", "what was read of a direct endpoint is not recalled for guaranteed ones", recalled_direct_stays_direct),
     Mutation("lagging-leader-keeps", "a leader that has heard less overwrites what was kept", lagging_leader_keeps),
     Mutation("settings-not-compared", "topics of endpoints stay as strangers made them", settings_not_compared),
+    Mutation("surplus-matches-nothing", "filters of surplus shapes attract nothing", surplus_matches_nothing),
     Mutation("hidden-groups-are-none", "groups that are not shown are taken for none", hidden_groups_are_none),
 )  # fmt: skip

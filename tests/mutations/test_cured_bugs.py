@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -12,13 +13,17 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.core.holds import Holds
 from mesh.core.redelivery import Share
 from mesh.errors import MeshError
+from mesh.model import control
+from mesh.model.control import Stage
 from mesh.model.facts import ENDED
 from mesh.model.topics import TopicNames
+from mesh.node import machine
 from mesh.node.demands import Demands
 from mesh.node.leader import Leader
 from mesh.node.neighbour import Neighbour
 from mesh.operate.changes import driver, founding
 from mesh.transport.groups import Takings
+from mesh.transport.kafka import retries
 from mesh.transport.memory_faults import Outcome
 from mesh.worker.control import feeds, leadership
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
@@ -52,9 +57,11 @@ from tests.component.worker import test_unheard_catch_ups as unheard
 from tests.component.worker import test_unwritable as unwritable
 from tests.component.worker.conftest import SmallMesh
 from tests.mutations.patching import Mutation, Patches
+from tests.sim import test_late_abort as late_abort
 from tests.sim import test_other_files as other_files
 from tests.sim import test_queue_dead_members as dead_members
 from tests.sim import test_queue_movers as queue_movers
+from tests.unit.transport import test_dirty_commits as dirty_commits
 
 
 def demands_never_end(patches: Patches) -> None:
@@ -98,6 +105,16 @@ def what_was_counted_before_waits(patches: Patches) -> None:
 
 def what_was_passed_stays_passed(patches: Patches) -> None:
     patches.put(readership, "_agree", lambda *_: None)
+
+
+def repeated_requests_are_not_counted(patches: Patches) -> None:
+    patches.put(retries, "_COUNTED", re.compile("(?!)"))
+
+
+def an_abort_is_newer_than_a_switch(patches: Patches) -> None:
+    order = [Stage.HOLD, Stage.SWITCH, Stage.ABORT, Stage.RUN]
+    for module in (control, machine):
+        patches.put(module, "change_version", lambda number, stage: (number, order.index(stage)))
 
 
 def others_are_written_over(patches: Patches) -> None:
@@ -379,6 +396,12 @@ WAITS = Mutation("lost-waits", "what a log has lost waits there", what_was_count
 PASSED_ON = Mutation(
     "passed-for-good", "groups have passed what a later leader wrote", what_was_passed_stays_passed
 )
+REPEATED = Mutation(
+    "repeats-uncounted",
+    "requests that were sent twice show nowhere",
+    repeated_requests_are_not_counted,
+)
+LATE_ABORT = Mutation("late-abort", "an abort takes back a switch", an_abort_is_newer_than_a_switch)
 UNHEARD = Mutation(
     "other partitions unread",
     "what stands in another partition of clients than the first is not told",
@@ -453,6 +476,12 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         ),
         pytest.param(WAITS, a_limited_log_loses_its_end, id="lost-waits"),
         pytest.param(PASSED_ON, a_limited_queue_loses_its_end, id="passed-for-good"),
+        pytest.param(
+            REPEATED,
+            dirty_commits.test_a_repetition_in_a_quick_transaction_counts_too,
+            id="repeats-uncounted",
+        ),
+        pytest.param(LATE_ABORT, late_abort.test_a_switch_is_not_taken_back, id="late-abort"),
         pytest.param(MADE, a_new_node_has_other_lanes, id="made-otherwise"),
         pytest.param(OTHERS, a_mesh_is_started_from_another_file, id="others-written-over"),
         pytest.param(CLAIMS, two_start_a_mesh_at_once, id="claims-nothing"),

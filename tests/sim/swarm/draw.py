@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tests.sim.swarm.beside import draw_change_beside_a_cut
 from tests.sim.swarm.drills import drill
-from tests.sim.swarm.intrusions import draw_intrusions
+from tests.sim.swarm.intrusions import draw_hostile, draw_intrusions
 from tests.sim.swarm.moves import draw_more_moves, draw_moves, draw_wishes
 from tests.sim.swarm.oracle import POOL, oracle
 from tests.sim.swarm.outages import bounded, draw_outages
@@ -112,7 +112,9 @@ def _losses(rng: random.Random, plan: Plan) -> Plan:
 
 
 def _strangers(rng: random.Random, plan: Plan) -> Plan:
-    return _disturbed(rng, plan, draw_intrusions)
+    plan = _disturbed(rng, plan, draw_intrusions)
+    hostile = draw_hostile(plan, LENGTHS_MS[0])
+    return replace(plan, moves=in_order([*hostile, *plan.moves]))
 
 
 def _outages(rng: random.Random, plan: Plan) -> Plan:

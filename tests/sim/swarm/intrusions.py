@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 
@@ -18,6 +19,10 @@ PARTED_MS = 14_000
 """How long a standby does not hear a neighbour: longer than a node waits for a silent one."""
 HIDING_SHARE, HIDDEN_MS = 0.03, 130_000
 """How often, and for how long, groups are hidden: what was read is deleted once a minute."""
+HOSTILE_SHARE, HOSTILE = 0.1, "hostile"
+"""How often a client has filters of more wildcard shapes than are looked up one by one, and what
+its endpoint is called. It wants all besides, so no copy that it gets is needless: what others get
+must be what they asked for."""
 STRANGERS = ("e2", "e3")
 """Endpoints that come into being under what strangers do."""
 
@@ -34,6 +39,18 @@ def draw_intrusions(rng: random.Random, plan: Plan, length: int) -> Iterator[Ste
     torn = rng.choice(sorted(_outboxes(plan, MessageClass.GUARANTEED)))
     for _ in range(rng.choice([1, 2, 3, 5, 8])):
         yield from _draw(rng, plan, rng.randrange(300, length), rng.choice(weighted), torn)
+
+
+def draw_hostile(plan: Plan, length: int) -> Iterator[Step]:
+    """Yield what a client with too many shapes asks for; it is drawn beside all else."""
+    rng = random.Random(f"hostile {plan.seed}")
+    if rng.random() >= HOSTILE_SHARE:
+        return
+    node, at = rng.choice(sorted(plan.oracle.topology.nodes)), rng.randrange(length // 2)
+    shapes = ["/".join(levels) for levels in itertools.product("*a", repeat=7) if "*" in levels]
+    for filter_ in (">", *rng.sample(shapes, 100)):
+        more = {"endpoint": HOSTILE, "filter": filter_, "of": MessageClass.GUARANTEED}
+        yield Step(at, "subscribe", node, more)
 
 
 def _outboxes(plan: Plan, of: MessageClass) -> list[str]:

@@ -285,6 +285,9 @@ class Strangers:
     def _look(self) -> None:
         """Have nobody touch a partition of which a look must have told that it has no leader."""
         now = self.world.clock.ms
+        for worker in self.world.workers.values():
+            if worker.machine is not None and worker.machine.router.table._index.widened:
+                self.world.reached["filters of too many shapes"] += 1
         for kafka in self.world.kafka.values():
             for writer, places in kafka._prepared.items():
                 held = places & kafka.leaderless

@@ -150,6 +150,7 @@ def test_no_schedule_with_strangers_breaks_a_rule(ran: Ran) -> None:
             "dead letter: CODEC",
             "dead letter: POISON",
             "endpoint's topic made by a stranger",
+            "filters of too many shapes",
             "frame vanished",
             "one of two workers hears a neighbour",
             "partition without leader",
