@@ -32,7 +32,7 @@ COPIES_MS = 100
 """How long a direct copy may wait to be written once the position behind it is committed."""
 
 COUNT_S = 30.0
-"""How long the last count may wait for brokers."""
+"""How long a count may wait for brokers: one that is busy may lead nothing for a moment."""
 
 
 @dataclass(slots=True)

@@ -66,7 +66,7 @@ def _run(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
         case steps.Expect(findings=dict(kinds)):
             return driver.await_findings(kinds, named.timeout_s)
         case steps.Expect():
-            driver.tally.refresh()
+            driver.count_everything()
             return {}
         case steps.LinkStep(link=ends) if named.word in ("disable", "enable"):
             is_disabled = named.word == "disable"
