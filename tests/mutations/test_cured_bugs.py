@@ -9,10 +9,15 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from mesh.client.awaited import AwaitedTopic
+from mesh.client.channels import ChannelReader
+from mesh.client.consuming import QueueConsumer
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.holds import Holds
 from mesh.core.redelivery import Share
 from mesh.errors import MeshError
+from mesh.lane import relinking
+from mesh.lane.lane import Lane
+from mesh.lane.positions import Positions
 from mesh.model import control
 from mesh.model.control import Stage
 from mesh.model.facts import ENDED
@@ -42,8 +47,10 @@ from mesh.worker.topics.readership import Readership
 from mesh.worker.topics.targets import Targets
 from mesh.worker.topics.writable import Looked
 from tests.component.client import test_consuming as consuming
+from tests.component.client import test_left_behind as left_behind
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
+from tests.component.worker import test_eras as eras
 from tests.component.worker import test_first_records as first
 from tests.component.worker import test_lagging_takeover as lagging
 from tests.component.worker import test_limits_of_recreated as limits_of_recreated
@@ -61,6 +68,7 @@ from tests.sim import test_late_abort as late_abort
 from tests.sim import test_other_files as other_files
 from tests.sim import test_queue_dead_members as dead_members
 from tests.sim import test_queue_movers as queue_movers
+from tests.sim import test_recovered_lane as recovered
 from tests.unit.transport import test_dirty_commits as dirty_commits
 
 
@@ -240,6 +248,42 @@ def what_vanished_of_movers_is_not_announced(patches: Patches) -> None:
     patches.put(Repair, "_gone", lambda _: None)
 
 
+def facts_name_no_link(patches: Patches) -> None:
+    """What was sent over the link of before counts as sent over the one that there is now."""
+
+    def wrapper(begin_links):
+        def wrong(lane, *args, **more):
+            known, numbers = lane.positions, lane.ages.numbers
+            known.links = {key: numbers.get(key[0].topic, 0) for key in known.sent}
+            begin_links(lane, *args, **more)
+
+        return wrong
+
+    patches.wrap(relinking, "begin_links", wrapper)
+
+
+def who_reads_again_goes_by_today(patches: Patches) -> None:
+    patches.put(Positions, "era_of", lambda *_: None)
+
+
+def hops_go_by_their_own_topology(patches: Patches) -> None:
+    patches.wrap(
+        Lane, "eras", lambda eras: lambda lane, source, offset, _=(): eras(lane, source, offset)
+    )
+
+
+def what_was_deleted_unread_is_not_told(patches: Patches) -> None:
+    def wrapper(fetch):
+        def wrong(self, *args):
+            fetch(self, *args)
+            self.skipped.clear()
+
+        return wrong
+
+    for reader in (ChannelReader, QueueConsumer):
+        patches.wrap(reader, "_fetch", wrapper)
+
+
 def a_new_node_has_other_lanes() -> None:
     other_files.test_it_is_told_before_anything_is_written({"lanes": 2})
 
@@ -360,6 +404,24 @@ def a_queue_is_recreated_and_outgrows_its_consumer() -> None:
     shown(mesh, client)
 
 
+def a_lane_is_taken_at_the_switch() -> None:
+    recovered.test_a_repair_begins_where_the_new_link_began("at the switch")
+
+
+def what_was_sent_before_a_change_is_sent_again() -> None:
+    eras.test_a_repair_stamps_what_was_stamped_before(SmallMesh())
+
+
+def a_reader_is_left_behind(kind: str, told: Callable[..., None]) -> Callable[[], None]:
+    def shown() -> None:
+        mesh = Mesh(topology_from_mapping(CHAIN))
+        client = mesh.client("a")
+        client.wait(client.subscribe("orders", "acme/>"))
+        told(kind, client, mesh)
+
+    return shown
+
+
 def movers_go_on(patches: Patches) -> None:
     def wrapper(move):
         def wrong(movers, *args, **more):
@@ -448,6 +510,12 @@ MARKERS = Mutation("markers-awaited", "a demand ends with a marker", markers_are
 VANISHED = Mutation(
     "moved-vanished", "what vanished of movers", what_vanished_of_movers_is_not_announced
 )
+LINKS = Mutation("link-unnamed", "facts name no link", facts_name_no_link)
+AGAIN = Mutation("era-of-today", "who reads again", who_reads_again_goes_by_today)
+OWN_ERA = Mutation("era-of-the-hop", "what waited is of today", hops_go_by_their_own_topology)
+UNTOLD = Mutation(
+    "skipped-untold", "readers jump over what is gone", what_was_deleted_unread_is_not_told
+)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -505,6 +573,25 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(ONE_CHAIN, a_queue_loses_its_end_before_its_next_mover, id="one-chain"),
         pytest.param(MARKERS, more_waits_in_a_queue_than_one_demand, id="markers-awaited"),
         pytest.param(VANISHED, what_a_former_owner_moved_vanishes, id="moved-vanished"),
+        pytest.param(LINKS, a_lane_is_taken_at_the_switch, id="link-unnamed"),
+        pytest.param(AGAIN, what_was_sent_before_a_change_is_sent_again, id="era-of-today"),
+        pytest.param(
+            OWN_ERA,
+            eras.test_what_is_older_than_the_topology_before_a_link_does_not_cross_it,
+            id="era-of-the-hop",
+        ),
+        *(
+            pytest.param(
+                UNTOLD,
+                a_reader_is_left_behind(kind, told),
+                id=f"skipped-untold-{kind}-{when}",
+            )
+            for kind in ("channel", "queue")
+            for when, told in (
+                ("late", left_behind.test_who_comes_back_too_late_is_told_what_was_deleted),
+                ("slow", left_behind.test_who_reads_too_slowly_is_told_what_was_deleted),
+            )
+        ),
         pytest.param(ALL_OR_NONE, a_node_starts_without_a_topic, id="all-or-none"),
     ],
 )
