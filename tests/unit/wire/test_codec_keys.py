@@ -189,7 +189,9 @@ def test_a_subscription_key_is_an_endpoint_and_the_rest() -> None:
     assert parse_subscription_key(b"billing acme/a b/>") == ("billing", "acme/a b/>")
 
 
-@pytest.mark.parametrize("key", [b"", b"billing", b"billing ", b" acme/>", b"\xff acme"])
+@pytest.mark.parametrize(
+    "key", [b"", b"billing", b"billing ", b" acme/>", b"\xff acme", b"billing \xed\xa0\x80"]
+)
 def test_what_is_no_subscription_key_is_refused(key: bytes) -> None:
     """Clients write these keys by hand; the text says what one looks like."""
     with pytest.raises(DecodeError, match="subscription's key"):
