@@ -248,13 +248,15 @@ def what_vanished_of_movers_is_not_announced(patches: Patches) -> None:
     patches.put(Repair, "_gone", lambda _: None)
 
 
-def facts_name_no_link(patches: Patches) -> None:
-    """What was sent over the link of before counts as sent over the one that there is now."""
+def who_was_recovered_keeps_its_links(patches: Patches) -> None:
+    """What it has sent over links of before counts as sent over those that there are now."""
 
     def wrapper(begin_links):
         def wrong(lane, *args, **more):
             known, numbers = lane.positions, lane.ages.numbers
-            known.links = {key: numbers.get(key[0].topic, 0) for key in known.sent}
+            if known.epoch > 1:
+                known.links = {key: numbers.get(key[0].topic, 0) for key in known.sent}
+                more.pop("are_new", None)
             begin_links(lane, *args, **more)
 
         return wrong
@@ -404,8 +406,8 @@ def a_queue_is_recreated_and_outgrows_its_consumer() -> None:
     shown(mesh, client)
 
 
-def a_lane_is_taken_at_the_switch() -> None:
-    recovered.test_a_repair_begins_where_the_new_link_began("at the switch")
+def a_lane_is_taken(when: str) -> Callable[[], None]:
+    return lambda: recovered.test_a_repair_begins_where_the_new_link_began(when)
 
 
 def what_was_sent_before_a_change_is_sent_again() -> None:
@@ -510,7 +512,7 @@ MARKERS = Mutation("markers-awaited", "a demand ends with a marker", markers_are
 VANISHED = Mutation(
     "moved-vanished", "what vanished of movers", what_vanished_of_movers_is_not_announced
 )
-LINKS = Mutation("link-unnamed", "facts name no link", facts_name_no_link)
+LINKS = Mutation("old-links", "who was recovered", who_was_recovered_keeps_its_links)
 AGAIN = Mutation("era-of-today", "who reads again", who_reads_again_goes_by_today)
 OWN_ERA = Mutation("era-of-the-hop", "what waited is of today", hops_go_by_their_own_topology)
 UNTOLD = Mutation(
@@ -573,7 +575,8 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(ONE_CHAIN, a_queue_loses_its_end_before_its_next_mover, id="one-chain"),
         pytest.param(MARKERS, more_waits_in_a_queue_than_one_demand, id="markers-awaited"),
         pytest.param(VANISHED, what_a_former_owner_moved_vanishes, id="moved-vanished"),
-        pytest.param(LINKS, a_lane_is_taken_at_the_switch, id="link-unnamed"),
+        pytest.param(LINKS, a_lane_is_taken("before the change"), id="old-links-before"),
+        pytest.param(LINKS, a_lane_is_taken("at the switch"), id="old-links-switch"),
         pytest.param(AGAIN, what_was_sent_before_a_change_is_sent_again, id="era-of-today"),
         pytest.param(
             OWN_ERA,
