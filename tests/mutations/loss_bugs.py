@@ -8,7 +8,7 @@ from mesh.transport.port import TopicPartition
 from mesh.worker.control.peer_lanes import PeerLanes
 from mesh.worker.lanes.sources import Sources
 from mesh.worker.process.transactions import transact
-from mesh.worker.second_writer import held_target
+from mesh.worker.second_writer import displacing, held_target
 from mesh.worker.second_writer.displacing import Displacing
 from mesh.worker.second_writer.held_target import TargetCatchUp
 from tests.mutations.patching import Mutation, Patches
@@ -16,9 +16,10 @@ from tests.mutations.patching import Mutation, Patches
 
 def displaced_before_letters(patches: Patches) -> None:
     def wrapper(write_left):
-        def wrong(self, reading, start):
-            self.home.admin().delete_before({reading.of.at: reading.records[-1].offset() + 1})
-            write_left(self, reading, start)
+        def wrong(self, reading, *where):
+            for last in reading.records[: displacing.CHUNK][-1:]:
+                self.home.admin().delete_before({reading.of.at: last.offset() + 1})
+            write_left(self, reading, *where)
 
         return wrong
 

@@ -112,7 +112,8 @@ def recalled_direct_stays_direct(patches: Patches) -> None:
 
 
 def lagging_leader_keeps(patches: Patches) -> None:
-    patches.put(remembering, "_is_behind", lambda reader, heard, lanes: reader.mark is None)
+    never = remembering._NEVER
+    patches.put(remembering, "_is_behind", lambda version, *_: version == never)
 
 
 def settings_not_compared(patches: Patches) -> None:

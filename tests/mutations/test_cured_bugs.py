@@ -29,7 +29,7 @@ from mesh.node.neighbour import Neighbour
 from mesh.operate.changes import driver, founding
 from mesh.transport.groups import Takings
 from mesh.transport.kafka import retries
-from mesh.transport.memory_faults import Outcome
+from mesh.transport.memory_faults import Call, Outcome
 from mesh.worker.control import feeds, leadership
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
 from mesh.worker.control.listening import Listener
@@ -50,6 +50,7 @@ from tests.component.client import test_consuming as consuming
 from tests.component.client import test_left_behind as left_behind
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
+from tests.component.worker import test_endpoint_limits as endpoint_limits
 from tests.component.worker import test_eras as eras
 from tests.component.worker import test_first_records as first
 from tests.component.worker import test_lagging_takeover as lagging
@@ -63,6 +64,7 @@ from tests.component.worker import test_truncated_logs as truncated_logs
 from tests.component.worker import test_unheard_catch_ups as unheard
 from tests.component.worker import test_unwritable as unwritable
 from tests.component.worker.conftest import SmallMesh
+from tests.mutations.hunt import MUTATIONS, UNSHOWN
 from tests.mutations.patching import Mutation, Patches
 from tests.sim import test_late_abort as late_abort
 from tests.sim import test_other_files as other_files
@@ -424,6 +426,10 @@ def a_reader_is_left_behind(kind: str, told: Callable[..., None]) -> Callable[[]
     return shown
 
 
+def a_worker_dies_before_letters_are_committed() -> None:
+    endpoint_limits.test_a_crash_before_the_deletion_gives_nothing_up_twice(Call.COMMIT)
+
+
 def movers_go_on(patches: Patches) -> None:
     def wrapper(move):
         def wrong(movers, *args, **more):
@@ -518,6 +524,12 @@ OWN_ERA = Mutation("era-of-the-hop", "what waited is of today", hops_go_by_their
 UNTOLD = Mutation(
     "skipped-untold", "readers jump over what is gone", what_was_deleted_unread_is_not_told
 )
+BESIDE_THE_SWARM: Mapping[str, Callable[[], None]] = {
+    "displaced-before-letters": a_worker_dies_before_letters_are_committed,
+    "recalled-direct": lagging.test_a_filter_that_was_known_of_a_direct_endpoint_alone_is_recalled_too,
+    "lagging-leader-keeps": lagging.test_a_leader_that_lags_overwrites_nothing_that_its_predecessor_has_kept,
+}
+"""What shows the bugs that no schedule shows."""
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -594,6 +606,11 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
                 ("late", left_behind.test_who_comes_back_too_late_is_told_what_was_deleted),
                 ("slow", left_behind.test_who_reads_too_slowly_is_told_what_was_deleted),
             )
+        ),
+        *(
+            pytest.param(one, BESIDE_THE_SWARM[one.name], id=one.name)
+            for one in MUTATIONS
+            if one.name in UNSHOWN
         ),
         pytest.param(ALL_OR_NONE, a_node_starts_without_a_topic, id="all-or-none"),
     ],
