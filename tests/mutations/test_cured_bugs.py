@@ -12,6 +12,7 @@ from mesh.client.awaited import AwaitedTopic
 from mesh.client.channels import ChannelReader
 from mesh.client.consuming import QueueConsumer
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core import completion
 from mesh.core.holds import Holds
 from mesh.core.redelivery import Share
 from mesh.errors import MeshError
@@ -22,11 +23,13 @@ from mesh.model import control
 from mesh.model.control import Stage
 from mesh.model.facts import ENDED
 from mesh.model.topics import TopicNames
-from mesh.node import machine
+from mesh.node import machine, subscriptions
 from mesh.node.demands import Demands
 from mesh.node.leader import Leader
 from mesh.node.neighbour import Neighbour
+from mesh.node.queues import OwnQueues
 from mesh.operate.changes import driver, founding
+from mesh.transport import node_topics
 from mesh.transport.groups import Takings
 from mesh.transport.kafka import retries
 from mesh.transport.memory_faults import Call, Outcome
@@ -71,7 +74,11 @@ from tests.sim import test_other_files as other_files
 from tests.sim import test_queue_dead_members as dead_members
 from tests.sim import test_queue_movers as queue_movers
 from tests.sim import test_recovered_lane as recovered
+from tests.unit.core import test_completion as completed
+from tests.unit.node import test_queues as own_queues
+from tests.unit.node import test_subscriptions as own_subscriptions
 from tests.unit.transport import test_dirty_commits as dirty_commits
+from tests.unit.transport import test_node_topics as settings
 
 
 def demands_never_end(patches: Patches) -> None:
@@ -288,6 +295,14 @@ def what_was_deleted_unread_is_not_told(patches: Patches) -> None:
         patches.wrap(reader, "_fetch", wrapper)
 
 
+def nothing_is_bounded(patches: Patches) -> None:
+    patches.put(completion, "WAITING_MAX", 1 << 62)
+    patches.put(subscriptions, "SPARE_MAX", 1 << 62)
+    patches.put(OwnQueues, "left_long_ago", lambda *_: [])
+    endless = {"retention.bytes": node_topics.FOREVER}
+    patches.put(node_topics, "_LOGGED_CONTROL", node_topics._LOGGED_CONTROL | endless)
+
+
 def a_new_node_has_other_lanes() -> None:
     other_files.test_it_is_told_before_anything_is_written({"lanes": 2})
 
@@ -430,6 +445,21 @@ def a_worker_dies_before_letters_are_committed() -> None:
     endpoint_limits.test_a_crash_before_the_deletion_gives_nothing_up_twice(Call.COMMIT)
 
 
+def a_lease_is_renewed_at_a_standby() -> None:
+    test = (
+        own_subscriptions.test_leases_that_are_renewed_leave_nothing_behind_where_nobody_ends_them
+    )
+    test(subscriptions.OwnSubscriptions())
+
+
+GROWTH: Mapping[str, Callable[[], None]] = {
+    "completion": completed.test_what_waits_for_a_node_that_is_down_does_not_grow_with_every_change,
+    "leases": a_lease_is_renewed_at_a_standby,
+    "queues": own_queues.test_a_queue_that_was_left_keeps_its_address_until_nothing_can_be_on_its_way,
+    "log": settings.test_the_log_of_control_records_has_an_end_in_bytes,
+}
+
+
 def movers_go_on(patches: Patches) -> None:
     def wrapper(move):
         def wrong(movers, *args, **more):
@@ -530,6 +560,7 @@ BESIDE_THE_SWARM: Mapping[str, Callable[[], None]] = {
     "lagging-leader-keeps": lagging.test_a_leader_that_lags_overwrites_nothing_that_its_predecessor_has_kept,
 }
 """What shows the bugs that no schedule shows."""
+ENDLESS = Mutation("endless", "what is bounded grows", nothing_is_bounded)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -612,6 +643,7 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
             for one in MUTATIONS
             if one.name in UNSHOWN
         ),
+        *(pytest.param(ENDLESS, shown, id=f"endless-{of}") for of, shown in GROWTH.items()),
         pytest.param(ALL_OR_NONE, a_node_starts_without_a_topic, id="all-or-none"),
     ],
 )
