@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,7 @@ from mesh.worker.limits.backlog import Backlog
 from mesh.worker.queue_moves import moving
 from mesh.worker.queue_moves.movers import Movers
 from mesh.worker.queue_moves.moving import Moving
+from mesh.worker.second_writer.displacing import Displacing
 from mesh.worker.second_writer.held_target import TargetCatchUp
 from mesh.worker.second_writer.repair import Repair
 from mesh.worker.topics import own_topics, provision, readership
@@ -110,6 +112,16 @@ def other_partitions_are_not_read(patches: Patches) -> None:
 
 def what_a_new_node_was_made_with_is_not_looked_at(patches: Patches) -> None:
     patches.put(driver, "made_otherwise", lambda *_: ())
+
+
+def displacing_goes_by_names(patches: Patches) -> None:
+    def wrapper(take):
+        def wrong(self, of, opened):
+            take(self, replace(of, topic_id=b""), opened)
+
+        return wrong
+
+    patches.wrap(Displacing, "_take_opened", wrapper)
 
 
 def counts_go_by_names(patches: Patches) -> None:
@@ -491,6 +503,7 @@ MADE = Mutation(
     "a change begins with a node that was made otherwise",
     what_a_new_node_was_made_with_is_not_looked_at,
 )
+DISPLACED = Mutation("displaced-by-name", "offsets of a former topic go", displacing_goes_by_names)
 COUNTED = Mutation("counts-by-name", "ages go by the name of a topic", counts_go_by_names)
 WAITS = Mutation("lost-waits", "what a log has lost waits there", what_was_counted_before_waits)
 PASSED_ON = Mutation(
@@ -586,6 +599,11 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         ),
         pytest.param(
             COUNTED, limits_of_recreated.test_nothing_is_older_than_its_topic, id="counts-by-name"
+        ),
+        pytest.param(
+            DISPLACED,
+            limits_of_recreated.test_nothing_goes_by_offsets_of_the_former_one,
+            id="displaced-by-name",
         ),
         pytest.param(WAITS, a_limited_log_loses_its_end, id="lost-waits"),
         pytest.param(PASSED_ON, a_limited_queue_loses_its_end, id="passed-for-good"),
