@@ -428,8 +428,9 @@ def _is_odd(key: bytes | None, value: bytes | None, headers: Headers) -> bool:
             return True
     except UnicodeError:
         return True
-    size = len(key or b"") + len(value or b"")
-    return size > 900_000
+    kept = [(name, text) for name, text in headers if name != SUBJECT_HEADER]
+    size = sum(len(name.encode()) + len(text or b"") for name, text in kept)
+    return size + len(key or b"") + len(value or b"") > 900_000
 
 
 def _is_forged(key: bytes | None) -> bool:
