@@ -147,7 +147,7 @@ class Certifier:
         return round_
 
     def _rests(self, known: Compared, block: Block, world: World) -> bool:
-        """Say whether nothing has changed since a block was looked at; then all is told again."""
+        """Return whether nothing has changed since a look at a block, which then says the same."""
         rest = known.rest
         if rest is None or rest.version != world.version:
             return False
@@ -168,7 +168,7 @@ class Certifier:
         for endpoint, members in compared.everybody.items():
             if (claim := claimed.claims.get(endpoint)) is None:
                 claim = claimed.take(endpoint, _claims_of(place, members, world))
-            is_simple = endpoint in claimed.plain and endpoint in members
+            is_simple = endpoint in claimed.simple and endpoint in members
             if endpoint in others:
                 moved = moved_to(place, endpoint, block.receipts[endpoint], world)
                 claim = [*claimed.may(endpoint), *moved] if moved else claimed.may(endpoint)
@@ -179,7 +179,7 @@ class Certifier:
             if not (is_simple or self._is_decided(round_, *told, world, now_s)):
                 continue
             delivered = block.delivered(members)
-            if is_simple and _is_plainly_equal(*told, delivered, world):
+            if is_simple and _is_simply_equal(*told, delivered, world):
                 verdict = Verdict.EQUAL if delivered.count else Verdict.NOTHING
                 expected = delivered.count
             else:
@@ -211,7 +211,7 @@ class Certifier:
         world: World,
         now_s: float,
     ) -> bool:
-        """Say whether digests can be compared: it is known what is claimed, and by whom."""
+        """Return whether digests can be compared: it is known what is claimed, and by whom."""
         if not is_settled(world.interest, endpoint, claim, judgement.number * BLOCK_OFFSETS):
             return False
         doubted = doubted_of(judgement, members, claim, world)
@@ -545,7 +545,7 @@ def ended_of(endpoint: EndpointKey) -> str:
     return f"lanes of {endpoint.node} to tell where a subscription of {endpoint} ended"
 
 
-def _is_plainly_equal(
+def _is_simply_equal(
     judgement: Judgement,
     endpoint: EndpointKey,
     members: Sequence[EndpointKey],
@@ -553,7 +553,7 @@ def _is_plainly_equal(
     delivered: Digest,
     world: World,
 ) -> bool:
-    """Say whether an endpoint with a plain claim has what that is about: nearly all have."""
+    """Return whether an endpoint with a simple claim has what that is about: nearly all have."""
     if judgement.offer.whole(claims) != delivered:
         return False
     return endpoint not in judgement.block.receipts or is_plain(judgement, members, world)

@@ -74,8 +74,8 @@ class Claim:
         )
 
 
-def is_plain(claims: Sequence[Claim]) -> bool:
-    """Say whether claims are one, of one filter, on which neither an end nor a selector bears."""
+def is_simple(claims: Sequence[Claim]) -> bool:
+    """Return whether there is one claim, on which neither an end nor a selector bears."""
     if len(claims) != 1:
         return False
     claim, between = claims[0], claims[0].between

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streaming.audits.block import Block
-from streaming.audits.claims import Claim, is_plain, unowed
+from streaming.audits.claims import Claim, is_simple, unowed
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.offers import Offer
 from streaming.audits.turns import Turn
@@ -29,14 +29,14 @@ class Claimed:
         version: Of the world by which they do.
         claims: By endpoint, where that was asked for.
         unowed: The same of what may come to those to whom nothing is promised.
-        plain: Those of `claims` of which one digest tells all.
+        simple: Those of `claims` of which one digest tells all.
         before: What `claims` were by another version, and `unowed` were.
     """
 
     version: int
     claims: dict[EndpointKey, Claims] = field(default_factory=dict)
     unowed: dict[EndpointKey, Claims] = field(default_factory=dict)
-    plain: dict[EndpointKey, None] = field(default_factory=dict)
+    simple: dict[EndpointKey, None] = field(default_factory=dict)
     before: tuple[Mapping[EndpointKey, Claims], Mapping[EndpointKey, Claims]] = ({}, {})
 
     def by(self, version: int) -> Claimed:
@@ -48,8 +48,8 @@ class Claimed:
     def take(self, endpoint: EndpointKey, found: Claims) -> Claims:
         """Take what an endpoint claims, and return it."""
         known = self.claims[endpoint] = _kept(self.before[0].get(endpoint), found)
-        if is_plain(known):
-            self.plain[endpoint] = None
+        if is_simple(known):
+            self.simple[endpoint] = None
         return known
 
     def may(self, endpoint: EndpointKey) -> Claims:
@@ -180,6 +180,6 @@ class Compared:
         self.everybody = everybody
 
     def is_through(self, endpoint: EndpointKey, claims: Claims, *, is_glance: bool) -> bool:
-        """Say whether nothing is left to be done about an endpoint."""
+        """Return whether nothing is left to be done about an endpoint."""
         known = self.through.get(endpoint)
         return known is not None and known[0] is claims and (is_glance or known[1])
