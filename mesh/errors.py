@@ -1,4 +1,9 @@
-"""Every exception of the project. The type says whose fault it is and whether to try again."""
+"""The exceptions that rooms share. The type says whose fault it is and whether to try again.
+
+What concerns one room stands there, and is a `MeshError` too if it leaves it: `RefusedError` of
+the API, `OtherInForceError` of starting a mesh. `StoppedError` (`mesh.local.stopping`) is none: it
+is no fault, and passes whoever catches those.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +68,14 @@ def wrong_input(where: str, message: str, *, code: str = "BAD_VALUE") -> ConfigE
     return ConfigError([Problem(code=code, message=message, where=where)])
 
 
+def missing_package(what: str, extra: str) -> StartError:
+    """Return the error that something needs a package which an extra of the distribution brings."""
+    return StartError(
+        f"{what}: `make install` in the repository brings it to .venv; for another environment "
+        f"`pip install 'FOLDER[{extra}]'`, with the folder of the repository"
+    )
+
+
 class SubjectError(MeshError, ValueError):
     """A text is not a valid subject or filter; the message says why."""
 
@@ -93,26 +106,31 @@ class OutputError(MeshError):
     """A command's output could not be written: a full disk, a closed stream. Exit code 1."""
 
 
-class NotPublishedError(MeshError):
-    """Kafka did not take some messages; they may be published again.
-
-    Attributes:
-        failed: How many.
-        refused: Subject of each, and why it was not taken; the first thousand.
-    """
-
-    def __init__(self, text: str, *, failed: int, refused: Sequence[tuple[str, str]] = ()) -> None:
-        self.failed = failed
-        self.refused = tuple(refused)
-        super().__init__(text)
-
-
 class BackpressureError(MeshError):
-    """The outbox to a neighbour is full, so the node takes nothing more; try again later."""
+    """The node takes no guaranteed messages just now; nothing was sent, try again later.
+
+    An outbox or an endpoint with `whenFull: reject` is at its limit.
+    """
 
 
 class PausedError(BackpressureError):
-    """An operator has paused this subject at the node; try again later."""
+    """An operator has paused this subject at the node, for both classes; try again later."""
+
+
+class NodeGoneError(MeshError):
+    """The node of a client is not in the topology in force: nobody would read what is written.
+
+    Attributes:
+        node: Its name.
+        number: Of the topology in force.
+    """
+
+    def __init__(self, node: str, number: int) -> None:
+        self.node = node
+        self.number = number
+        super().__init__(
+            f"node {node} is not in topology {number}, which is in force; connect to another node"
+        )
 
 
 class LaggardsError(MeshError):
@@ -180,12 +198,12 @@ class TransportError(MeshError):
         super().__init__(text)
 
     def with_answers(self, answers: Mapping[_K, _V]) -> Self:
-        """Have it carry what was answered all the same, of a question about many."""
+        """Attach the answers that came, where a question was about many things."""
         self._answers = cast("Mapping[object, object]", answers)
         return self
 
     def answers_to(self, _question: Callable[..., Mapping[_K, _V]]) -> Mapping[_K, _V]:
-        """Return what was answered to the question that raised it; often nothing."""
+        """Return the answers that came to the question that raised it; often none."""
         return cast("Mapping[_K, _V]", self._answers)
 
 

@@ -7,7 +7,8 @@ writes to, and which breaks when this process is gone, however that went.
 
 Exit codes: 0 after a signal or when drained, 10 when it ended without what stands still, 1 when the
 auditor cannot run or its query died, 2 for a wrong file or argument. Of a past range: 0 when all is
-proven, 10 when not, and 130 after a signal.
+proven, and 10 when not. Where an end was to be reached, of a past range or with `--until-drained`,
+130 after a signal.
 """
 
 from __future__ import annotations
@@ -54,13 +55,14 @@ def main() -> int:
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     if asked_s:
-        return INTERRUPTED if _is_of_the_past() else 0
+        return INTERRUPTED if _has_an_end() else 0
     return child.returncode if child.returncode in (0, 1, 2, 10) else 1
 
 
-def _is_of_the_past() -> bool:
-    """Return whether a past range was to be judged: where that was ended, nothing is proven."""
-    return any(word.partition("=")[0] in ("--from", "--to") for word in sys.argv[1:])
+def _has_an_end() -> bool:
+    """Return whether something was to be judged to its end: interrupted, it is not."""
+    ends = ("--from", "--to", "--until-drained")
+    return any(word.partition("=")[0] in ends for word in sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import platformdirs
 
+from mesh.config.kafka_options import addresses_of
 from mesh.config.references import resolve_options
 from mesh.config.topology_file import load_topology
 from mesh.errors import ConfigError, Problem
@@ -20,8 +21,9 @@ from mesh.model.topology import Topology
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgKMG]")
 _MASTER = re.compile(r"spark://\S+:[0-9]+(,\S+:[0-9]+)*|k8s://\S+|yarn|local(\[[0-9]+\])?")
 
-QUERY_VERSION = "v12"
-"""Part of every checkpoint path: a query that reads other topics must not use an old one."""
+QUERY_VERSION = "v13"
+"""Part of every checkpoint path: no query that reads other topics, and no auditor whose state has
+another shape, goes on from an old one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,13 @@ def arguments() -> argparse.ArgumentParser:
         metavar="NAME=HOST:PORT",
         help="address of a Kafka cluster of the file, for instance of an embedded one; repeatable",
     )
+    _add_run(parser)
+    _add_resources(parser)
+    _add_past(parser)
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", type=Path, metavar="DIR", help="where a restart goes on; kept by default"
     )
@@ -87,6 +96,19 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trigger", type=float, default=1.0, metavar="S", help="seconds between micro-batches"
     )
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="tell probes and Prometheus; `:8080` for all addresses",
+    )
+    parser.add_argument(
+        "--brief",
+        action="store_true",
+        help="for a run of minutes: begins in half the time, and takes twice as long per record",
+    )
+
+
+def _add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         default="",
@@ -106,18 +128,6 @@ def arguments() -> argparse.ArgumentParser:
         metavar="N",
         help="records of one Kafka cluster in one micro-batch at most: bounds memory",
     )
-    parser.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="tell probes and Prometheus; `:8080` for all addresses",
-    )
-    parser.add_argument(
-        "--brief",
-        action="store_true",
-        help="for a run of minutes: begins in half the time, and takes twice as long per record",
-    )
-    _add_past(parser)
-    return parser
 
 
 def _add_past(parser: argparse.ArgumentParser) -> None:
@@ -234,16 +244,11 @@ def _kafka(
     environment: Mapping[str, str],
     problems: list[Problem],
 ) -> Mapping[str, Mapping[str, str]]:
-    addresses: dict[str, str] = {}
-    for argument in given:
-        name, equals, address = argument.partition("=")
-        if not (equals and address):
-            problems.append(_problem(argument, "write NAME=HOST:PORT"))
-        elif name not in topology.kafka:
-            known = ", ".join(sorted(topology.kafka))
-            problems.append(_problem(argument, f"the file has no Kafka cluster {name}; {known}"))
-        else:
-            addresses[name] = address
+    addresses: Mapping[str, str] = {}
+    try:
+        addresses = addresses_of(given, topology.kafka)
+    except ConfigError as error:
+        problems += error.problems
     used = {topology.audit_kafka, *(node.kafka for node in topology.nodes.values())}
     # The others may get nodes while the auditor runs.
     clusters: dict[str, Mapping[str, str]] = {}
@@ -262,7 +267,3 @@ def _kafka(
     if problems:
         raise ConfigError(problems)
     return clusters
-
-
-def _problem(argument: str, message: str) -> Problem:
-    return Problem(code="ARGUMENT", message=message, where=f"--bootstrap {argument}")

@@ -84,6 +84,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(line)
 
 
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """Fail whoever leaves a handler of its own: processes that later tests fork would have it."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    after = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert after == before, "a test has left handlers of signals behind"
+
+
 @pytest.fixture(scope="session")
 def unavailable() -> Unavailable:
     """Skip aloud because something is missing, or fail when MESH_REQUIRE names it."""

@@ -177,3 +177,42 @@ def test_every_event_that_a_page_tells_operators_to_look_for_is_written() -> Non
         if not word.endswith(".py")
     }
     assert missing == set()
+
+
+def test_promises_stand_in_the_order_of_their_numbers() -> None:
+    """Others refer to them by number, and who looks one up goes by it."""
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| ([A-Z])(\d+)([a-z]?) ", page, re.MULTILINE)
+    promises = [(letter, int(number), part) for letter, number, part in found]
+    assert len(promises) > 30
+    for letter in {one[0] for one in promises}:
+        numbered = [one for one in promises if one[0] == letter]
+        assert numbered == sorted(set(numbered))
+
+
+NOT_MODULES = {"mesh.config", "mesh.kafka"}
+"""A topic, and the name of a log."""
+
+
+def is_there(name: str) -> bool:
+    """Return whether a dotted name is a package, a module or something at the top of a module."""
+    path = ROOT.joinpath(*name.split("."))
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    module = path.parent.with_suffix(".py")
+    top = rf"^(?:class |def )?{path.name}\b"
+    return module.is_file() and bool(
+        re.search(top, module.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+
+
+def test_modules_and_their_names_that_docstrings_refer_to_are_there() -> None:
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for room in ("mesh", "streaming")
+        for path in (ROOT / room).rglob("*.py")
+        for name in re.findall(rf"`({room}(?:\.\w+)+)`", path.read_text(encoding="utf-8"))
+        if name not in NOT_MODULES and not is_there(name)
+    }
+    assert missing == set()
+    assert not is_there("mesh.lane.batch.NOTHING")

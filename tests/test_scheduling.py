@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 
 SWARM = [f"tests/sim/swarm/test_swarm.py::test_{one}" for one in "ab"]
 STORM = [f"tests/kafka/test_storm.py::test_{one}" for one in "ab"]
-AUDITED = ["tests/e2e/test_demo.py::test_a", "tests/streaming/test_few.py::test_a"]
+AUDITED = ["tests/e2e/test_demo.py::test_a", "tests/streaming/test_small_reads.py::test_a"]
 CLI = [f"tests/kafka/test_cli.py::test_{one}" for one in "abc"]
 UNIT = [f"tests/unit/test_{file}.py::test_{one}" for file in "xyz" for one in "ab"]
 MODEL = ["tests/component/lab/test_load.py::test_a", "tests/component/lab/test_load.py::test_b"]

@@ -17,6 +17,7 @@ BODY_LINES_MAX = 60
 MODULE_LINES = 300
 """Of nine modules in ten; none is cut to a number."""
 CODE = ("mesh", "streaming", "schemas")
+PURE = ("model", "core", "trees", "node", "lane")
 RULES = {"EMS": 16, "UM": 10, "DMR": 13}
 USERS_FILES = ("mesh.yaml", "new.yaml", "old.yaml")
 ROOMS = ("browser", "component/cli", "component/client", "component/lab", "component/local")
@@ -75,10 +76,23 @@ def test_no_test_takes_from_another() -> None:
     assert {path: names for path, names in found.items() if names} == {}
 
 
+def test_unit_tests_wait_for_nothing() -> None:
+    """They are what is run after each change: who waits, or starts something, is a component."""
+    waits = re.compile(r"\btime\.sleep\(|\bsubprocess\.|\bThread\(|\bmock_cluster\b")
+    unit = (ROOT / "tests" / "unit").rglob("*.py")
+    assert [path.name for path in unit if waits.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_nothing_is_left_for_later() -> None:
     """No marks of unfinished work in the code."""
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b|pragma: no cover")
     assert [str(p.relative_to(ROOT)) for p in code_files() if marks.search(p.read_text())] == []
+
+
+def test_decisions_hide_no_import() -> None:
+    """Spec: style.md 2.4: an import for types alone may point upwards, and no contract sees it."""
+    pure = [path for room in PURE for path in sorted((ROOT / "mesh" / room).rglob("*.py"))]
+    assert [str(path) for path in pure if "TYPE_CHECKING" in path.read_text()] == []
 
 
 def test_one_module_reads_the_wall_clock() -> None:

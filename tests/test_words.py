@@ -82,6 +82,29 @@ def test_messages_use_no_word_that_is_left_out() -> None:
     assert found == []
 
 
+def keys(path: Path) -> Iterator[str]:
+    """Yield the keys of what a module prints or answers: of mappings, and fields of its values."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            yield from (
+                field.target.id
+                for field in node.body
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            )
+        if isinstance(node, ast.Dict):
+            found = (key.value for key in node.keys if isinstance(key, ast.Constant))
+            yield from (key for key in found if isinstance(key, str))
+
+
+def test_documents_have_no_key_that_is_left_out() -> None:
+    """Scripts read them, and whoever writes one looks the word up."""
+    rooms = ("operate", "api", "cli", "lab")
+    paths = [path for room in rooms for path in (ROOT / "mesh" / room).rglob("*.py")]
+    found = {key for path in paths for key in keys(path)}
+    assert {"movers", "interest"} <= found
+    assert [key for key in found if PATTERN.search(key.replace("_", " "))] == []
+
+
 LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`')
 
 

@@ -52,8 +52,8 @@ def _first(live: Live, feed: Feed) -> First | None:
     if not live.is_begun:
         return None
     # The feed is looked at before the mesh: what comes between the two is told again.
-    here, still = feed.here, live.still
-    return lambda: {**first_document(still), **here}
+    here, snapshot = feed.here, live.snapshot
+    return lambda: {**first_document(snapshot), **here}
 
 
 def _add_probes(app: FastAPI, live: Live) -> None:
@@ -63,7 +63,7 @@ def _add_probes(app: FastAPI, live: Live) -> None:
 
     @app.get("/livez", include_in_schema=False)
     async def livez() -> Response:
-        """Return whether the loop goes round, whatever Kafka does."""
+        """Return whether the loop goes round, whatever comes of it."""
         return verdict(live.is_live, f"the mesh was looked at {live.idle_s:.1f} s ago")
 
     @app.get("/startupz", include_in_schema=False)
@@ -74,7 +74,7 @@ def _add_probes(app: FastAPI, live: Live) -> None:
     @app.get("/readyz", include_in_schema=False)
     async def readyz() -> Response:
         """Return whether questions are answered from what was read just now."""
-        is_ready = live.is_live and live.is_begun
+        is_ready = live.is_live and live.is_begun and live.is_fresh
         return verdict(is_ready, "questions are answered")
 
 

@@ -1,23 +1,24 @@
-"""The audit as a whole, and as a wall of endpoints by minute: what views show beside its lists."""
+"""The audit as a whole, and as a heatmap of endpoints by minute, as views show them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from mesh.api.items import endpoint_items
-from mesh.api.live import Still
+from mesh.api.live import Snapshot
+from mesh.operate.audit.heatmap import heatmap_of
 from mesh.operate.audit.proof import proof_of
 from mesh.operate.audit.trail import Summed
-from mesh.operate.audit.wall import wall_of
-from mesh.operate.documents.audit import audit_document, proof_document
+from mesh.operate.documents.audit import audit_document
 from mesh.operate.minutes import MINUTE_MS
 
 
-def audit_now(still: Still, at_ms: int | None) -> dict[str, Any]:
+def audit_now(snapshot: Snapshot, at_ms: int | None) -> dict[str, Any]:
     """Return what `mesh audit report` prints but its lists, and how far all is proven."""
-    trail = still.watch.trail
-    told = audit_document(trail.audited(at_ms), still.seen.at_ms if at_ms is None else at_ms)
+    trail = snapshot.watch.trail
+    told = audit_document(trail.audited(at_ms), snapshot.seen.at_ms if at_ms is None else at_ms)
     del told["findings"], told["certificates"]
     if at_ms is not None:
         told |= {"uncertified": None, "waiting": None}  # what waited then nobody wrote
@@ -25,7 +26,7 @@ def audit_now(still: Still, at_ms: int | None) -> dict[str, Any]:
         _add_summed(told["counts"], list(trail.summed.values()))
     return {
         **told,
-        "proof": proof_document(proof_of(trail, still.seen.at_ms, at_ms)),
+        "proof": asdict(proof_of(trail, snapshot.seen.at_ms, at_ms)),
         "fault": trail.fault or None,
         "batch": None if at_ms is not None else trail.status.get("batch"),
         "endpoints": None if at_ms is not None else trail.status.get("endpoints", []),
@@ -41,12 +42,12 @@ def _add_summed(counts: dict[str, Any], summed: Sequence[Summed]) -> None:
         counts["delivered"] += one.delivered
 
 
-def wall_document(still: Still, minutes: int, at_ms: int | None) -> dict[str, Any]:
+def heatmap_document(snapshot: Snapshot, minutes: int, at_ms: int | None) -> dict[str, Any]:
     """Return the audit by endpoint and minute, and what came there by the nodes' own account."""
-    traffic = still.watch.traffic
-    endpoints = endpoint_items(still, "", at_ms)
+    traffic = snapshot.watch.traffic
+    endpoints = endpoint_items(snapshot, "", at_ms)
     names = [name for name, one in endpoints if one["class"] == "guaranteed"]
-    end_ms = still.seen.at_ms if at_ms is None else at_ms
+    end_ms = snapshot.seen.at_ms if at_ms is None else at_ms
     delivered = traffic.delivered
 
     def messages(name: str, minute: int) -> int:
@@ -57,10 +58,10 @@ def wall_document(still: Still, minutes: int, at_ms: int | None) -> dict[str, An
     def is_busy(name: str, minute: int) -> bool:
         return messages(name, minute) > 0
 
-    wall = wall_of(still.watch.trail, names, end_ms, minutes, is_busy)
+    heatmap = heatmap_of(snapshot.watch.trail, names, end_ms, minutes, is_busy)
     return {
-        "first_ms": wall.first * MINUTE_MS,
-        "last_ms": wall.last * MINUTE_MS,
+        "first_ms": heatmap.first * MINUTE_MS,
+        "last_ms": heatmap.last * MINUTE_MS,
         "rows": [
             {
                 "endpoint": name,
@@ -68,10 +69,10 @@ def wall_document(still: Still, minutes: int, at_ms: int | None) -> dict[str, An
                 "messages": [
                     messages(name, minute)
                     or (0 if traffic.is_on_record(minute * MINUTE_MS) else None)
-                    for minute in range(wall.first, wall.last + 1)
+                    for minute in range(heatmap.first, heatmap.last + 1)
                 ],
             }
-            for name, cells in wall.rows.items()
+            for name, cells in heatmap.rows.items()
         ],
-        "counts": {str(kind): count for kind, count in wall.counts().items()},
+        "counts": {str(kind): count for kind, count in heatmap.counts().items()},
     }

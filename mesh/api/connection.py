@@ -26,10 +26,10 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._look(None)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         """Look no more."""
         self._looking.cancel()
-        super().connection_lost(exc)
+        super().connection_lost(error)
 
     def _look(self, before: tuple[RequestResponseCycle | None, int] | None) -> None:
         untaken = self.transport.get_write_buffer_size()

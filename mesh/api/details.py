@@ -6,14 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from mesh.api.items import (
-    crossed_then,
-    endpoint_items,
-    interest_items,
-    link_items,
-    node_items,
-)
-from mesh.api.live import Still
+from mesh.api.items import crossed_then, endpoint_items, interest_items, link_items, node_items
+from mesh.api.live import Snapshot
 from mesh.api.proof_items import finding_item
 from mesh.core.walks import Graph, tree_from
 from mesh.model.control import Stage
@@ -22,7 +16,6 @@ from mesh.model.reasons import Reason, sentence
 from mesh.model.subject import overlap
 from mesh.model.topology import Topology
 from mesh.operate.audit.proof import proof_of
-from mesh.operate.documents.audit import proof_document
 from mesh.operate.documents.status import parts_of
 from mesh.operate.endpoints.listing import endpoints_of
 from mesh.operate.minutes import MINUTE_MS
@@ -33,9 +26,9 @@ CARRIED_MAX = 1_000
 HISTORY_MINUTES = 60
 
 
-def mesh_document(still: Still, at_ms: int | None) -> dict[str, Any]:
+def mesh_document(snapshot: Snapshot, at_ms: int | None) -> dict[str, Any]:
     """Return the mesh as a whole: what is in force, Kafka clusters, how far all is proven."""
-    seen, traffic, trail = still.seen, still.watch.traffic, still.watch.trail
+    seen, traffic, trail = snapshot.seen, snapshot.watch.traffic, snapshot.watch.trail
     return {
         "mesh": seen.topology.name,
         "version": seen.in_force.number,
@@ -50,8 +43,8 @@ def mesh_document(still: Still, at_ms: int | None) -> dict[str, Any]:
                 "fault": seen.faults.get(name),
                 "is_on_record": None if at_ms is None else trail.crossed.is_read(name, at_ms),
                 "nodes": sorted(n for n, one in seen.topology.nodes.items() if one.kafka == name),
-                "region": asdict(still.places.regions[name])
-                if name in still.places.regions
+                "region": asdict(snapshot.places.regions[name])
+                if name in snapshot.places.regions
                 else None,
             }
             for name in seen.topology.kafka
@@ -63,57 +56,57 @@ def mesh_document(still: Still, at_ms: int | None) -> dict[str, Any]:
             for name, zone in seen.topology.zones.items()
         ],
         "parts": None if at_ms is not None else parts_of(seen.view, seen.nodes),
-        "proof": proof_document(proof_of(trail, seen.at_ms, at_ms)),
+        "proof": asdict(proof_of(trail, seen.at_ms, at_ms)),
         "on_record": {
             "traffic_since_ms": traffic.since_ms,
             "crossed_since_ms": trail.crossed.since_ms(seen.at_ms),
-            "states_since_ms": still.watch.history.since_ms,
+            "states_since_ms": snapshot.watch.history.since_ms,
             "audit_since_ms": min(trail.heard) * MINUTE_MS if trail.heard else None,
-            "topology_since_ms": in_force_since(still),
+            "topology_since_ms": in_force_since(snapshot),
         },
     }
 
 
-def first_document(still: Still) -> dict[str, Any]:
+def first_document(snapshot: Snapshot) -> dict[str, Any]:
     """Return what the page shows first: mesh, nodes and links, without a question to brokers.
 
     How much waits on links is not among it; nobody sees that before a panel is open.
     """
     return {
-        "mesh": mesh_document(still, None),
-        "nodes": [node for _, node in node_items(still, None, {})],
-        "links": [link for _, link in link_items(still, None, {})],
+        "mesh": mesh_document(snapshot, None),
+        "nodes": [node for _, node in node_items(snapshot, None, {})],
+        "links": [link for _, link in link_items(snapshot, None, {})],
     }
 
 
-def in_force_since(still: Still) -> int | None:
+def in_force_since(snapshot: Snapshot) -> int | None:
     """Return when the last change of the topology came into force; None if none is on record."""
-    change = still.seen.view.change
+    change = snapshot.seen.view.change
     if change is None or change.stage is not Stage.RUN:
         return None
-    return still.seen.view.change_ms if change.number == still.seen.in_force.number else None
+    return snapshot.seen.view.change_ms if change.number == snapshot.seen.in_force.number else None
 
 
-def node_document(still: Still, node: str, at_ms: int | None) -> dict[str, Any]:
+def node_document(snapshot: Snapshot, node: str, at_ms: int | None) -> dict[str, Any]:
     """Return one node: what it says of itself, its endpoints and who asks it for what."""
-    home = still.seen.topology.nodes[node].kafka
-    row = dict(node_items(still, at_ms, {home: still.seen.kafka[home]}))[node]
+    home = snapshot.seen.topology.nodes[node].kafka
+    row = dict(node_items(snapshot, at_ms, {home: snapshot.seen.kafka[home]}))[node]
     links = [
         {"link": one["link"], "state": one["state"], "per_s": one["per_s"]}
-        for _, one in link_items(still, at_ms, {})
+        for _, one in link_items(snapshot, at_ms, {})
         if node in (one["source"], one["target"])
     ]
-    lag = {} if at_ms is not None else _lag(still, node)
-    ends = endpoint_items(still, node, at_ms)
+    lag = {} if at_ms is not None else _lag(snapshot, node)
+    ends = endpoint_items(snapshot, node, at_ms)
     endpoints = [{**one, "lag": lag.get(one["name"])} for _, one in ends]
-    is_known = at_ms is None or not still.seen.view.is_unreachable(node)
+    is_known = at_ms is None or not snapshot.seen.view.is_unreachable(node)
     more = {"ends_known": is_known, "ends": endpoints, "commands": _node_commands(node)}
     return {**row, "directions": links, **more}
 
 
-def _lag(still: Still, node: str) -> Mapping[str, Mapping[str, Any]]:
+def _lag(snapshot: Snapshot, node: str) -> Mapping[str, Mapping[str, Any]]:
     """Return what waits in each endpoint of a node for the slowest of its readers."""
-    seen = still.seen
+    seen = snapshot.seen
     if seen.view.is_unreachable(node):
         return {}
     found = endpoints_of(seen.topology, seen.view, seen.kafka, node)
@@ -132,46 +125,52 @@ def _node_commands(node: str) -> list[str]:
     return ["mesh status", *lists]
 
 
-def link_document(still: Still, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
+def link_document(
+    snapshot: Snapshot, source: str, target: str, at_ms: int | None
+) -> dict[str, Any]:
     """Return one direction of a link: what it carries and for whom, and what it does not."""
-    home = still.seen.topology.nodes[source].kafka
-    asked = {home: still.seen.kafka[home]} if at_ms is None else {}
-    row = dict(link_items(still, at_ms, asked))[f"{source}->{target}"]
-    traffic = still.watch.traffic
+    home = snapshot.seen.topology.nodes[source].kafka
+    asked = {home: snapshot.seen.kafka[home]} if at_ms is None else {}
+    row = dict(link_items(snapshot, at_ms, asked))[f"{source}->{target}"]
+    traffic = snapshot.watch.traffic
     flow = traffic.links.get((source, target))
     # What was kept off is counted from when it was first looked at: of then nobody knows it.
     refused = {} if at_ms is not None else dict(traffic.not_forwarded.get((source, target), ()))
-    interest, unknown = interest_items(still, "", source, at_ms)
+    interest, unknown = interest_items(snapshot, "", source, at_ms)
     wanted = [one for _, one in interest if one["by"] == "link" and one["who"] == target]
-    behind = _endpoints_behind(still, source, target, at_ms)
+    behind = _endpoints_behind(snapshot, source, target, at_ms)
     findings = [
         finding_item(said)
-        for said in list(still.watch.trail.findings.values())
+        for said in list(snapshot.watch.trail.findings.values())
         if said.holds_at(at_ms) and said.entry.get("link") == f"{source}->{target}"
     ]
-    now = (still.seen.at_ms if at_ms is None else at_ms) // MINUTE_MS
+    now = (snapshot.seen.at_ms if at_ms is None else at_ms) // MINUTE_MS
     return {
         **row,
         "is_carried_known": target not in unknown,
         "carries": [_carried(one, behind) for one in wanted[:CARRIED_MAX]],
         "carries_more": max(0, len(wanted) - CARRIED_MAX),
         "refused": [
-            {"reason": reason, "messages": count, "text": _sentence(still, reason, source, target)}
+            {
+                "reason": reason,
+                "messages": count,
+                "text": _sentence(snapshot, reason, source, target),
+            }
             for reason, count in sorted(refused.items(), key=lambda pair: -pair[1])
         ],
         "counted_since_ms": None if at_ms is not None else traffic.since_ms,
         "last_minute": []
         if flow is None or at_ms is not None
         else [sum(x) for x in list(flow.per_s)],
-        "minutes": _minutes(still, source, target, now),
+        "minutes": _minutes(snapshot, source, target, now),
         "findings": findings,
         "audited": None
         if at_ms is not None
-        else still.watch.trail.links.get(f"{source}->{target}"),
-        "canaries": still.seen.topology.audit_canary,
+        else snapshot.watch.trail.links.get(f"{source}->{target}"),
+        "canaries": snapshot.seen.topology.audit_canary,
         "canary": None
         if at_ms is not None
-        else still.watch.trail.canaries.get(f"{source}->{target}"),
+        else snapshot.watch.trail.canaries.get(f"{source}->{target}"),
         "commands": [
             "mesh links",
             f"mesh link pause {source} {target}",
@@ -181,11 +180,11 @@ def link_document(still: Still, source: str, target: str, at_ms: int | None) -> 
     }
 
 
-def _minutes(still: Still, source: str, target: str, now: int) -> list[Mapping[str, Any]]:
+def _minutes(snapshot: Snapshot, source: str, target: str, now: int) -> list[Mapping[str, Any]]:
     """Return the rates of the last hour, as far as they are on record."""
     found: list[Mapping[str, Any]] = []
     for at_ms in range((now - HISTORY_MINUTES) * MINUTE_MS, now * MINUTE_MS, MINUTE_MS):
-        rates = crossed_then(still, source, target, at_ms)["per_s"]
+        rates = crossed_then(snapshot, source, target, at_ms)["per_s"]
         if rates is not None:
             found.append({"at_ms": at_ms, "per_s": round(sum(rates.values()), 1)})
     return found
@@ -209,20 +208,20 @@ def _carried(row: Mapping[str, Any], behind: Mapping[str, list[str]]) -> dict[st
         "filter": row["filter"],
         "readable": filter_,
         "queue": queue,
-        "wish": row["wish"],
+        "interest": row["interest"],
         "since": row["since"],
         "for": wanting,
     }
 
 
 def _endpoints_behind(
-    still: Still, source: str, target: str, at_ms: int | None
+    snapshot: Snapshot, source: str, target: str, at_ms: int | None
 ) -> Mapping[str, list[str]]:
     """Return the endpoints of nodes that messages of a node come to over this link first."""
-    behind = dict.fromkeys(nodes_behind(still.seen.topology, source, target))
+    behind = dict.fromkeys(nodes_behind(snapshot.seen.topology, source, target))
     return {
         name: [subscription["filter"] for subscription in one["subscriptions"]]
-        for name, one in endpoint_items(still, "", at_ms)
+        for name, one in endpoint_items(snapshot, "", at_ms)
         if one["node"] in behind
     }
 
@@ -233,11 +232,11 @@ def nodes_behind(topology: Topology, source: str, target: str) -> list[str]:
     return [node for node, visit in tree.items() if visit.walk().nodes[1] == target]
 
 
-def _sentence(still: Still, reason: str, source: str, target: str) -> str:
+def _sentence(snapshot: Snapshot, reason: str, source: str, target: str) -> str:
     """Return why a link does not carry messages, as commands say it."""
     if reason not in Reason.__members__.values():
         return reason.replace("_", " ")
-    topology = still.seen.topology
+    topology = snapshot.seen.topology
     link = next(one for one in topology.links if set(one.ends) == {source, target})
     kind = str(topology.kind_of(link))
     return sentence(

@@ -2,7 +2,8 @@
 
 On loopback nobody logs in. Elsewhere a token is asked for, or the header of a proxy that the
 operator names. The `Host` of a request is checked, or a page from elsewhere could have its own name
-lead to this address (DNS rebinding) and read everything.
+lead to this address (DNS rebinding) and read everything. What a browser asks for in the name of a
+page of another site (`Sec-Fetch-Site`) is refused, links to the page apart.
 """
 
 from __future__ import annotations
@@ -45,8 +46,12 @@ DROPPED_BYTES_MAX, DROPPED_WITHIN_S = 16 << 20, 2.0
 LOGIN_BYTES_MAX, LOGIN_WITHIN_S = 10_000, 10.0
 """A token is shorter, and comes at once: one that has none yet must not hold others up."""
 
-OWN = ("/api/v1/", "/static/")
+API = "/api/v1/"
+OWN = (API, "/static/")
 """Where most of our paths begin."""
+
+DOCUMENT, FRAMES = "document", ("iframe", "frame")
+"""What a browser shows an answer in: a window or tab of its own, or a part of another page."""
 
 HOST_HEADER = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::[0-9]*)?", re.IGNORECASE)
 
@@ -167,8 +172,11 @@ class Guard:
             return problem(503, f"{REQUESTS_MAX} requests and feeds are open; ask again later")
         host = _host_of(headers.get("host", ""))
         if host not in self._hosts:
-            text = f"this server does not go by the name {host[:80]!r}; see --allowed-host"
+            text = f"this server does not answer under the name {host[:80]!r}; see --allowed-host"
             return problem(421, text, [Problem(code="HOST", message=text)])
+        if self._is_for_another_site(scope, headers):
+            text = "what a page of another site asks for is not answered; open the page itself"
+            return problem(403, text, [Problem(code="CROSS_SITE", message=text)])
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > BODY_BYTES_MAX:
             await _drop(receive)
@@ -194,6 +202,20 @@ class Guard:
         answer = problem(401, text, [Problem(code="TOKEN", message=text)])
         answer.headers["WWW-Authenticate"] = 'Bearer realm="mesh"'
         return answer
+
+    def _is_for_another_site(self, scope: Scope, headers: Headers) -> bool:
+        """Return whether a browser asks in the name of a page elsewhere, other than by a link.
+
+        That page could read no answer, but have one browser after another keep this server busy,
+        by hidden frames as well. Links lead to the page, and a portal may frame that.
+        Source: Fetch Metadata Request Headers, W3C.
+        """
+        if headers.get("sec-fetch-site") != "cross-site":
+            return False
+        shown_in = headers.get("sec-fetch-dest", DOCUMENT)
+        is_shown = shown_in == DOCUMENT or (shown_in in FRAMES and bool(self._access.embedders))
+        is_link = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        return not (is_link and is_shown) or scope["path"].startswith(API)
 
     def _may_ask(self, request: Request) -> bool:
         access = self._access

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mesh.api.live import Still, rounded
+from mesh.api.live import Snapshot, rounded
+from mesh.core.endpoints import forms_in_force
 from mesh.model.queues import Attraction
 from mesh.model.subject import overlap
 from mesh.model.topology import Link
@@ -37,50 +38,50 @@ Items = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 def node_items(
-    still: Still, at_ms: int | None, kafka: Mapping[str, KafkaCluster] | None = None
+    snapshot: Snapshot, at_ms: int | None, kafka: Mapping[str, KafkaCluster] | None = None
 ) -> Items:
     """Return every node; at a moment gone by only what is on record of that.
 
     Args:
-        still: The mesh.
+        snapshot: The mesh.
         at_ms: The moment; None is now.
         kafka: Kafka clusters that are asked which endpoints lack their topic; all if left out.
     """
-    seen = still.seen
+    seen = snapshot.seen
     asked = seen.kafka if kafka is None and at_ms is None else kafka or {}
     told = status_document(seen.topology, seen.view, seen.beats, asked, seen.at_ms)
     found: list[tuple[str, Mapping[str, Any]]] = []
     for row in told["nodes"]:
         name = row["node"]
-        x, y = still.places.nodes.get(name, (0.0, 0.0))
-        taken = still.watch.traffic.taken.get(name)
+        x, y = snapshot.places.nodes.get(name, (0.0, 0.0))
+        taken = snapshot.watch.traffic.taken.get(name)
         more: dict[str, Any] = {
             "place": {"x": x, "y": y},
-            "published": _rates(still, name, taken, at_ms),
+            "published": _rates(snapshot, name, taken, at_ms),
         }
         if at_ms is not None:
             row = {
                 "node": name,
                 "kafka": row["kafka"],
-                "state": still.watch.history.at(name, at_ms),
+                "state": snapshot.watch.history.at(name, at_ms),
             }
         else:
-            more["since_ms"] = still.watch.history.began_ms(name)
+            more["since_ms"] = snapshot.watch.history.began_ms(name)
         found.append((name, {**row, **more}))
     return sorted(found, key=lambda pair: pair[0])
 
 
 def link_items(
-    still: Still, at_ms: int | None, kafka: Mapping[str, KafkaCluster] | None = None
+    snapshot: Snapshot, at_ms: int | None, kafka: Mapping[str, KafkaCluster] | None = None
 ) -> Items:
     """Return every direction of a link with its rates.
 
     Args:
-        still: The mesh.
+        snapshot: The mesh.
         at_ms: A moment gone by; None is now.
         kafka: Kafka clusters that are asked how much waits there; all if left out.
     """
-    seen = still.seen
+    seen = snapshot.seen
     asked = seen.kafka if kafka is None and at_ms is None else kafka or {}
     told = links_document(seen.topology, seen.view, seen.beats, asked)
     found: list[tuple[str, Mapping[str, Any]]] = []
@@ -88,28 +89,28 @@ def link_items(
         source, target = row["link"].split("->")
         more: dict[str, Any] = {"source": source, "target": target}
         if at_ms is not None:
-            state = still.watch.history.at(row["link"], at_ms)
+            state = snapshot.watch.history.at(row["link"], at_ms)
             row = {key: row[key] for key in ("link", "zone", "kind")} | {"state": state}
-            more |= crossed_then(still, source, target, at_ms)
+            more |= crossed_then(snapshot, source, target, at_ms)
         else:
-            flow = still.watch.traffic.links.get((source, target))
-            more["per_s"] = _rates(still, source, flow, None)
-            more["since_ms"] = still.watch.history.began_ms(row["link"])
+            flow = snapshot.watch.traffic.links.get((source, target))
+            more["per_s"] = _rates(snapshot, source, flow, None)
+            more["since_ms"] = snapshot.watch.history.began_ms(row["link"])
         found.append((row["link"], {**row, **more}))
     return sorted(found, key=lambda pair: pair[0])
 
 
-def crossed_then(still: Still, source: str, target: str, at_ms: int) -> dict[str, Any]:
+def crossed_then(snapshot: Snapshot, source: str, target: str, at_ms: int) -> dict[str, Any]:
     """Return what crossed a link in the minute of a moment, or in its hour, as far as is known.
 
     What the auditor wrote of it; or else, without more than rates, what the ledgers told since
     this process looks at them.
     """
-    home = still.seen.topology.nodes[source].kafka
-    told = still.watch.trail.crossed.at(f"{source}->{target}", home, at_ms)
+    home = snapshot.seen.topology.nodes[source].kafka
+    told = snapshot.watch.trail.crossed.at(f"{source}->{target}", home, at_ms)
     if told is None:
-        flow = still.watch.traffic.links.get((source, target))
-        rates = _rates(still, source, flow, at_ms)
+        flow = snapshot.watch.traffic.links.get((source, target))
+        rates = _rates(snapshot, source, flow, at_ms)
         return {"per_s": rates, "over_s": None if rates is None else 60, "crossed": None}
     counts = asdict(told)
     over_s = counts.pop("over_s")
@@ -123,9 +124,9 @@ def crossed_then(still: Still, source: str, target: str, at_ms: int) -> dict[str
     }
 
 
-def zone_items(still: Still, at_ms: int | None) -> Items:
+def zone_items(snapshot: Snapshot, at_ms: int | None) -> Items:
     """Return every zone with the states of its links: now, or then as far as it is on record."""
-    seen, history = still.seen, still.watch.history
+    seen, history = snapshot.seen, snapshot.watch.history
 
     def ends(link: Link) -> dict[str, Any]:
         if at_ms is None:
@@ -143,18 +144,22 @@ def zone_items(still: Still, at_ms: int | None) -> Items:
     ]
 
 
-def endpoint_items(still: Still, node: str = "", at_ms: int | None = None) -> Items:
+def endpoint_items(snapshot: Snapshot, node: str = "", at_ms: int | None = None) -> Items:
     """Return every endpoint: its filters, its rate and its certificates; now or then.
 
     Of a moment gone by those that have ended since are there where the auditor wrote of them.
     """
-    nodes = [name for name in still.seen.topology.nodes if not node or name == node]
-    said = _certificates_by_endpoint(still, at_ms)
-    summed = still.watch.trail.summed if at_ms is None else {}
-    ended = {} if at_ms is None else ended_then(still, at_ms)
+    nodes = [name for name in snapshot.seen.topology.nodes if not node or name == node]
+    said = _certificates_by_endpoint(snapshot, at_ms)
+    summed = snapshot.watch.trail.summed if at_ms is None else {}
+    ended = {} if at_ms is None else ended_then(snapshot, at_ms)
     found: dict[str, dict[str, Any]] = {}
     for name in nodes:
-        for one in [*_subscriptions(still, name, at_ms), *ended.get(name, ())]:
+        held = {(one.endpoint, one.filter): one for one in _subscriptions(snapshot, name, at_ms)}
+        for one in ended.get(name, ()):
+            held.setdefault((one.endpoint, one.filter), one)  # what was changed since is in both
+        forms = forms_in_force({key: one.subscription for key, one in held.items()})
+        for one in held.values():
             full = f"{name}/{one.endpoint}"
             item = found.setdefault(
                 full,
@@ -162,11 +167,14 @@ def endpoint_items(still: Still, node: str = "", at_ms: int | None = None) -> It
                     "endpoint": full,
                     "node": name,
                     "name": one.endpoint,
-                    "kind": str(one.subscription.kind),
-                    "class": str(one.subscription.message_class),
+                    "kind": str(forms[one.endpoint].kind),
+                    "class": str(forms[one.endpoint].message_class),
                     "subscriptions": [],
                     "delivered": _rates(
-                        still, name, still.watch.traffic.delivered.get((name, one.endpoint)), at_ms
+                        snapshot,
+                        name,
+                        snapshot.watch.traffic.delivered.get((name, one.endpoint)),
+                        at_ms,
                     ),
                     "certified": _certified(said.get(full, ()), summed.get(full)),
                 },
@@ -181,9 +189,11 @@ def endpoint_items(still: Still, node: str = "", at_ms: int | None = None) -> It
     return sorted(found.items(), key=lambda pair: pair[0])
 
 
-def _certificates_by_endpoint(still: Still, at_ms: int | None) -> Mapping[str, Sequence[Said]]:
+def _certificates_by_endpoint(
+    snapshot: Snapshot, at_ms: int | None
+) -> Mapping[str, Sequence[Said]]:
     found: dict[str, list[Said]] = {}
-    for said in list(still.watch.trail.certificates.values()):
+    for said in list(snapshot.watch.trail.certificates.values()):
         if said.holds_at(at_ms):
             found.setdefault(str(said.entry.get("endpoint")), []).append(said)
     return found
@@ -201,22 +211,22 @@ def _certified(said: Sequence[Said], summed: Summed | None) -> dict[str, Any]:
     }
 
 
-def queue_items(still: Still, at_ms: int | None) -> Items:
+def queue_items(snapshot: Snapshot, at_ms: int | None) -> Items:
     """Return every queue; of a moment gone by who was a member, and for what."""
-    seen = still.seen
+    seen = snapshot.seen
     if at_ms is None:
         told = queues_document(seen.topology, seen.view, seen.kafka)
     else:
         nodes = list(seen.topology.nodes)
         pasts = interest_around(seen.topology, seen.view, seen.kafka, nodes, at_ms)
-        told = queues_document_then(seen.topology, pasts, ended_then(still, at_ms))
+        told = queues_document_then(seen.topology, pasts, ended_then(snapshot, at_ms))
     return sorted(((one["queue"], one) for one in told["queues"]), key=lambda pair: pair[0])
 
 
-def letter_items(still: Still, node: str, queue: str, most: int, at_ms: int | None) -> Items:
+def letter_items(snapshot: Snapshot, node: str, queue: str, most: int, at_ms: int | None) -> Items:
     """Return the newest dead letters of a node; now, or those that were written by then."""
-    topology = still.seen.topology
-    cluster = still.seen.kafka[topology.nodes[node].kafka]
+    topology = snapshot.seen.topology
+    cluster = topology.home_of(node, snapshot.seen.kafka)
     if queue:
         check_queue(topology, cluster, node, queue, "queue")
     found = [
@@ -228,13 +238,13 @@ def letter_items(still: Still, node: str, queue: str, most: int, at_ms: int | No
 
 
 def interest_items(
-    still: Still, filter_: str, node: str, at_ms: int | None
+    snapshot: Snapshot, filter_: str, node: str, at_ms: int | None
 ) -> tuple[Items, Sequence[str]]:
     """Return who wants what, of what overlaps with a filter or a subject; now or then.
 
     And the nodes, of those asked for and their neighbours, of which it is not known.
     """
-    seen = still.seen
+    seen = snapshot.seen
     nodes = [node] if node else list(seen.topology.nodes)
     pasts = interest_around(seen.topology, seen.view, seen.kafka, nodes, at_ms)
     told = interest_document(seen.topology, pasts, nodes, at_ms)
@@ -252,32 +262,37 @@ def attracting(entry: str) -> str:
     return entry if attraction is None else attraction.filter
 
 
-def _subscriptions(still: Still, node: str, at_ms: int | None) -> Sequence[HeldSubscription]:
-    seen = still.seen
+def _subscriptions(snapshot: Snapshot, node: str, at_ms: int | None) -> Sequence[HeldSubscription]:
+    seen = snapshot.seen
     if at_ms is None:
         return subscriptions_now(seen.view.nodes[node])
     if seen.view.is_unreachable(node):
         return ()  # said beside the list
-    cluster = seen.kafka[seen.topology.nodes[node].kafka]
+    cluster = seen.topology.home_of(node, seen.kafka)
     return interest_then(seen.topology, seen.view, cluster, node, at_ms).subscriptions
 
 
-def ended_then(still: Still, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:
+def ended_then(snapshot: Snapshot, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:
     """Return, by node, the subscriptions of then that have ended since, as far as is known."""
-    topology, kafka = still.seen.topology, still.seen.kafka.get(still.seen.topology.audit_kafka)
-    if kafka is None or topology.audit_kafka in still.seen.faults:
+    topology, kafka = (
+        snapshot.seen.topology,
+        snapshot.seen.kafka.get(snapshot.seen.topology.audit_kafka),
+    )
+    if kafka is None or topology.audit_kafka in snapshot.seen.faults:
         return {}  # said beside the list
     return ended_since(topology, kafka, at_ms)
 
 
-def _rates(still: Still, node: str, flow: Flow | None, at_ms: int | None) -> dict[str, Any] | None:
+def _rates(
+    snapshot: Snapshot, node: str, flow: Flow | None, at_ms: int | None
+) -> dict[str, Any] | None:
     """Return messages per second by class, as a node counts them.
 
     None if they are not on record, or its Kafka cluster does not answer now.
     """
-    if at_ms is not None and not still.watch.traffic.is_on_record(at_ms):
+    if at_ms is not None and not snapshot.watch.traffic.is_on_record(at_ms):
         return None
-    if at_ms is None and still.seen.topology.nodes[node].kafka in still.seen.faults:
+    if at_ms is None and snapshot.seen.topology.nodes[node].kafka in snapshot.seen.faults:
         return None
     if flow is None:
         return {"guaranteed": 0.0, "direct": 0.0}

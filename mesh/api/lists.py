@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from json import dumps
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from mesh.api.live import Snapshot
 from mesh.errors import wrong_input
 
 LIMIT_DEFAULT = 1_000
 LIMIT_MAX = 10_000
 
 Item = Mapping[str, Any]
+
+At = Annotated[
+    str,
+    Query(
+        max_length=64,
+        description="A moment gone by: 2026-05-04T10:00:00Z, or 15m for a quarter of an hour ago.",
+    ),
+]
+Cursor = Annotated[str, Query(max_length=8_000, description="`next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 
 
 class ItemList(BaseModel):
@@ -125,3 +137,39 @@ def answer(request: Request, data: Mapping[str, Any]) -> Response:
     return Response(
         body.encode("utf-8", "replace"), media_type=JSONResponse.media_type, headers=headers
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What part of a list somebody asks for, and as of when.
+
+    Attributes:
+        request: Theirs.
+        at: A moment gone by; empty for now.
+        cursor: `next` of the page before; empty for the first one.
+        limit: Most items.
+    """
+
+    request: Request
+    at: str
+    cursor: str
+    limit: int
+
+    def at_ms(self, snapshot: Snapshot) -> int | None:
+        """Return the moment, ms since 1970; None is now."""
+        return snapshot.moment(self.at)
+
+    def listed(
+        self, found: Sequence[tuple[str, Item]], more: Mapping[str, Any] | None = None
+    ) -> Response:
+        """Return this page of a list as the answer, and what is told beside it."""
+        page = page_of(found, self.cursor, self.limit, name_of_list(self.request))
+        return answer(self.request, {**page, **(more or {})})
+
+
+def _page(request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Page:
+    return Page(request=request, at=at, cursor=cursor, limit=limit)
+
+
+Paged = Annotated[Page, Depends(_page)]
+"""Parameter of every path that answers with a list and knows the past."""

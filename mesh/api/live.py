@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import structlog
 
+from mesh.api.map_layout import Places, places_of
 from mesh.errors import MeshError
 from mesh.operate.audit.proof import proof_of
-from mesh.operate.documents.audit import proof_document
 from mesh.operate.documents.status import parts_of
-from mesh.operate.interest.history import moment
-from mesh.operate.places import Places, places_of
+from mesh.operate.moments import moment
 from mesh.operate.watch import Seen, Watch
 
 LOOK_S = 1.0
@@ -31,7 +30,7 @@ Publish = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Still:
+class Snapshot:
     """The mesh as of one look.
 
     A request takes one and no more: between two a change may come, and an answer that is made of
@@ -70,7 +69,7 @@ class Live:
 
     Attributes:
         watch: The mesh.
-        still: How it was seen last.
+        snapshot: How it was seen last.
         begun: Set once everything was read.
     """
 
@@ -85,13 +84,13 @@ class Live:
         self.begun = threading.Event()
         self._publish = publish
         self._now_s = now_s
-        self.still = Still(
+        self.snapshot = Snapshot(
             seen=watch.seen,
             places=places_of(watch.seen.topology),
             watch=watch,
             now_ms=self.now_ms,
         )
-        self._looked_s = now_s()
+        self._looked_s = self._turned_s = now_s()
         self._stopping = threading.Event()
         self._pause = pause or self._stopping.wait
         self._told: dict[str, Any] = {}
@@ -113,8 +112,13 @@ class Live:
 
     @property
     def idle_s(self) -> float:
-        """For how many seconds the loop has not gone round."""
+        """How many seconds ago the mesh was looked at."""
         return self._now_s() - self._looked_s
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the mesh was looked at a moment ago; who looks also sees what is away."""
+        return self.idle_s < LIVE_S
 
     @property
     def is_begun(self) -> bool:
@@ -123,8 +127,8 @@ class Live:
 
     @property
     def is_live(self) -> bool:
-        """Whether the loop goes round, whatever Kafka does."""
-        return self.idle_s < LIVE_S and self._thread.is_alive()
+        """Whether the loop goes round, whatever comes of it."""
+        return self._now_s() - self._turned_s < LIVE_S and self._thread.is_alive()
 
     def look(self) -> None:
         """Look once, and pass on what has changed; the first time everything is read."""
@@ -135,33 +139,34 @@ class Live:
                 self.watch.begin(self._pause)
             self._tell()
             self.begun.set()
+            self._looked_s = self._now_s()
         except MeshError as error:
             log.warning("look.failed", why=" ".join(str(error).split()))
         except Exception:  # whatever it is, the next look may see more
             log.exception("look.failed")
-        self._looked_s = self._now_s()
+        self._turned_s = self._now_s()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             began_s = self._now_s()
             self.look()
-            self._stopping.wait(max(LOOK_MIN_S, LOOK_S - (self._looked_s - began_s)))
+            self._stopping.wait(max(LOOK_MIN_S, LOOK_S - (self._turned_s - began_s)))
 
     def _tell(self) -> None:
-        seen, places = self.watch.seen, self.still.places
-        if seen.in_force.number != self.still.seen.in_force.number:
+        seen, places = self.watch.seen, self.snapshot.places
+        if seen.in_force.number != self.snapshot.seen.in_force.number:
             places = places_of(seen.topology, places)
-        self.still = replace(self.still, seen=seen, places=places)
-        present = state_of(self.still)
+        self.snapshot = replace(self.snapshot, seen=seen, places=places)
+        present = state_of(self.snapshot)
         changes = changed(self._told, present)
         self._told = present
         if changes and self.is_begun:
             self._publish({"at_ms": seen.at_ms, **changes})
 
 
-def state_of(still: Still) -> dict[str, Any]:
+def state_of(snapshot: Snapshot) -> dict[str, Any]:
     """Return what viewers follow, small: the rest is asked for when somebody looks at it."""
-    seen, traffic, trail = still.seen, still.watch.traffic, still.watch.trail
+    seen, traffic, trail = snapshot.seen, snapshot.watch.traffic, snapshot.watch.trail
     links: dict[str, tuple[str, float | None, float | None, int | None, str]] = {}
     for one in seen.flows:
         rates = seen.rates_on(one, traffic)
@@ -173,7 +178,7 @@ def state_of(still: Still) -> dict[str, Any]:
         "links": links,
         "faults": dict(seen.faults),
         "parts": parts_of(seen.view, seen.nodes),
-        "proof": proof_document(proof_of(trail, seen.at_ms)),
+        "proof": asdict(proof_of(trail, seen.at_ms)),
         "audit": trail.version,
         "findings": trail.findings_version,
     }

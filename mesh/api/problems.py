@@ -17,7 +17,7 @@ from mesh.errors import ConfigError, MeshError, Problem, TransportError
 
 MEDIA_TYPE = "application/problem+json"
 
-UNKNOWN = (
+NOT_FOUND_CODES = (
     *("UNKNOWN_NODE", "UNKNOWN_ENDPOINT", "UNKNOWN_QUEUE", "UNKNOWN_LINK"),
     *("UNKNOWN_TOPIC", "NOT_FOUND"),
 )
@@ -55,10 +55,11 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     }
     for code, text in (
         (401, "No valid token"),
+        (403, "A page of another site asks"),
         (404, "There is no such thing"),
         (408, "The body did not come in time"),
         (413, "The body is too large"),
-        (421, "The server does not go by the name that it was called by"),
+        (421, "The server does not answer under that host name"),
         (422, "The request is wrong"),
         (503, "Kafka does not answer, or nothing was read yet"),
     )
@@ -108,7 +109,7 @@ def answer_errors(app: FastAPI) -> None:
 async def _mesh_error(_request: Request, error: Exception) -> JSONResponse:
     match error:
         case ConfigError(problems=problems):
-            is_unknown = all(one.code in UNKNOWN for one in problems)
+            is_unknown = all(one.code in NOT_FOUND_CODES for one in problems)
             text = problems[0].line() if problems else str(error)
             return problem(404 if is_unknown else 422, text, problems)
         case RefusedError(status=status, code=code):

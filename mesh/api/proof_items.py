@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesh.api.items import Items, endpoint_items
-from mesh.api.live import Still
+from mesh.api.live import Snapshot
 from mesh.config.nearest import check_node, nearest
 from mesh.errors import wrong_input
+from mesh.model.findings import NEWS, FindingKind
 from mesh.operate.audit.advice import advice_for, commands_for
-from mesh.operate.audit.latest import KINDS, NEWS
 from mesh.operate.audit.trail import Said
 from mesh.operate.messages.trace import parts_of_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ProofSelection:
     """What of the auditor's words is asked for.
 
     Attributes:
@@ -42,25 +42,25 @@ class Wanted:
         )
 
 
-def check_kind(still: Still, kind: str) -> None:
+def check_kind(snapshot: Snapshot, kind: str) -> None:
     """Refuse a kind of findings that there is not: an empty list would say that all is well.
 
     Raises:
         ConfigError: No auditor has findings of this kind, a newer one that writes here neither.
     """
-    said = [str(one.entry.get("kind")) for one in list(still.watch.trail.findings.values())]
-    if kind and kind not in KINDS and kind not in said:
-        text = f"the auditor has no finding {kind[:64]!r}{nearest(kind, KINDS)}"
+    said = [str(one.entry.get("kind")) for one in list(snapshot.watch.trail.findings.values())]
+    if kind and kind not in {*FindingKind, *said}:
+        text = f"the auditor has no finding {kind[:64]!r}{nearest(kind, list(FindingKind))}"
         raise wrong_input("kind", text)
 
 
-def check_endpoint(still: Still, endpoint: str, at_ms: int | None) -> None:
+def check_endpoint(snapshot: Snapshot, endpoint: str, at_ms: int | None) -> None:
     """Refuse an endpoint of which nobody has ever heard, for the same reason.
 
     Raises:
         ConfigError: It is neither there now nor was at that moment, and the auditor never named it.
     """
-    trail = still.watch.trail
+    trail = snapshot.watch.trail
     if not endpoint or endpoint in trail.summed:
         return
     said = [*list(trail.findings.values()), *list(trail.certificates.values())]
@@ -69,10 +69,10 @@ def check_endpoint(still: Still, endpoint: str, at_ms: int | None) -> None:
     node, slash, name = endpoint.partition("/")
     if not (slash and name):
         raise wrong_input("endpoint", f"{endpoint[:80]!r} is not an endpoint; write NODE/NAME")
-    check_node(still.seen.topology, node, "endpoint")
-    if still.seen.view.is_unreachable(node):
+    check_node(snapshot.seen.topology, node, "endpoint")
+    if snapshot.seen.view.is_unreachable(node):
         return  # nobody knows which it has
-    names = [one["name"] for _, one in endpoint_items(still, node, at_ms)]
+    names = [one["name"] for _, one in endpoint_items(snapshot, node, at_ms)]
     if name not in names:
         text = f"node {node} has no endpoint {name[:80]!r}{nearest(name, names)}"
         raise wrong_input("endpoint", text, code="UNKNOWN_ENDPOINT")
@@ -88,11 +88,13 @@ def id_asked(message: str) -> str:
     return f"{topic}/{partition}/{generation}/{offset}"
 
 
-def finding_items(still: Still, wanted: Wanted, *, kind: str = "", message: str = "") -> Items:
+def finding_items(
+    snapshot: Snapshot, wanted: ProofSelection, *, kind: str = "", message: str = ""
+) -> Items:
     """Return findings, the newest first.
 
     Args:
-        still: The mesh.
+        snapshot: The mesh.
         wanted: Which.
         kind: Only of this kind.
         message: Only those that name this message.
@@ -103,7 +105,7 @@ def finding_items(still: Still, wanted: Wanted, *, kind: str = "", message: str 
     message = id_asked(message) if message else ""
     found = [
         (f"{(1 << 45) - said.first_ms:015d} {said.key}", finding_item(said))
-        for said in list(still.watch.trail.findings.values())
+        for said in list(snapshot.watch.trail.findings.values())
         if wanted.takes(said)
         and (not kind or said.entry.get("kind") == kind)
         and (not message or any(is_among(message, one) for one in said.entry.get("ids") or ()))
@@ -134,11 +136,11 @@ def finding_item(said: Said) -> Mapping[str, Any]:
     }
 
 
-def certificate_items(still: Still, wanted: Wanted) -> Items:
+def certificate_items(snapshot: Snapshot, wanted: ProofSelection) -> Items:
     """Return certificates, by source, block and endpoint."""
     found = [
         (said.key, {**said.entry, "issued_ms": said.last_ms})
-        for said in list(still.watch.trail.certificates.values())
+        for said in list(snapshot.watch.trail.certificates.values())
         if wanted.takes(said)
     ]
     return sorted(found, key=lambda pair: pair[0])

@@ -10,7 +10,7 @@ from typing import Any
 
 from mesh.api.details import in_force_since
 from mesh.api.items import attracting, ended_then
-from mesh.api.live import Still
+from mesh.api.live import Snapshot
 from mesh.config.legal import legal_topology_of
 from mesh.config.located import parse_document
 from mesh.config.nearest import check_node
@@ -26,19 +26,19 @@ from mesh.operate.documents.messages import trace_document
 from mesh.operate.interest.history import interest_around
 from mesh.operate.interest.knowledge import known_nodes, known_then
 from mesh.operate.messages.trace import Tracer
-from mesh.operate.messages.trace_then import trace_then
+from mesh.operate.messages.trace_as_of import trace_as_of
 
 PROPOSED = "proposed.yaml"
 """What problems call the file that was sent."""
 
 
-def check_link(still: Still, source: str, target: str) -> None:
+def check_link(snapshot: Snapshot, source: str, target: str) -> None:
     """Check that messages go from a node to a neighbour.
 
     Raises:
         ConfigError: They do not.
     """
-    topology = still.seen.topology
+    topology = snapshot.seen.topology
     check_node(topology, source, "source")
     check_node(topology, target, "target")
     if target not in topology.neighbours(source) or not topology.sends(source, target):
@@ -61,7 +61,7 @@ class Asked:
     headers: Sequence[str] = ()
 
 
-def explained(still: Still, asked: Asked, at_ms: int | None) -> dict[str, Any]:
+def explained(snapshot: Snapshot, asked: Asked, at_ms: int | None) -> dict[str, Any]:
     """Return who would get a message now, or would have then, and why nobody else.
 
     Of a moment gone by it is told beside that whether states of nodes and links are on record
@@ -73,7 +73,7 @@ def explained(still: Still, asked: Asked, at_ms: int | None) -> dict[str, Any]:
     """
     if (fault := subject_fault(asked.subject)) is not None:
         raise wrong_input("subject", fault)
-    seen = still.seen
+    seen = snapshot.seen
     check_node(seen.topology, asked.source, "from")
     given: dict[str, str] = {}
     for header in asked.headers:
@@ -81,17 +81,17 @@ def explained(still: Still, asked: Asked, at_ms: int | None) -> dict[str, Any]:
         if not (name and equals):
             raise wrong_input("header", f"{header[:80]!r} is not a header; write NAME=VALUE")
         given.setdefault(name, value)
-    _check_in_force(still, at_ms)
-    known = _known_now(still) if at_ms is None else _known_then(still, asked.subject, at_ms)
+    _check_in_force(snapshot, at_ms)
+    known = _known_now(snapshot) if at_ms is None else _known_then(snapshot, asked.subject, at_ms)
     about = (asked.subject, asked.source, asked.message_class, given)
     told = explain(seen.topology, known, *about)
     unknown = [node for node in seen.topology.nodes if seen.view.is_unreachable(node)]
     document = explanation_document(told, unknown)
     if at_ms is None:
         return document
-    since_ms = still.watch.history.since_ms
+    since_ms = snapshot.watch.history.since_ms
     has_states = since_ms is not None and at_ms >= since_ms
-    crossed, nodes = still.watch.trail.crossed, seen.topology.nodes
+    crossed, nodes = snapshot.watch.trail.crossed, seen.topology.nodes
     is_deaf = seen.topology.audit_kafka in seen.faults  # what has ended stands there alone
     unseen = [
         node for node, one in nodes.items() if is_deaf or not crossed.is_read(one.kafka, at_ms)
@@ -102,13 +102,13 @@ def explained(still: Still, asked: Asked, at_ms: int | None) -> dict[str, Any]:
     return {**document, "at_ms": at_ms, "has_states": has_states, "ends_unknown": unseen}
 
 
-def _known_now(still: Still) -> Mapping[str, KnownNode]:
-    known = known_nodes(still.seen.view, _beats(still))
-    return {node: one for node, one in known.items() if node in still.seen.topology.nodes}
+def _known_now(snapshot: Snapshot) -> Mapping[str, KnownNode]:
+    known = known_nodes(snapshot.seen.view, _beats(snapshot))
+    return {node: one for node, one in known.items() if node in snapshot.seen.topology.nodes}
 
 
-def _known_then(still: Still, subject: str, at_ms: int) -> Mapping[str, KnownNode]:
-    seen = still.seen
+def _known_then(snapshot: Snapshot, subject: str, at_ms: int) -> Mapping[str, KnownNode]:
+    seen = snapshot.seen
     pasts = interest_around(seen.topology, seen.view, seen.kafka, list(seen.topology.nodes), at_ms)
     for node, past in pasts.items():
         if any(
@@ -116,57 +116,57 @@ def _known_then(still: Still, subject: str, at_ms: int) -> Mapping[str, KnownNod
         ):
             text = f"what {node} wanted of it then is no longer on record"
             raise wrong_input("at", text, code="NOT_ON_RECORD")
-    states = partial(still.watch.history.at, at_ms=at_ms)
-    return known_then(seen.topology, seen.view, pasts, ended_then(still, at_ms), states)
+    states = partial(snapshot.watch.history.at, at_ms=at_ms)
+    return known_then(seen.topology, seen.view, pasts, ended_then(snapshot, at_ms), states)
 
 
-def _check_in_force(still: Still, at_ms: int | None) -> None:
+def _check_in_force(snapshot: Snapshot, at_ms: int | None) -> None:
     """Refuse a moment before the topology in force: ways of a former one are not on record."""
-    since_ms = in_force_since(still)
+    since_ms = in_force_since(snapshot)
     if at_ms is not None and since_ms is not None and at_ms < since_ms:
         since = datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         text = f"the topology in force is of {since}: ways of before that are not on record"
         raise wrong_input("at", text, code="NOT_ON_RECORD")
 
 
-def _beats(still: Still) -> Mapping[str, bool]:
+def _beats(snapshot: Snapshot) -> Mapping[str, bool]:
     """Return who is up, nodes of former topologies being down."""
-    seen = still.seen
+    seen = snapshot.seen
     return {node: seen.beats.get(node, False) for node in seen.view.nodes}
 
 
-def routed(still: Still, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
+def routed(snapshot: Snapshot, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
     """Return the way from one node to another, or why there is none; now or then."""
-    check_node(still.seen.topology, source, "from")
-    check_node(still.seen.topology, target, "to")
+    check_node(snapshot.seen.topology, source, "from")
+    check_node(snapshot.seen.topology, target, "to")
     if source == target:
         raise wrong_input("to", f"{target} is where it starts: what is published there stays there")
-    _check_in_force(still, at_ms)
-    return route_document(still.seen.topology, source, target)
+    _check_in_force(snapshot, at_ms)
+    return route_document(snapshot.seen.topology, source, target)
 
 
-def traced(still: Still, message: str, last: int | None, at_ms: int | None) -> dict[str, Any]:
+def traced(snapshot: Snapshot, message: str, last: int | None, at_ms: int | None) -> dict[str, Any]:
     """Return what is found of one message; of a moment gone by what was written by then."""
-    seen = still.seen
+    seen = snapshot.seen
     tracer = Tracer(seen.topology, seen.kafka, last)
     found = tracer.trace(tracer.find(message))
     if at_ms is None:
         return trace_document(found)
-    return {**trace_document(trace_then(found, at_ms)), "at_ms": at_ms}
+    return {**trace_document(trace_as_of(found, at_ms)), "at_ms": at_ms}
 
 
-def planned(still: Still, body: bytes, *, allow_delete: bool) -> Mapping[str, Any]:
+def planned(snapshot: Snapshot, body: bytes, *, allow_delete: bool) -> Mapping[str, Any]:
     """Return what a topology file would change on the mesh; nothing is changed.
 
     Raises:
         ConfigError: The file is wrong or illegal, or a running mesh cannot follow it.
         TransportError: Kafka does not answer.
     """
-    seen = still.seen
+    seen = snapshot.seen
     document = parse_document(body, PROPOSED)
     after = legal_topology_of(document, lambda: seen.in_force.topology)
     locate = document.within("spec").where
-    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(still), seen.kafka, locate)
+    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(snapshot), seen.kafka, locate)
     if not allow_delete:
         refuse_loss(made.unread, locate)
     return plan_document(made, allow_delete=allow_delete)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mesh.api.items import Items
-from mesh.api.live import Still
+from mesh.api.live import Snapshot
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 from mesh.model.trees import name_fault, tree_id
@@ -13,13 +13,13 @@ from mesh.operate.documents.role_routes import role_routes_document
 from mesh.operate.documents.roles import roles_document
 
 
-def role_items(still: Still, at_ms: int | None) -> tuple[Items, Mapping[str, Sequence[str]]]:
+def role_items(snapshot: Snapshot, at_ms: int | None) -> tuple[Items, Mapping[str, Sequence[str]]]:
     """Return who wants which role, or wanted it then, and what is shown beside that.
 
     That is `unknown`, the nodes that could not be asked, and of a moment gone by `ends_unknown`,
     those where roles that were given up since may be lacking.
     """
-    seen = still.seen
+    seen = snapshot.seen
     told = roles_document(seen.topology, seen.view, seen.kafka, at_ms)
     keyed = (
         (f"{one['tree']} {one['role']} {one['node']} {one['app']}", one) for one in told["roles"]
@@ -31,11 +31,13 @@ def role_items(still: Still, at_ms: int | None) -> tuple[Items, Mapping[str, Seq
     return sorted(keyed, key=lambda pair: pair[0]), more
 
 
-def role_route_items(still: Still, tree: str, role: str, node: str) -> tuple[Items, Sequence[str]]:
+def role_route_items(
+    snapshot: Snapshot, tree: str, role: str, node: str
+) -> tuple[Items, Sequence[str]]:
     """Return the routes to roles, and the nodes of which they are not known.
 
     Args:
-        still: The mesh.
+        snapshot: The mesh.
         tree: Only of this one, by name or UUID; empty for all.
         role: Only of this one; empty for all.
         node: Only of this one; empty for all.
@@ -43,13 +45,13 @@ def role_route_items(still: Still, tree: str, role: str, node: str) -> tuple[Ite
     Raises:
         ConfigError: A name is none.
     """
-    seen = still.seen
+    seen = snapshot.seen
     wanted = _tree_called(tree) if tree else ""
     if role and (fault := name_fault(role)):
         raise wrong_input("role", fault)
     if node:
         check_node(seen.topology, node, "node")
-    told = role_routes_document(seen.topology, seen.view, _beating(still), seen.kafka)
+    told = role_routes_document(seen.topology, seen.view, _beating(snapshot), seen.kafka)
     names = ("tree_id", "role", "node", "instance", "scope", "link")
     keyed = (
         (" ".join(one[name] for name in names), one)
@@ -65,9 +67,9 @@ def role_route_items(still: Still, tree: str, role: str, node: str) -> tuple[Ite
 def _tree_called(tree: str) -> str:
     try:
         return tree_id(tree)
-    except ValueError as exc:
-        raise wrong_input("tree", str(exc)) from exc
+    except ValueError as error:
+        raise wrong_input("tree", str(error)) from error
 
 
-def _beating(still: Still) -> Mapping[str, bool]:
-    return {node: still.seen.beats.get(node, False) for node in still.seen.topology.nodes}
+def _beating(snapshot: Snapshot) -> Mapping[str, bool]:
+    return {node: snapshot.seen.beats.get(node, False) for node in snapshot.seen.topology.nodes}

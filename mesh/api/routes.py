@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.dependencies.models import Dependant
 from sse_starlette import EventSourceResponse
 
 from mesh.api import audit_details, details, items, proof_items, role_items
@@ -16,22 +18,25 @@ from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
 from mesh.api.lists import (
     LIMIT_DEFAULT,
-    LIMIT_MAX,
+    At,
+    Cursor,
     ItemList,
     KnownList,
+    Limit,
+    Paged,
     RoleList,
     answer,
     name_of_list,
     page_of,
 )
-from mesh.api.live import Live, Still
+from mesh.api.live import Live, Snapshot
 from mesh.api.problems import RESPONSES, RefusedError
 from mesh.api.questions import Asked, check_link, explained, planned, routed, traced
 from mesh.config.nearest import check_node, nearest
 from mesh.errors import wrong_input
 from mesh.model.frames import MessageClass
 from mesh.model.subject import filter_fault
-from mesh.operate.audit.wall import MINUTES_MAX
+from mesh.operate.audit.heatmap import MINUTES_MAX
 from mesh.operate.messages.way import SCANNED_MAX
 
 LETTERS_MAX = 10_000
@@ -42,19 +47,10 @@ BODY_WITHIN_S = 30.0
 REPEATED = ("header",)
 """Parameters that may be given more than once."""
 
-At = Annotated[
-    str,
-    Query(
-        max_length=64,
-        description="A moment gone by: 2026-05-04T10:00:00Z, or 15m for a quarter of an hour ago.",
-    ),
-]
-Cursor = Annotated[str, Query(max_length=8_000, description="`next` of the page before.")]
-Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 NodeName = Annotated[str, Query(max_length=64, description="Only of this node.")]
 EndpointName = Annotated[str, Query(max_length=200, description="Only of `node/name`.")]
-From = Annotated[str, Query(alias="from", max_length=64, description="Only of since then.")]
-To = Annotated[str, Query(max_length=64, description="Only of until then.")]
+From = Annotated[str, Query(alias="from", max_length=64, description="Only since then.")]
+To = Annotated[str, Query(max_length=64, description="Only until then.")]
 
 
 def routes_of(live: Live, feed: Feed) -> APIRouter:
@@ -85,7 +81,11 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
     async def events(
         request: Request,
         after: Annotated[
-            str, Query(max_length=64, description="As `Last-Event-ID`, for who cannot set headers.")
+            str,
+            Query(
+                max_length=64,
+                description="Like `Last-Event-ID`, for clients that cannot set headers.",
+            ),
         ] = "",
     ) -> Response:
         """Follow changes (server-sent events): `here` at once, then `change`; or `reset`.
@@ -111,15 +111,22 @@ def only_known_parameters(request: Request) -> None:
         ConfigError: One of the parameters is none of this path.
     """
     _check_encoding(request.scope["query_string"])
-    known = [one.alias for one in request.scope["route"].dependant.query_params]
+    known = list(_parameters(request.scope["route"].dependant))
     for name in request.query_params:
         if name == "at" and name not in known:
-            raise wrong_input("at", "this is told of now only: how it was is not on record")
+            raise wrong_input("at", "this is known for now only: the past is not on record")
         if name not in known:
             shown = name[:80]
             raise wrong_input(shown, f"is not a parameter of this path{nearest(shown, known)}")
         if len(request.query_params.getlist(name)) > 1 and name not in REPEATED:
             raise wrong_input(name, "is given more than once; give it once")
+
+
+def _parameters(dependant: Dependant) -> Iterator[str]:
+    """Yield what a path takes, itself and by what it depends on."""
+    yield from (one.alias for one in dependant.query_params)
+    for part in dependant.dependencies:
+        yield from _parameters(part)
 
 
 def _check_encoding(query: bytes) -> None:
@@ -133,12 +140,15 @@ def _check_encoding(query: bytes) -> None:
             raise wrong_input(name[:80], text) from None
 
 
-def _wanted(still: Still, endpoint: str, from_: str, to: str, at: str) -> proof_items.Wanted:
-    from_ms, to_ms, at_ms = still.moment(from_, "from"), still.moment(to, "to"), still.moment(at)
+def _selection(
+    snapshot: Snapshot, endpoint: str, from_: str, to: str, at: str
+) -> proof_items.ProofSelection:
+    from_ms, to_ms = snapshot.moment(from_, "from"), snapshot.moment(to, "to")
+    at_ms = snapshot.moment(at)
     if from_ms is not None and to_ms is not None and from_ms > to_ms:
         raise wrong_input("from", f"{from_} is later than {to}: no time lies between them")
-    proof_items.check_endpoint(still, endpoint, at_ms)
-    return proof_items.Wanted(endpoint=endpoint, from_ms=from_ms, to_ms=to_ms, at_ms=at_ms)
+    proof_items.check_endpoint(snapshot, endpoint, at_ms)
+    return proof_items.ProofSelection(endpoint=endpoint, from_ms=from_ms, to_ms=to_ms, at_ms=at_ms)
 
 
 async def _body_of(request: Request) -> bytes:
@@ -156,109 +166,87 @@ async def _body_of(request: Request) -> bytes:
     return bytes(body)
 
 
-def _listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
-    return answer(request, page_of(found, cursor, limit, name_of_list(request)))
-
-
 def _add_parts(router: APIRouter, live: Live) -> None:
     @router.get("/nodes", response_model=ItemList)
-    def nodes(
-        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
-    ) -> Response:
+    def nodes(page: Paged) -> Response:
         """Every node, as `mesh status` has it, with its place on the map and its rate."""
-        still = live.still
-        return _listed(request, items.node_items(still, still.moment(at)), cursor, limit)
+        snapshot = live.snapshot
+        return page.listed(items.node_items(snapshot, page.at_ms(snapshot)))
 
     @router.get("/zones", response_model=ItemList)
-    def zones(
-        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
-    ) -> Response:
+    def zones(page: Paged) -> Response:
         """Every zone, as `mesh zone show` has it; of a moment gone by the states of its links."""
-        still = live.still
-        return _listed(request, items.zone_items(still, still.moment(at)), cursor, limit)
+        snapshot = live.snapshot
+        return page.listed(items.zone_items(snapshot, page.at_ms(snapshot)))
 
     @router.get("/links", response_model=ItemList)
-    def links(
-        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
-    ) -> Response:
+    def links(page: Paged) -> Response:
         """Both directions of every link, as `mesh links` has them, with their rates."""
-        still = live.still
-        return _listed(request, items.link_items(still, still.moment(at)), cursor, limit)
+        snapshot = live.snapshot
+        return page.listed(items.link_items(snapshot, page.at_ms(snapshot)))
 
     @router.get("/endpoints", response_model=ItemList)
-    def endpoints(
-        request: Request,
-        node: NodeName = "",
-        at: At = "",
-        cursor: Cursor = "",
-        limit: Limit = LIMIT_DEFAULT,
-    ) -> Response:
+    def endpoints(page: Paged, node: NodeName = "") -> Response:
         """Every endpoint: what it subscribes, what it gets, how far that is certified.
 
         Of a moment gone by those that have ended since are there where the auditor wrote of them.
         """
-        still = live.still
+        snapshot = live.snapshot
         if node:
-            check_node(still.seen.topology, node, "node")
-        return _listed(request, items.endpoint_items(still, node, still.moment(at)), cursor, limit)
+            check_node(snapshot.seen.topology, node, "node")
+        return page.listed(items.endpoint_items(snapshot, node, page.at_ms(snapshot)))
 
 
 def _add_waiting(router: APIRouter, live: Live) -> None:
     @router.get("/queues", response_model=ItemList)
-    def queues(
-        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
-    ) -> Response:
+    def queues(page: Paged) -> Response:
         """Every queue, as `mesh queue show` has it; of a moment gone by its members and filters.
 
         What waited there then and who consumed is not on record: these are null.
         """
-        still = live.still
-        return _listed(request, items.queue_items(still, still.moment(at)), cursor, limit)
+        snapshot = live.snapshot
+        return page.listed(items.queue_items(snapshot, page.at_ms(snapshot)))
 
     @router.get("/dead-letters", response_model=ItemList)
     def dead_letters(
-        request: Request,
+        page: Paged,
         node: Annotated[str, Query(max_length=64, description="Whose.")],
         queue: Annotated[
-            str, Query(max_length=64, description="Of this queue: what its consumers gave up.")
+            str,
+            Query(
+                max_length=64, description="Only those of this queue: what its consumers gave up."
+            ),
         ] = "",
         most: Annotated[int, Query(ge=1, le=LETTERS_MAX)] = 1_000,
-        at: At = "",
-        cursor: Cursor = "",
-        limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """Dead letters of a node, as `mesh dlq` has them: what is known of them, no payloads."""
-        still = live.still
-        check_node(still.seen.topology, node, "node")
-        found = items.letter_items(still, node, queue, most, still.moment(at))
-        return _listed(request, found, cursor, limit)
+        snapshot = live.snapshot
+        check_node(snapshot.seen.topology, node, "node")
+        found = items.letter_items(snapshot, node, queue, most, page.at_ms(snapshot))
+        return page.listed(found)
 
     @router.get("/interest", response_model=KnownList)
     def interest(
-        request: Request,
+        page: Paged,
         filter: Annotated[  # noqa: A002 - what users call it
             str, Query(max_length=1_000, description="Only what overlaps with it.")
         ] = "",
         node: NodeName = "",
-        at: At = "",
-        cursor: Cursor = "",
-        limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """Who wants what, since when, as `mesh interest` has it; now, or at a moment gone by."""
-        still = live.still
+        snapshot = live.snapshot
         if filter and (fault := filter_fault(filter)) is not None:
             raise wrong_input("filter", fault)
         if node:
-            check_node(still.seen.topology, node, "node")
-        found, unknown = items.interest_items(still, filter, node, still.moment(at))
-        page = page_of(found, cursor, limit, name_of_list(request))
-        return answer(request, {**page, "unknown": unknown})
+            check_node(snapshot.seen.topology, node, "node")
+        found, unknown = items.interest_items(snapshot, filter, node, page.at_ms(snapshot))
+        return page.listed(found, {"unknown": unknown})
 
 
 def _add_proofs(router: APIRouter, live: Live) -> None:
     @router.get("/findings", response_model=ItemList)
     def findings(
-        request: Request,
+        page: Paged,
         kind: Annotated[str, Query(max_length=64, description="Only of this kind.")] = "",
         message: Annotated[
             str, Query(max_length=1_000, description="Only those that name this message.")
@@ -266,50 +254,37 @@ def _add_proofs(router: APIRouter, live: Live) -> None:
         endpoint: EndpointName = "",
         from_: From = "",
         to: To = "",
-        at: At = "",
-        cursor: Cursor = "",
-        limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """What the auditor found and did not take back, the newest first."""
-        still = live.still
-        wanted = _wanted(still, endpoint, from_, to, at)
-        proof_items.check_kind(still, kind)
-        return _listed(
-            request,
-            proof_items.finding_items(still, wanted, kind=kind, message=message),
-            cursor,
-            limit,
-        )
+        snapshot = live.snapshot
+        wanted = _selection(snapshot, endpoint, from_, to, page.at)
+        proof_items.check_kind(snapshot, kind)
+        return page.listed(proof_items.finding_items(snapshot, wanted, kind=kind, message=message))
 
     @router.get("/certificates", response_model=ItemList)
     def certificates(
-        request: Request,
+        page: Paged,
         endpoint: EndpointName = "",
         from_: From = "",
         to: To = "",
-        at: At = "",
-        cursor: Cursor = "",
-        limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """Certificates that speak for a time; one that names none, for when it was issued."""
-        still = live.still
-        wanted = _wanted(still, endpoint, from_, to, at)
-        return _listed(request, proof_items.certificate_items(still, wanted), cursor, limit)
+        snapshot = live.snapshot
+        wanted = _selection(snapshot, endpoint, from_, to, page.at)
+        return page.listed(proof_items.certificate_items(snapshot, wanted))
 
 
 def _add_roles(router: APIRouter, live: Live) -> None:
     @router.get("/roles", response_model=RoleList)
-    def roles(
-        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
-    ) -> Response:
+    def roles(page: Paged) -> Response:
         """Who wants which role of the tree layer, as `mesh role list` has it.
 
         Of a moment gone by those that are known to have been wanted then: of those that were given
         up since, the nodes named in `ends_unknown` may tell nothing any more.
         """
-        still = live.still
-        found, more = role_items.role_items(still, still.moment(at))
-        return answer(request, {**page_of(found, cursor, limit, name_of_list(request)), **more})
+        snapshot = live.snapshot
+        found, more = role_items.role_items(snapshot, page.at_ms(snapshot))
+        return page.listed(found, more)
 
     @router.get("/roles/routes", response_model=RoleList)
     def role_routes(
@@ -324,7 +299,7 @@ def _add_roles(router: APIRouter, live: Live) -> None:
 
         As nodes have told it, at most some seconds ago; `mesh role route` asks them.
         """
-        found, unknown = role_items.role_route_items(live.still, tree, role, node)
+        found, unknown = role_items.role_route_items(live.snapshot, tree, role, node)
         page = page_of(found, cursor, limit, name_of_list(request))
         return answer(request, {**page, "unknown": unknown})
 
@@ -333,38 +308,40 @@ def _add_details(router: APIRouter, live: Live) -> None:
     @router.get("/mesh", response_model=dict[str, Any])
     def mesh(request: Request, at: At = "") -> Response:
         """The mesh as a whole, and how far all is proven."""
-        still = live.still
-        return answer(request, details.mesh_document(still, still.moment(at)))
+        snapshot = live.snapshot
+        return answer(request, details.mesh_document(snapshot, snapshot.moment(at)))
 
     @router.get("/nodes/{node}", response_model=dict[str, Any])
     def node(request: Request, node: str, at: At = "") -> Response:
         """One node, its links and its endpoints."""
-        still = live.still
-        check_node(still.seen.topology, node, "node")
-        return answer(request, details.node_document(still, node, still.moment(at)))
+        snapshot = live.snapshot
+        check_node(snapshot.seen.topology, node, "node")
+        return answer(request, details.node_document(snapshot, node, snapshot.moment(at)))
 
     @router.get("/links/{source}/{target}", response_model=dict[str, Any])
     def link(request: Request, source: str, target: str, at: At = "") -> Response:
         """One direction of a link: what it carries and for whom, what not and why."""
-        still = live.still
-        check_link(still, source, target)
-        return answer(request, details.link_document(still, source, target, still.moment(at)))
+        snapshot = live.snapshot
+        check_link(snapshot, source, target)
+        return answer(request, details.link_document(snapshot, source, target, snapshot.moment(at)))
 
     @router.get("/audit", response_model=dict[str, Any])
     def audit(request: Request, at: At = "") -> Response:
         """How the audit stands, as `mesh audit report` says it."""
-        still = live.still
-        return answer(request, audit_details.audit_now(still, still.moment(at)))
+        snapshot = live.snapshot
+        return answer(request, audit_details.audit_now(snapshot, snapshot.moment(at)))
 
-    @router.get("/audit/wall", response_model=dict[str, Any])
-    def wall(
+    @router.get("/audit/heatmap", response_model=dict[str, Any])
+    def heatmap(
         request: Request,
         minutes: Annotated[int, Query(ge=1, le=MINUTES_MAX)] = 60,
         at: At = "",
     ) -> Response:
         """The audit by endpoint and minute."""
-        still = live.still
-        return answer(request, audit_details.wall_document(still, minutes, still.moment(at)))
+        snapshot = live.snapshot
+        return answer(
+            request, audit_details.heatmap_document(snapshot, minutes, snapshot.moment(at))
+        )
 
 
 def _add_questions(router: APIRouter, live: Live) -> None:
@@ -381,10 +358,10 @@ def _add_questions(router: APIRouter, live: Live) -> None:
 
         Of a moment gone by: by what was wanted then, on the topology in force since before.
         """
-        still = live.still
+        snapshot = live.snapshot
         asked = Asked(subject, from_, class_, header or ())
-        at_ms = still.moment(at)
-        return answer(request, explained(still, asked, at_ms))
+        at_ms = snapshot.moment(at)
+        return answer(request, explained(snapshot, asked, at_ms))
 
     @router.get("/route", response_model=dict[str, Any])
     def route(
@@ -394,8 +371,8 @@ def _add_questions(router: APIRouter, live: Live) -> None:
         at: At = "",
     ) -> Response:
         """The way from one node to another, or why there is none; `mesh route`."""
-        still = live.still
-        return answer(request, routed(still, from_, to, still.moment(at)))
+        snapshot = live.snapshot
+        return answer(request, routed(snapshot, from_, to, snapshot.moment(at)))
 
 
 def _add_trace_and_plan(router: APIRouter, live: Live) -> None:
@@ -405,7 +382,7 @@ def _add_trace_and_plan(router: APIRouter, live: Live) -> None:
         message: str,
         last: Annotated[
             int | None,
-            Query(ge=1, le=SCANNED_MAX, description="Look at so many of the newest records."),
+            Query(ge=1, le=SCANNED_MAX, description="Look at this many of the newest records."),
         ] = None,
         at: At = "",
     ) -> Response:
@@ -413,8 +390,8 @@ def _add_trace_and_plan(router: APIRouter, live: Live) -> None:
 
         As of a moment gone by: what of it was written by then.
         """
-        still = live.still
-        return answer(request, traced(still, message[:1_000], last, still.moment(at)))
+        snapshot = live.snapshot
+        return answer(request, traced(snapshot, message[:1_000], last, snapshot.moment(at)))
 
     @router.post(
         "/plan",
@@ -434,5 +411,5 @@ def _add_trace_and_plan(router: APIRouter, live: Live) -> None:
     ) -> Response:
         """What the topology file in the body would change; nothing is changed; `mesh plan`."""
         body = await _body_of(request)
-        made = await run_in_threadpool(planned, live.still, body, allow_delete=allow_delete)
+        made = await run_in_threadpool(planned, live.snapshot, body, allow_delete=allow_delete)
         return answer(request, made)

@@ -8,7 +8,6 @@ import gc
 import re
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -25,6 +24,7 @@ from mesh.api.live import Live
 from mesh.errors import ConfigError, Problem, wrong_input
 from mesh.model.topology import Topology
 from mesh.operate.watch import Watch
+from mesh.transport import clock
 from mesh.transport.port import KafkaCluster
 from mesh.transport.probes import listener_at
 from mesh.view.connection import open_kafka
@@ -129,7 +129,7 @@ def serve(topology: Topology, settings: ServeSettings, announce: Callable[[str],
     shown = settings.host if settings.host not in ("", "0.0.0.0", "::") else "localhost"  # noqa: S104
     host = f"[{shown}]" if ":" in shown else shown
     with ThreadPoolExecutor(max_workers=THREADS_MAX) as pool:
-        watch = Watch(topology, _open, _now_ms, _wall_ms, pool, gathers=True)
+        watch = Watch(topology, _open, clock.now_ms, clock.wall_ms, pool, gathers=True)
         asyncio.run(
             _run(
                 watch,
@@ -237,12 +237,3 @@ async def _announce_when(server: _Server, live: Live, announce: Callable[[], Non
 
 def _open(topology: Topology, names: Sequence[str]) -> Mapping[str, KafkaCluster]:
     return open_kafka(topology, names, client_prefix="mesh-api")
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
-def _wall_ms() -> int:
-    """Return this machine's clock: for people, never for order."""
-    return time.time_ns() // 1_000_000

@@ -10,50 +10,46 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli import clock
-from mesh.cli.change import (
-    MOVED_ON,
-    WAIT_S,
-    ApplyOptions,
-    DeleteOption,
-    WaitOption,
-    YesOption,
-    change_context,
-    outcome_document,
-    put_in_force,
-    read_begun_last,
-)
-from mesh.cli.render import Output, OutputOption, render
-from mesh.cli.session import Session, in_force_if_known, named, open_session
-from mesh.cli.target import HERE, Target, say
-from mesh.cli.topology import legal_document_or_refused, read_or_refused
+from mesh.cli.change import ApplyOptions, outcome_document, put_and_tell
+from mesh.cli.given_topology import legal_document_or_refused, read_or_refused
+from mesh.cli.options import AllowDeleteOption, ChangeWaitOption, YesOption
+from mesh.cli.render import Output, OutputOption, render, say
+from mesh.cli.session import in_force_if_known, open_session
+from mesh.cli.target import HERE, Target
 from mesh.errors import NotInTimeError, wrong_input
 
 if TYPE_CHECKING:
     from mesh.config.located import Document
     from mesh.model.topology import Topology
     from mesh.operate.changes.begin import PendingChange
-    from mesh.operate.changes.driver import Outcome
+    from mesh.operate.changes.driver import ChangeOutcome
     from mesh.operate.changes.in_force import TopologyInForce
+    from mesh.operate.changes.put_in_force import SeenMesh
 
 
 def apply(
     proposed: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="A topology file, or what `mesh plan --out` kept."),
+        typer.Argument(
+            metavar="FILE", help="A topology file, or a plan that `mesh plan --out` saved."
+        ),
     ] = None,
     yes: YesOption = False,
-    allow_delete: DeleteOption = False,
-    wait: WaitOption = None,
+    allow_delete: AllowDeleteOption = False,
+    wait: ChangeWaitOption = None,
     abort: Annotated[
-        bool, typer.Option("--abort", help="Go back: no node works by the new topology yet.")
+        bool,
+        typer.Option(
+            "--abort",
+            help="Roll back the change under way, if no node works by the new topology yet.",
+        ),
     ] = False,
     unattended: Annotated[
         bool,
         typer.Option(
             "--unattended",
-            help="Take back what is not in time, and another change that was left before, where "
-            "no node works by it yet: nobody pauses until somebody comes.",
+            help="Roll back a change that misses its deadline, or one left behind, as long as no "
+            "node works by it, so that nobody stays paused.",
         ),
     ] = False,
     target: Target = HERE,
@@ -61,8 +57,8 @@ def apply(
 ) -> None:
     """Put a topology in force on the running mesh, without loss and in order.
 
-    Only sources of walks that move or end pause. A change that was left is gone on with by the
-    same command.
+    Only sources whose messages take a new path, or lose one, pause. To go on with a change that
+    was interrupted, give the same command again.
 
     Exit codes: 0 in force, or nothing to change; 1 a Kafka cluster does not answer; 2 refused;
     10 not in time.
@@ -73,7 +69,7 @@ def apply(
         raise wrong_input("--abort", "give either a FILE, or --abort without one")
     if proposed is None:
         with open_session(target, is_look=False) as seen:
-            _abort(seen.in_force(), seen, wait, output)
+            _abort(seen.to_change(), wait, output)
         return
     # What is wrong with the file is reported before anybody is asked.
     document = large_plan(proposed) or read_or_refused(proposed, output)
@@ -84,30 +80,32 @@ def apply(
         name=str(proposed), yes=yes, allow_delete=allow_delete, wait=wait, output=output
     )
     with open_session(target, is_look=False) as seen:
-        found = seen.in_force()
-        begun = read_begun_last(found, seen)
+        mesh = seen.to_change()
+        begun = mesh.begun_last()
         if unattended and (left := _may_go_back(begun, topology)) is not None:
             say(f"taking back the change to version {left.change.number}, which was left")
-            _take_back(found, seen, None)
-            begun = read_begun_last(found, seen)
+            _take_back(mesh, None)
+            begun = mesh.begun_last()
         if kept and (begun is None or not begun.is_open):
-            _refuse_moved_on(document, found)
+            _refuse_moved_on(document, mesh.found)
         told: list[int] = []
         try:
             with _interrupted_by_sigterm(told) if unattended else nullcontext():
-                put_in_force(found, seen, topology, begun, part.within("spec").where, how)
+                put_and_tell(mesh, topology, begun, part.within("spec").where, how)
         except (Exception, KeyboardInterrupt) as late:
             # Libraries in C hand an interrupt on as an error of their own.
             is_ended = bool(told) or isinstance(late, KeyboardInterrupt)
             is_late = is_ended or isinstance(late, NotInTimeError)
-            if not (unattended and is_late) or _may_go_back(read_begun_last(found, seen)) is None:
+            if not (unattended and is_late) or _may_go_back(mesh.begun_last()) is None:
                 raise
-            _take_back(found, seen, None)
+            _take_back(mesh, None)
             if is_ended:
-                say("told to end: it is taken back, and nobody pauses")
+                say("interrupted: the change was rolled back and no node is paused")
                 raise KeyboardInterrupt from late
             reason = str(late).rpartition("; ")[0]  # what follows is how to go on or back
-            raise NotInTimeError(f"{reason}; it is taken back, and nobody pauses") from late
+            raise NotInTimeError(
+                f"{reason}; the change was rolled back and no node is paused"
+            ) from late
 
 
 @contextmanager
@@ -138,31 +136,34 @@ def _may_go_back(begun: PendingChange | None, but: Topology | None = None) -> Pe
     return begun if is_early and not is_meant else None
 
 
-def _abort(found: TopologyInForce, seen: Session, wait: float | None, output: Output) -> None:
-    outcome = _take_back(found, seen, wait)
-    text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
+def _abort(mesh: SeenMesh, wait: float | None, output: Output) -> None:
+    outcome = _take_back(mesh, wait)
+    text = f"change {outcome.number} is aborted; {mesh.found.label}, stays in force"
     render(outcome_document(outcome), lambda: text, output)
 
 
-def _take_back(found: TopologyInForce, seen: Session, wait: float | None) -> Outcome:
+def _take_back(mesh: SeenMesh, wait: float | None) -> ChangeOutcome:
     from mesh.operate.changes.begin import abort_change
     from mesh.operate.changes.draining import FollowedLaneReports
+    from mesh.operate.changes.put_in_force import WAIT_S
 
-    begun = read_begun_last(found, seen)
+    found, begun = mesh.found, mesh.begun_last()
     with (
-        FollowedLaneReports.begun(found.topology, seen.kafka, clock.now_ms) as reports,
-        change_context(seen, found.topology, reports) as context,
+        FollowedLaneReports.begun(found.topology, mesh.kafka, mesh.now_ms) as reports,
+        mesh.context(found.topology, reports) as context,
     ):
         return abort_change(found, begun, context).run(WAIT_S if wait is None else wait)
 
 
 def _refuse_moved_on(document: Document, found: TopologyInForce) -> None:
+    from mesh.operate.changes.put_in_force import MOVED_ON
+
     base = document.value.get("base") if isinstance(document.value, Mapping) else None
     if base == {"version": found.number, "hash": found.hash}:
         return
     where = document.within("base").where()
     message = (
-        f"the plan was made against another topology than {named(found)}, which is in force now: "
+        f"the plan was made against another topology than {found.label}, which is in force now: "
         "plan again"
     )
     raise wrong_input(where, message, code=MOVED_ON)

@@ -10,8 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render_verdict
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from mesh.operate.audit.latest import Audited
 
 
-FromOption = Annotated[
+SinceOption = Annotated[
     str | None,
     typer.Option(
         "--from",
@@ -29,15 +28,15 @@ FromOption = Annotated[
         "or an offset), or 15m for a quarter of an hour ago.",
     ),
 ]
-ToOption = Annotated[
+UntilOption = Annotated[
     str | None, typer.Option("--to", metavar="TIME", help="Only what was found until then.")
 ]
 
 
 def report(
-    limit: Annotated[int, typer.Option(min=1, help="Findings shown in the table.")] = 50,
-    from_time: FromOption = None,
-    to_time: ToOption = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most findings that the table shows.")] = 50,
+    from_time: SinceOption = None,
+    to_time: UntilOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -47,7 +46,7 @@ def report(
     has not been heard for 15 s.
     """
     from mesh.operate.documents.audit import audit_document
-    from mesh.operate.interest.history import moment
+    from mesh.operate.moments import moment
 
     found, now_ms = audited(target), clock.wall_ms()
     if from_time is not None or to_time is not None:
@@ -56,8 +55,7 @@ def report(
             None if to_time is None else moment(to_time, now_ms, "--to"),
         )
     data = audit_document(found, now_ms)
-    render(data, lambda: _table(data, limit), output)
-    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
+    render_verdict(data, lambda: _table(data, limit), output)
 
 
 def audited(target: Target) -> Audited:
@@ -67,13 +65,14 @@ def audited(target: Target) -> Audited:
         ConfigError: There is no mesh, or it names no Kafka cluster for the audit.
         TransportError: That Kafka cluster does not answer.
     """
-    from mesh.operate.audit.latest import read_audit
+    from mesh.operate.audit.trail import AuditTrail
 
     topology = running_mesh(target).topology
     if not topology.audit_kafka:
         raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read from")
     with open_clusters(topology, topology.audit_kafka) as kafka:
-        return read_audit(topology, kafka[topology.audit_kafka])
+        home = kafka[topology.audit_kafka]
+        return AuditTrail.read_once(topology, home, clock.now_ms).audited()
 
 
 def status(
@@ -97,8 +96,7 @@ def status(
         "coverage": {name: asdict(one) for name, one in found.coverage().items()},
         "canaries": sorted(found.canaries, key=lambda one: str(one.get("way"))),
     }
-    render(data, lambda: _status_table(data), output)
-    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
+    render_verdict(data, lambda: _status_table(data), output)
 
 
 def _status_table(data: Mapping[str, Any]) -> RenderableType:
@@ -152,9 +150,7 @@ def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
         f"{counts['delivered']} of {counts['expected']} expected deliveries"
     )
     if counts["unsure"]:
-        certified += (
-            f"; {counts['unsure']} of the equal ones are no proof: a selector stands on the way"
-        )
+        certified += f"; {counts['unsure']} of the equal ones are no proof"
     kinds = ", ".join(f"{kind} {count}" for kind, count in counts["findings"].items())
     parts: list[RenderableType] = ["not ok: " + "; ".join(data["doubts"])] if data["doubts"] else []
     parts += [certified, kinds or "no findings"]

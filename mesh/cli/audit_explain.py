@@ -18,7 +18,11 @@ from mesh.errors import ConfigError, wrong_input
 
 def explain(
     finding: Annotated[
-        str, typer.Argument(metavar="FINDING", help="Its id, or how that begins; see report.")
+        str,
+        typer.Argument(
+            metavar="FINDING",
+            help="Id of the finding, or how it begins; `mesh audit report` lists them.",
+        ),
     ],
     target: Target = HERE,
     output: OutputOption = Output.TABLE,

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli import clock
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import printable, standard_output
+from mesh.cli.options import ProbesOption
+from mesh.cli.render import EXIT_NOT_WELL, printable, standard_output
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
-from mesh.errors import StartError, wrong_input
+from mesh.errors import missing_package, wrong_input
 from mesh.operate.audit.entries import entry_of
 from mesh.operate.audit.latest import is_unsure
 
 if TYPE_CHECKING:
     from mesh.transport.following import Follower
+    from mesh.transport.port import Record
 
 PULSE_S = 0.5
 """How often topics are looked at."""
@@ -30,31 +31,35 @@ PULSE_S = 0.5
 
 def run(
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Where a restart goes on; kept by default.")
+        Path | None,
+        typer.Option(
+            help="Folder from which a restart goes on (default: one that is kept for each mesh)."
+        ),
     ] = None,
     until_drained: Annotated[
         bool,
         typer.Option(
             "--until-drained",
-            help="End once all is judged that had been written when it began, or stands still.",
+            help="End once everything written before the start is judged or stuck.",
         ),
     ] = False,
     master: Annotated[
-        str, typer.Option(metavar="URL", help="Spark cluster to work on, spark://HOST:PORT.")
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Spark cluster to run on, as spark://HOST:PORT (default: this machine).",
+        ),
     ] = "",
     cores: Annotated[int, typer.Option(min=1, help="Cores that it may use.")] = 2,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of each JVM.")] = "1g",
     batch: Annotated[
-        int, typer.Option(min=1, help="Records of a Kafka cluster in a batch at most.")
+        int, typer.Option(min=1, help="Most records of one Kafka cluster in a batch.")
     ] = 150_000,
-    listen: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Tell probes and Prometheus how the auditor is."),
-    ] = None,
+    listen: ProbesOption = None,
     brief: Annotated[
         bool,
         typer.Option(
-            "--brief", help="For a run of minutes: begins sooner, takes longer per record."
+            "--brief", help="For a run of minutes: starts sooner, but takes longer per record."
         ),
     ] = False,
     from_time: Annotated[
@@ -68,10 +73,10 @@ def run(
         ),
     ] = None,
     to_time: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="End of that range; now if left out.")
+        str | None, typer.Option("--to", metavar="TIME", help="End of that range (default: now).")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Of a past range: one JSON object a line.")
+        bool, typer.Option("--json", help="With a past range: print one JSON object per line.")
     ] = False,
     target: Target = HERE,
 ) -> None:
@@ -80,10 +85,10 @@ def run(
     With --from or --to a past range is judged once, by the same code, and printed; exit code 10: a
     fault was found, or not all of it is proven.
     """
-    from mesh.operate.interest.history import moment
+    from mesh.operate.moments import moment
 
     if importlib.util.find_spec("pyspark") is None:
-        raise StartError("the auditor needs PySpark: install trellis-mesh[audit]")
+        raise missing_package("the auditor needs PySpark", "audit")
     stated = target.stated()
     target.check_addresses(stated.plain)
     words = [sys.executable, "-m", "streaming", "-f", str(stated.file)]
@@ -106,21 +111,23 @@ def run(
 
 def follow(
     target: Target = HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
     until_found: Annotated[
         bool, typer.Option("--until-found", help="End with exit code 10 at the first new fault.")
     ] = False,
 ) -> None:
     """Print findings and certificates from now on, as the auditor writes them, until Ctrl-C."""
-    from mesh.model.topics import TopicNames
     from mesh.transport.following import Follower
     from mesh.transport.port import TopicPartition
 
     topology = running_mesh(target).topology
     if not topology.audit_kafka:
         raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read from")
-    names = TopicNames(topology.prefix)
-    places = [TopicPartition(names.audit(table), 0) for table in ("findings", "certificates")]
+    places = [
+        TopicPartition(topology.names.audit(table), 0) for table in ("findings", "certificates")
+    ]
     with open_clusters(topology, topology.audit_kafka) as kafka:
         follower = Follower(kafka[topology.audit_kafka], "audit-follow", clock.now_ms)
         follower.add(places)
@@ -131,31 +138,49 @@ def follow(
 
 
 def _print(follower: Follower, *, as_json: bool, until_found: bool) -> None:
-    for _ in follower.poll():
-        pass  # what was said before
+    standing: set[bytes | None] = set()
+    for record in follower.poll():
+        _is_new_fault(record, standing)  # what was said before
     while True:
         for record in follower.poll():
-            table = record.topic().rpartition(".")[2]
-            line, is_fault = _told(table, record.key(), record.value(), as_json=as_json)
             with standard_output():
-                typer.echo(printable(line))
-            if is_fault and until_found:
+                typer.echo(printable(_told(record, as_json=as_json)))
+            if _is_new_fault(record, standing) and until_found:
                 raise typer.Exit(EXIT_NOT_WELL)
         clock.pause(PULSE_S)
 
 
-def _told(table: str, key: bytes | None, value: bytes | None, *, as_json: bool) -> tuple[str, bool]:
-    """Return a record as a line, and whether it is a new fault."""
-    id_ = (key or b"").decode(errors="replace")
-    if value is None:
+def _entry(record: Record) -> Mapping[str, Any] | None:
+    table, value = record.topic().rpartition(".")[2], record.value()
+    return None if value is None else entry_of(table, value)
+
+
+def _is_new_fault(record: Record, standing: set[bytes | None]) -> bool:
+    """Return whether a record is a fault that did not stand before, and note that it does.
+
+    One that grows is written again under its id.
+    """
+    key, entry = record.key(), _entry(record)
+    is_known = key in standing
+    if entry is None or "kind" not in entry or entry.get("is_news"):
+        if record.topic().endswith(".findings"):
+            standing.discard(key)
+        return False
+    standing.add(key)
+    return not is_known
+
+
+def _told(record: Record, *, as_json: bool) -> str:
+    """Return a record as a line."""
+    id_ = (record.key() or b"").decode(errors="replace")
+    if record.value() is None:
         taken_back = {"id": id_, "taken_back": True}
-        return json.dumps(taken_back) if as_json else f"taken back: {id_}", False
-    entry = entry_of(table, value)
+        return json.dumps(taken_back) if as_json else f"taken back: {id_}"
+    entry = _entry(record)
     if entry is None:
         unreadable = {"id": id_, "unreadable": True}
-        return json.dumps(unreadable) if as_json else f"unreadable record under {id_}", False
-    is_fault = "kind" in entry and not entry.get("is_news")
-    return (json.dumps(entry) if as_json else _line(id_, entry)), is_fault
+        return json.dumps(unreadable) if as_json else f"unreadable record under {id_}"
+    return json.dumps(entry) if as_json else _line(id_, entry)
 
 
 def _line(id_: str, entry: Mapping[str, Any]) -> str:
@@ -164,7 +189,7 @@ def _line(id_: str, entry: Mapping[str, Any]) -> str:
     if "kind" in entry:
         return f"{at} {entry['kind']} {id_}: {entry.get('text')}"
     verdict = "equal" if entry.get("equal") else "DIFFERS"
-    verdict += ", no proof: a selector stands on the way" if is_unsure(entry) else ""
+    verdict += ", no proof" if is_unsure(entry) else ""
     span = f"{entry.get('source')} {entry.get('from')}..{entry.get('to')}"
     counts = f"{entry.get('delivered')} of {entry.get('expected')}"
     return f"{at} certified {entry.get('endpoint')}: {span}, {counts}, {verdict}"

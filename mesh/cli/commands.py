@@ -51,7 +51,8 @@ COMMANDS: Sections = {
                     "endpoint:list_endpoints", "All endpoints, what waits, the slowest reader"
                 ),
                 "delete": Command(
-                    "endpoint:delete_endpoint", "Delete the topics of one that nobody subscribes"
+                    "endpoint:delete_endpoint",
+                    "Delete the topics of an endpoint without subscriptions",
                 ),
             },
         ),
@@ -104,10 +105,10 @@ COMMANDS: Sections = {
         "unsubscribe": Command("subscribe:unsubscribe", "End a subscription"),
     },
     "Write a topology": {
-        "validate": Command("topology:validate", "Is this topology file legal?"),
-        "walks": Command("topology:walks", "The way from one node to every other"),
-        "topology": Command("drawing:topology_command", "Show or draw a topology"),
-        "schema": Command("topology:schema", "JSON Schema of topology files, for editors"),
+        "validate": Command("validate:validate", "Is this topology file legal?"),
+        "walks": Command("validate:walks", "The way from one node to every other"),
+        "topology": Command("topology:topology_command", "Show or draw a topology"),
+        "schema": Command("validate:schema", "JSON Schema of topology files, for editors"),
     },
     "Change a running mesh": {
         "export": Command("export:export", "The topology in force, as a file"),
@@ -130,17 +131,17 @@ COMMANDS: Sections = {
             {
                 "pause": Command("link:pause_link", "Read nothing more from a link for now"),
                 "resume": Command("link:resume_link", "End a pause, or accept what was lost"),
-                "disable": Command("disabling:disable_link", "Take a link out of use"),
-                "enable": Command("disabling:enable_link", "Put a disabled link into use again"),
+                "disable": Command("disable:disable_link", "Take a link out of use"),
+                "enable": Command("disable:enable_link", "Put a disabled link into use again"),
             },
         ),
         "node": CommandGroup(
             "Run, disable and resume nodes",
             {
                 "run": Command("node:run", "Serve a node: one worker process"),
-                "resume": Command("stops:resume_node", "Accept what was lost, and go on"),
-                "disable": Command("disabling:disable_node", "Disable all links of a node"),
-                "enable": Command("disabling:enable_node", "Enable all links of a node again"),
+                "resume": Command("resume:resume_node", "Accept what was lost, and go on"),
+                "disable": Command("disable:disable_node", "Disable all links of a node"),
+                "enable": Command("disable:enable_node", "Enable all links of a node again"),
             },
         ),
         "subject": CommandGroup(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.render import Output, OutputOption, grid, render
-from mesh.cli.target import BootstrapOption, Target, addresses_of, topology_of
+from mesh.cli.target import BootstrapOption, Target, topology_of
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def add(
 ) -> None:
     """Name a mesh that runs already; `mesh context use` selects it."""
     from mesh.config.context import Context, context_named, save_context
+    from mesh.config.kafka_options import addresses_of
 
     topology_of(Target(file, tuple(bootstrap or ())))  # a name for something broken helps nobody
     save_context(Context(name, file, addresses_of(bootstrap or [])))
@@ -65,7 +66,9 @@ def previous(output: OutputOption = Output.TABLE) -> None:
 
 
 def show(
-    name: Annotated[str | None, typer.Argument(help="The one in force if left out.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the context (default: the one in force).")
+    ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a context."""

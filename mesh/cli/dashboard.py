@@ -11,28 +11,34 @@ import typer
 
 from mesh.cli.session import quiet_client_library, running_mesh
 from mesh.cli.target import HERE, Target
-from mesh.errors import StartError
+from mesh.errors import missing_package
 
 LISTEN_DEFAULT = "127.0.0.1:8080"
 
 ListenOption = Annotated[
-    str, typer.Option(help="HOST:PORT. Beyond loopback MESH_TOKEN or --user-header is needed.")
+    str,
+    typer.Option(
+        help="HOST:PORT to listen on; beyond loopback MESH_TOKEN or --user-header is needed."
+    ),
 ]
 HostOption = Annotated[
     list[str] | None,
-    typer.Option("--allowed-host", help="A further name by which clients call it. Repeatable."),
+    typer.Option(
+        "--allowed-host", help="Another host name under which clients reach it. Repeatable."
+    ),
 ]
 RootOption = Annotated[
-    str, typer.Option("--root-path", help="Where a proxy serves it, as in /trellis.")
+    str, typer.Option("--root-path", help="Path under which a proxy serves it, as in /trellis.")
 ]
 HeaderOption = Annotated[
-    str, typer.Option("--user-header", help="Header by which a proxy says who is logged in.")
+    str,
+    typer.Option("--user-header", help="Header in which a proxy names the user who is logged in."),
 ]
 SecureOption = Annotated[
     bool,
     typer.Option(
         "--secure-cookie",
-        help="Browsers send the login over HTTPS alone: for a proxy in front that speaks it.",
+        help="Browsers send the login over HTTPS only: for use behind a proxy that speaks it.",
     ),
 ]
 EmbedOption = Annotated[
@@ -50,10 +56,10 @@ def dashboard(
     embed: EmbedOption = None,
     target: Target = HERE,
 ) -> None:
-    """Serve the page of a mesh, and the API under it; print the address once it can be asked.
+    """Serve the page of a mesh, and the API under it; print the address once it answers.
 
     Topics are read, nothing is written, no consumer group is joined. With MESH_TOKEN in the
-    environment, whoever asks must show it.
+    environment, clients must send that token.
     """
     _serve(
         target,
@@ -91,7 +97,7 @@ def _serve(
     """Serve until a signal comes; `page` names who may frame the page, None: no page."""
     for package in ("fastapi", "uvicorn", "sse_starlette"):
         if find_spec(package) is None:
-            raise StartError(f"{package} is not installed: pip install 'trellis-mesh[api]'")
+            raise missing_package(f"{package} is not installed", "api")
     from mesh.api.serve import ServeSettings, serve
     from mesh.transport.probes import parse_address
     from mesh.worker.process.logs import set_up_logs

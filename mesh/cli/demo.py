@@ -11,8 +11,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from mesh.cli.progress import Reporter
 from mesh.cli.render import Output, OutputOption, console, grid, render
-from mesh.cli.up import Reporter
 
 if TYPE_CHECKING:
     from mesh.lab.demo.report import Report
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 def demo(
     duration: Annotated[
-        float, typer.Option(min=0, help="Seconds of traffic, then an account; 0: until Ctrl-C.")
+        float,
+        typer.Option(
+            min=0, help="Seconds of traffic before the final account; 0: run until Ctrl-C."
+        ),
     ] = 0.0,
     rate: Annotated[float, typer.Option(min=1, max=20_000, help="Flights per second.")] = 1000.0,
     audit: Annotated[
@@ -30,7 +33,8 @@ def demo(
         Path | None,
         typer.Option(
             "--dir",
-            help="Folder that gets a new one for data and logs, kept; else a scratch one, removed.",
+            help="Keep data and logs in a new folder below this one; by default a scratch folder, "
+            "removed at the end.",
         ),
     ] = None,
     output: OutputOption = Output.TABLE,

@@ -15,12 +15,16 @@ MOST_DEFAULT = 1_000
 
 
 def dlq(
-    node: Annotated[str, typer.Argument(help="Whose dead letters.")],
+    node: Annotated[str, typer.Argument(help="Node whose dead letters are listed.")],
     most: Annotated[
-        int, typer.Option(min=1, help="Newest offsets of each partition that are looked at.")
+        int,
+        typer.Option(min=1, help="How many of the newest offsets of each partition to look at."),
     ] = MOST_DEFAULT,
     queue: Annotated[
-        str, typer.Option(help="Of this queue: what its consumers gave up.", show_default=False)
+        str,
+        typer.Option(
+            help="Only those of this queue: what its consumers gave up.", show_default=False
+        ),
     ] = "",
     target: Target = HERE,
     output: OutputOption = Output.TABLE,

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.doctor_formats import DoctorOutput, nagios_lines, prometheus_lines
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, grid, render, standard_output
+from mesh.cli.doctor_formats import (
+    DoctorOutput,
+    nagios_lines,
+    prometheus_lines,
+    unknown_where_it_fails,
+    worst_level,
+)
+from mesh.cli.render import EXIT_NOT_WELL, Output, grid, render, standard_output
 from mesh.cli.session import open_clusters, open_session
 from mesh.cli.target import HERE, Target, topology_of
 from mesh.errors import wrong_input
+from mesh.model.counted import counted
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
@@ -39,12 +45,15 @@ def doctor(
         bool, typer.Option("--pre", help="Only what must hold before a node is started.")
     ] = False,
     wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to look again until nothing fails.")
+        float,
+        typer.Option(min=0, help="Keep looking, for up to this many seconds, until nothing fails."),
     ] = 0.0,
     patience: Annotated[
         float,
         typer.Option(
-            min=0.1, max=600, help="Seconds between the two looks that tell still from moving."
+            min=0.1,
+            max=600,
+            help="Seconds between the two looks that tell what is stuck from what moves.",
         ),
     ] = 2.0,
     fix: Annotated[
@@ -53,7 +62,7 @@ def doctor(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what --fix would do.")] = (
         False
     ),
-    every: Annotated[bool, typer.Option("--all", help="Show the checks that are well too.")] = (
+    every: Annotated[bool, typer.Option("--all", help="Show the checks that passed too.")] = (
         False
     ),
     target: Target = HERE,
@@ -62,26 +71,59 @@ def doctor(
         typer.Option("-o", "--output", help="table for people, the others for programs"),
     ] = DoctorOutput.TABLE,
 ) -> None:
-    """Find what is wrong with a mesh, and what to do about it. Exit code 10: something failed."""
+    """Find what is wrong with a mesh, and what to do about it. Exit code 10: something failed.
+
+    With -o nagios the exit codes are those of its plugins: 0 well, 1 warnings, 2 something failed,
+    3 the checks could not be made.
+    """
     from mesh.operate.doctor import Result
     from mesh.operate.documents.doctor import doctor_document
 
     if dry_run and not fix:
         raise wrong_input("--dry-run", "says what --fix would do; give both")
-    chosen = _chosen(category or [], before_start=pre)
+    with unknown_where_it_fails() if output is DoctorOutput.NAGIOS else nullcontext():
+        checks, repairs = _examined(
+            target,
+            category or [],
+            pre=pre,
+            wait=wait,
+            patience=patience,
+            mends=fix,
+            dry_run=dry_run,
+        )
+    is_well = not any(check.result is Result.FAILED for check in checks)
+    data = doctor_document(checks, repairs, ok=is_well, dry_run=dry_run)
+    _print(data, output, every=every)
+    if output is DoctorOutput.NAGIOS:
+        raise typer.Exit(worst_level(data["categories"]))
+    raise typer.Exit(0 if is_well else EXIT_NOT_WELL)
+
+
+def _examined(
+    target: Target,
+    category: Sequence[str],
+    *,
+    pre: bool,
+    wait: float,
+    patience: float,
+    mends: bool,
+    dry_run: bool,
+) -> tuple[Sequence[Check], Sequence[Repair] | None]:
+    """Return what the checks say, again and again until nothing fails, and what was mended."""
+    from mesh.operate.doctor import Result
+
+    chosen = _chosen(category, before_start=pre)
     deadline_ms = clock.now_ms() + int(wait * 1000)
     repairs: Sequence[Repair] | None = None
     while True:
         with _examination(target, patience, before_start=pre) as at:
-            if fix and repairs is None:
+            if mends and repairs is None:
                 repairs = _repairs(at, dry_run=dry_run)
             checks = _checks(at, chosen)
         is_well = all(check.result is not Result.FAILED for check in checks)
         if is_well or clock.now_ms() >= deadline_ms:
-            break
+            return checks, repairs
         clock.pause(_AGAIN_S)
-    _print(doctor_document(checks, repairs, ok=is_well, dry_run=dry_run), output, every=every)
-    raise typer.Exit(0 if is_well else EXIT_NOT_WELL)
 
 
 def _chosen(names: Sequence[str], *, before_start: bool) -> Sequence[Category]:
@@ -189,11 +231,11 @@ def _told(categories: Sequence[Mapping[str, Any]], *, every: bool) -> Renderable
 def _sentence(results: Mapping[str, int]) -> str:
     failed, warnings, well = (results.get(one, 0) for one in ("failed", "warning", "ok"))
     parts = [
-        f"{failed} check{'' if failed == 1 else 's'} failed" if failed else "",
-        f"{warnings} warning{'' if warnings == 1 else 's'}" if warnings else "",
+        f"{counted(failed, 'check')} failed" if failed else "",
+        counted(warnings, "warning") if warnings else "",
     ]
     unusual = ", ".join(filter(None, parts))
-    fine = f"{well} check is well" if well == 1 else f"{well} checks are well"
+    fine = f"{counted(well, 'check')} passed"
     return f"{unusual}, {fine}" if unusual else f"all {fine}"
 
 
@@ -221,7 +263,7 @@ def _unusual(categories: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 def _well(categories: Sequence[Mapping[str, Any]], *, every: bool) -> RenderableType:
     """Return what is well: one line per category, or one per check."""
-    from mesh.operate.doctor.findings import first_of
+    from mesh.operate.doctor.checks import first_of
 
     rows: list[tuple[str, str, str]] = []
     for group in categories:
@@ -234,7 +276,7 @@ def _well(categories: Sequence[Mapping[str, Any]], *, every: bool) -> Renderable
             rows.append((group["name"], count, notes))
     if not rows:
         return ""
-    columns = ("ABOUT", "CHECK" if every else "WELL")
+    columns = ("ABOUT", "CHECK" if every else "PASSED")
     if any(note for *_, note in rows):
         return grid((*columns, "FOUND"), rows)
     return grid(columns, [row[:2] for row in rows])
@@ -245,7 +287,7 @@ def _folded(checks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str
 
     A row tells what was looked at, what was found, and what to do.
     """
-    from mesh.operate.doctor.findings import SEE_KAFKA
+    from mesh.operate.doctor.checks import SEE_KAFKA
 
     pointing = [one for one in checks if one["hint"] == SEE_KAFKA]
     for one in checks:

@@ -10,15 +10,14 @@ import typer
 from rich.console import RenderableType
 
 from mesh.cli import clock
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, OutputOption, grid, render
-from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, say
+from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say
+from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-    from mesh.operate.audit.drills import Planted
+    from mesh.operate.audit.drills import DrillKind, Planted
     from mesh.operate.audit.entries import Entry
     from mesh.transport.port import KafkaCluster
 
@@ -32,8 +31,10 @@ def drill(
     source: Annotated[
         str | None, typer.Option("--from", help="Node where its messages are published.")
     ] = None,
-    to: Annotated[str | None, typer.Option(help="Node that its endpoint is made at.")] = None,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds that the auditor gets.")] = 180.0,
+    to: Annotated[str | None, typer.Option(help="Node where its endpoint is created.")] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for the auditor to find it.")
+    ] = 180.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -42,12 +43,7 @@ def drill(
     Only where the topology in force says `drills: allowed`. Exit code 10: not found in time.
     """
     from mesh.config.nearest import nearest
-    from mesh.operate.audit.drills import (
-        DrillKind,
-        ends_of,
-        refuse_if_wanted,
-        refuse_unless_allowed,
-    )
+    from mesh.operate.audit.drills import DrillKind, ends_of
     from mesh.operate.audit.planting import Planter
 
     if name is None:
@@ -57,24 +53,9 @@ def drill(
     if name not in list(DrillKind):
         raise wrong_input("NAME", f"no drill {name!r}{nearest(name, list(DrillKind))}")
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
-        if seen.found is None:
-            raise wrong_input(
-                "spec.drills",
-                "nobody has put a topology in force here, and a file alone allows nothing; "
-                "`mesh apply` it with `drills: allowed`",
-                code="NO_DRILLS",
-            )
-        refuse_unless_allowed(seen.topology)
-        refuse_if_wanted(DrillKind(name), seen.view)
+        _refuse(seen, DrillKind(name))
         ends = ends_of(seen.topology, source, to)
-        identities = {node: one.identity for node, one in seen.view.nodes.items()}
-        planter = Planter(
-            seen.topology,
-            seen.kafka,
-            {node: one.uuid for node, one in identities.items() if one is not None},
-            clock.now_ms,
-            clock.pause,
-        )
+        planter = Planter.seeing(seen.view, seen.topology, seen.kafka, clock.now_ms, clock.pause)
         with _fresh_findings(seen.topology, seen.kafka) as fresh:
             try:
                 planted = planter.plant(DrillKind(name), *ends)
@@ -96,12 +77,26 @@ def drill(
     raise typer.Exit(0 if found else EXIT_NOT_WELL)
 
 
+def _refuse(seen: Session, drill: DrillKind) -> None:
+    """Refuse a drill where nothing in force allows it, or somebody would get what it publishes."""
+    from mesh.operate.audit.drills import refuse_if_wanted, refuse_unless_allowed
+
+    if seen.found is None:
+        raise wrong_input(
+            "spec.drills",
+            "nobody has put a topology in force here, and a file alone allows nothing; "
+            "`mesh apply` it with `drills: allowed`",
+            code="NO_DRILLS",
+        )
+    refuse_unless_allowed(seen.topology)
+    refuse_if_wanted(drill, seen.view)
+
+
 @contextmanager
 def _fresh_findings(
     topology: Topology, kafka: Mapping[str, KafkaCluster]
 ) -> Iterator[Callable[[], Iterator[Entry]]]:
     """Follow what the auditor finds from now on."""
-    from mesh.model.topics import TopicNames
     from mesh.operate.audit.entries import entry_of
     from mesh.transport.following import Follower
     from mesh.transport.port import TopicPartition
@@ -109,7 +104,7 @@ def _fresh_findings(
     if topology.audit_kafka not in kafka:
         raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read findings from")
     follower = Follower(kafka[topology.audit_kafka], "drill-findings", clock.now_ms)
-    follower.add([TopicPartition(TopicNames(topology.prefix).audit("findings"), 0)])
+    follower.add([TopicPartition(topology.names.audit("findings"), 0)])
 
     def fresh() -> Iterator[Entry]:
         for record in follower.poll():

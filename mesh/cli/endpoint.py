@@ -8,17 +8,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
+from mesh.cli.options import OnlyNodeOption, YesOption
 from mesh.cli.render import Output, OutputOption, grid, render, with_unknown
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, is_asked, say
+from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import ConfigError, wrong_input
 
 
 def list_endpoints(
-    node: Annotated[
-        str | None, typer.Option("--node", "-n", help="Only those of this node.")
-    ] = None,
+    node: OnlyNodeOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -31,20 +30,18 @@ def list_endpoints(
     from mesh.operate.documents.endpoints import endpoints_document
 
     with open_session(target, heard=Heard.NOBODY) as seen:
-        if node is not None:
-            check_node(seen.topology, node, "--node")
-        nodes = [node] if node is not None else list(seen.topology.nodes)
+        nodes = seen.nodes_named(node, "--node")
         data = endpoints_document(seen.topology, seen.view, seen.kafka, nodes)
     render(data, lambda: _table(data), output)
 
 
 def delete_endpoint(
-    node: Annotated[str, typer.Argument(help="Where it is.")],
+    node: Annotated[str, typer.Argument(help="Node where the endpoint is.")],
     endpoint: Annotated[str, typer.Argument(help="An endpoint that nobody subscribes.")],
     unread: Annotated[
-        bool, typer.Option("--unread", help="Also if nobody has read all that is in it.")
+        bool, typer.Option("--unread", help="Delete it even if it holds unread messages.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -53,28 +50,24 @@ def delete_endpoint(
     It is refused while somebody subscribes it, while a consumer reads it, and where not every
     consumer group can be seen: who else reads it would be a guess.
     """
+    from mesh.cli.questions import confirm_deletion
     from mesh.operate.documents.endpoints import unsubscribed_document
-    from mesh.operate.endpoints.unsubscribed import refusals
+    from mesh.operate.endpoints.unsubscribed import NOT_KNOWN, refusals
 
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
         if seen.view.is_unreachable(node):
-            raise wrong_input(node, "its Kafka cluster does not answer", code="NOT_KNOWN")
+            raise wrong_input(node, "its Kafka cluster does not answer", code=NOT_KNOWN)
         mesh = (seen.topology, seen.view, seen.kafka, node, endpoint)
         one, problems = refusals(*mesh, allow_unread=unread)
         if one is not None and not problems and not yes:
-            what = " and ".join(one.topics)
-            if not is_asked():
-                raise wrong_input("--yes", f"nobody can be asked here whether to delete {what}")
-            if not typer.confirm(f"delete {what} with all that is in it?", err=True):
-                say("nothing was deleted")
-                raise typer.Exit(2)
+            confirm_deletion(" and ".join(one.topics), of=" with all that is in it")
         if one is not None and not problems:
             seen.view.refresh()  # somebody may have subscribed it meanwhile
             one, problems = refusals(*mesh, allow_unread=unread)
         if one is None or problems:
             raise ConfigError(problems)
-        seen.kafka[seen.topology.nodes[node].kafka].admin().delete(one.topics)
+        seen.topology.home_of(node, seen.kafka).admin().delete(one.topics)
     data = {"ok": True, "deleted": unsubscribed_document(one)}
     text = f"{' and '.join(one.topics)}: deleted"
     render(data, lambda: text, output)

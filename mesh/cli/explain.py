@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.publish import ClassOption, class_of, headers_of
+from mesh.cli.given_topology import NO_MESH, legal_or_refused
+from mesh.cli.options import ClassOption, HeaderOption, class_of, headers_of
 from mesh.cli.render import Output, OutputOption, grid, render, with_unknown
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, topology_of
-from mesh.cli.topology import NO_MESH, legal_or_refused
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 from mesh.model.counted import counted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def explain(
     subject: Annotated[str, typer.Argument(help="Mesh address, as in acme/orders/eu.")],
-    source: Annotated[str, typer.Option("--from", help="Where it is published.")],
+    source: Annotated[str, typer.Option("--from", help="Node where it is published.")],
     class_: ClassOption = "guaranteed",
     proposed: Annotated[
         Path | None,
@@ -42,10 +42,7 @@ def explain(
             "mesh. Repeatable."
         ),
     ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=VALUE, of the message: selectors may ask for it. Repeatable."),
-    ] = None,
+    header: HeaderOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:

@@ -9,10 +9,9 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, grid, render, with_unknown
+from mesh.cli.render import Output, OutputOption, grid, render, say, with_unknown
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, say
-from mesh.config.nearest import check_node
+from mesh.cli.target import HERE, Target
 from mesh.model.queues import Attraction, is_of_queue, member_of
 
 _CONTROLS = ("static", "local")
@@ -30,7 +29,7 @@ def interest(
         ),
     ] = None,
     addresses: Annotated[
-        bool, typer.Option("--addresses", help="Also the addresses of nodes ($node/...).")
+        bool, typer.Option("--addresses", help="Show the addresses of nodes ($node/...) too.")
     ] = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
@@ -41,19 +40,23 @@ def interest(
     clients that have ended since then are not shown; what it offered for them is.
     """
     from mesh.operate.documents.interest import interest_document
-    from mesh.operate.interest.history import interest_around, moment
+    from mesh.operate.interest.history import interest_around
 
-    at_ms = None if at is None else moment(at, clock.wall_ms())
+    at_ms = None if at is None else _moment(at)
     with open_session(target, heard=Heard.NOBODY) as seen:
-        if node is not None:
-            check_node(seen.topology, node, "NODE")
-        nodes = [node] if node is not None else list(seen.topology.nodes)
+        nodes = seen.nodes_named(node, "NODE")
         pasts = interest_around(
             seen.topology, seen.view, seen.kafka, nodes, at_ms, lambda text: say(f"warning: {text}")
         )
         known = seen.view.node_addresses() if addresses else None
         data = interest_document(seen.topology, pasts, nodes, at_ms, addresses=known)
     render(data, lambda: _table(data), output)
+
+
+def _moment(at: str) -> int:
+    from mesh.operate.moments import moment
+
+    return moment(at, clock.wall_ms())
 
 
 def _readable(filter_: str, address_of: str | None) -> str:
@@ -73,7 +76,7 @@ def _wanted_by(entry: Mapping[str, Any]) -> str:
     if entry["by"] == "static":
         return "the node itself"
     if entry["by"] == "local":
-        return "nobody over its links"
+        return "none of its neighbours"
     return f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}"
 
 
@@ -90,7 +93,7 @@ def _table(data: Mapping[str, Any]) -> RenderableType:
             _readable(entry["filter"], entry.get("address_of")),
             _wanted_by(entry),
             entry["scope"] or "",
-            entry["wish"] or "not on record",
+            entry["interest"] or "not on record",
             _since(entry),
         )
         for entry in data["interest"]
@@ -99,7 +102,7 @@ def _table(data: Mapping[str, Any]) -> RenderableType:
         (name, *("?" if one is None else one for one in (count["own"], count["links"])))
         for name, count in data["counts"].items()
     ]
-    nothing = "nobody that can be asked wants anything" if data["unknown"] else ""
+    nothing = "nobody that can be reached wants anything" if data["unknown"] else ""
     columns = ("NODE", "FILTER", "WANTED BY", "SCOPE", "HOW", "SINCE")
     shown = Group(
         grid(columns, rows, nothing or "nobody wants anything"),

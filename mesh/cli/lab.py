@@ -13,8 +13,7 @@ import typer
 from rich.console import Group
 
 from mesh.cli.lab_tables import run_table, storm_table, verdict_lines
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, OutputOption, render
+from mesh.cli.render import Output, OutputOption, render_verdict
 
 if TYPE_CHECKING:
     from mesh.lab.scenario import Scenario
@@ -28,17 +27,18 @@ class BackendName(StrEnum):
     KAFKA = "kafka"
 
 
-FileArgument = Annotated[Path, typer.Argument(help="A scenario file (kind: Scenario).")]
+ScenarioArgument = Annotated[Path, typer.Argument(help="A scenario file (kind: Scenario).")]
 BackendOption = Annotated[
     BackendName, typer.Option(help="The simulator, or real brokers and processes.")
 ]
 HistoryOption = Annotated[
-    Path | None, typer.Option(help="File to which a storm writes what clients were told.")
+    Path | None,
+    typer.Option(help="File for the history of a storm, which `mesh lab check` can judge again."),
 ]
 
 
 def run(
-    file: FileArgument,
+    file: ScenarioArgument,
     backend: BackendOption = BackendName.SIM,
     history: HistoryOption = None,
     output: OutputOption = Output.TABLE,
@@ -53,20 +53,22 @@ def run(
     level = logging.ERROR if backend is BackendName.SIM else logging.WARNING
     result = _result(scenario, backend, history, level)
     said = [one.step.model_dump(by_alias=True, exclude_unset=True) for one in scenario.steps]
-    render(result, lambda: run_table(result, said), output)
-    raise typer.Exit(0 if result["ok"] else EXIT_NOT_WELL)
+    render_verdict(result, lambda: run_table(result, said), output)
 
 
 def storm(
-    file: FileArgument,
+    file: ScenarioArgument,
     backend: BackendOption = BackendName.KAFKA,
-    seed: Annotated[int | None, typer.Option(help="Draws the faults; else as in the file.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the random faults (default: the file's).")
+    ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0.01, max=10_000, help="Length; else as in the file.")
+        float | None,
+        typer.Option(min=0.01, max=10_000, help="Length in minutes (default: the file's)."),
     ] = None,
     rate: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000, help="Messages a second; else as in the file."),
+        typer.Option(min=1, max=100_000, help="Messages a second (default: the file's)."),
     ] = None,
     history: HistoryOption = None,
     output: OutputOption = Output.TABLE,
@@ -82,8 +84,7 @@ def storm(
     # Brokers die on purpose here: what clients say of it would drown the verdict.
     logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
     result = _result(scenario, backend, history, logging.CRITICAL)
-    render(result, lambda: storm_table(result), output)
-    raise typer.Exit(0 if result["ok"] else EXIT_NOT_WELL)
+    render_verdict(result, lambda: storm_table(result), output)
 
 
 def check(
@@ -98,8 +99,7 @@ def check(
     from mesh.lab.checker.judge import check as judged
 
     verdict = judged(read_history(file)).document()
-    render(verdict, lambda: Group(*verdict_lines(verdict)), output)
-    raise typer.Exit(0 if verdict["ok"] else EXIT_NOT_WELL)
+    render_verdict(verdict, lambda: Group(*verdict_lines(verdict)), output)
 
 
 def _result(
@@ -117,17 +117,11 @@ def _result(
 
 
 def _simulated(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:
-    from mesh.lab.backend import SimulatedBackend
     from mesh.lab.run import run_scenario
-    from mesh.lab.scenario import uses_trees
+    from mesh.lab.simulated import SimulatedBackend
 
-    backend = SimulatedBackend(
-        scenario.topology, scenario.seed, trees=uses_trees(scenario), apart=scenario.apart
-    )
-    try:
-        return run_scenario(scenario, backend, backend_name="sim", history=history)
-    finally:
-        backend.close()
+    backend = SimulatedBackend.of(scenario)
+    return run_scenario(scenario, backend, backend_name="sim", history=history)
 
 
 def _on_kafka(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:
@@ -135,7 +129,7 @@ def _on_kafka(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:
 
     SIGINT and SIGTERM stop everything and end the program.
     """
-    from mesh.cli.up import Reporter
+    from mesh.cli.progress import Reporter
     from mesh.local.stopping import run_stoppable, work_folder
 
     progress = Reporter()

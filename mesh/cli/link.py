@@ -7,44 +7,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.options import (
+    AcceptGapOption,
+    EndArgument,
+    OtherEndArgument,
+    ResumeWaitOption,
+    WhyOption,
+)
+from mesh.cli.render import Output, OutputOption, grid, render, say
+from mesh.cli.resume import resume_stopped
 from mesh.cli.session import Heard, Session, open_session
-from mesh.cli.stops import AcceptOption, WaitOption, resume_stopped
-from mesh.cli.target import HERE, Target, say
+from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.wire.keys import PauseKey
 
-FromOption = Annotated[
-    str | None,
-    typer.Option("--from", metavar="NODE", help="Only what comes from this end."),
+FromEndOption = Annotated[
+    str | None, typer.Option("--from", metavar="NODE", help="Only what comes from this end.")
 ]
 PartitionOption = Annotated[
     int | None, typer.Option(min=0, help="Only this partition of the outboxes.")
 ]
-WHY_CHARS_MAX = 200
-
-
-def _checked_why(text: str) -> str:
-    from mesh.config.shapes import is_one_line
-
-    if len(text) > WHY_CHARS_MAX or not is_one_line(text):
-        message = f"write one line of at most {WHY_CHARS_MAX} characters, none of them for control"
-        raise wrong_input("--why", message)
-    return text
-
-
-WhyOption = Annotated[
-    str, typer.Option(help="The reason, for others who see it.", callback=_checked_why)
-]
 
 
 def pause_link(
-    one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
-    other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
-    source: FromOption = None,
+    one: EndArgument,
+    other: OtherEndArgument,
+    source: FromEndOption = None,
     partition: PartitionOption = None,
     why: WhyOption = "",
     target: Target = HERE,
@@ -70,12 +61,12 @@ def pause_link(
 
 
 def resume_link(
-    one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
-    other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
-    source: FromOption = None,
+    one: EndArgument,
+    other: OtherEndArgument,
+    source: FromEndOption = None,
     partition: PartitionOption = None,
-    accept_gap: AcceptOption = False,
-    wait: WaitOption = 30.0,
+    accept_gap: AcceptGapOption = False,
+    wait: ResumeWaitOption = 30.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:

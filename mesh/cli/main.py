@@ -74,16 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(EXIT_INTERRUPTED)
     except InvariantError:
         raise
-    except TyperException as exc:  # what is no command line
-        sys.exit(report(misused(exc), output))
+    except TyperException as error:  # what is no command line
+        sys.exit(report(misused(error), output))
     except typer.Abort:  # somebody was asked and gave no answer
         sys.exit(EXIT_COULD_NOT_RUN)
-    except MeshError as exc:
-        sys.exit(report(exc, output))
-    except OSError as exc:  # a folder that cannot be written, a disk that is full
-        if exc.filename is None:
+    except MeshError as error:
+        sys.exit(report(error, output))
+    except OSError as error:  # a folder that cannot be written, a disk that is full
+        if error.filename is None:
             sys.stdout = None  # or what it holds back comes once more when the program ends
-        sys.exit(report(refused_by_system(exc), output))
+        sys.exit(report(refused_by_system(error), output))
     sys.exit(code if isinstance(code, int) else 0)
 
 

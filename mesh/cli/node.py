@@ -10,28 +10,25 @@ from typing import Annotated
 
 import typer
 
-from mesh.cli.target import addresses_of, check_addresses
+from mesh.cli.options import NodeArgument, ProbesOption
+from mesh.cli.target import check_addresses
 from mesh.config.nearest import check_node
-from mesh.errors import StartError, wrong_input
+from mesh.errors import missing_package, wrong_input
 
 
 def run(
-    node: Annotated[str, typer.Argument(help="Name of the node.")],
+    node: NodeArgument,
     file: Annotated[Path, typer.Option("-f", "--file", help="Topology file.")],
     bootstrap: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=HOST:PORT of a Kafka cluster; wins over the file."),
+        typer.Option(
+            help="NAME=HOST:PORT of a Kafka cluster, before what the file says. Repeatable."
+        ),
     ] = None,
     ready_file: Annotated[
         Path | None, typer.Option(help="File that exists while the node serves here.")
     ] = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Tell probes and Prometheus how the worker is; `:8080` for all addresses.",
-        ),
-    ] = None,
+    listen: ProbesOption = None,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error: what is logged.")
     ] = "info",
@@ -45,6 +42,7 @@ def run(
     cuts_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve a node until SIGTERM. Several workers may serve one node."""
+    from mesh.config.kafka_options import addresses_of
     from mesh.config.legal import load_legal_topology
     from mesh.config.topology_file import load_topology
     from mesh.model.topology import with_addresses
@@ -75,7 +73,7 @@ def run(
         spans = None
         if traces:
             if find_spec("opentelemetry") is None:
-                raise StartError("OpenTelemetry is not installed: pip install 'trellis-mesh[otel]'")
+                raise missing_package("OpenTelemetry is not installed", "otel")
             from mesh.worker.http.spans import exported_spans
 
             spans = opened.enter_context(exported_spans(node, os.environ))
@@ -106,5 +104,6 @@ def level_of(text: str) -> int:
 def _make_room(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise wrong_input(str(path), f"cannot be written: {exc.strerror}; name another") from exc
+    except OSError as error:
+        text = f"cannot be written: {error.strerror}; name another"
+        raise wrong_input(str(path), text) from error

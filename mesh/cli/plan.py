@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli import clock
+from mesh.cli.given_topology import legal_or_refused
 from mesh.cli.render import Output, OutputOption, as_json, render
-from mesh.cli.session import Session, in_force_if_known, named, open_session
+from mesh.cli.session import Session, in_force_if_known, open_session
 from mesh.cli.target import HERE, Target
-from mesh.cli.topology import legal_or_refused
 from mesh.errors import ConfigError, wrong_input
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def plan(
             "--within",
             metavar="SECONDS",
             min=0.0,
-            help="Ask again until nothing would change, for so long.",
+            help="Keep asking, for up to this many seconds, until nothing would change.",
         ),
     ] = 0.0,
     target: Target = HERE,
@@ -100,7 +100,7 @@ def shown(made: Plan, proposed: str) -> RenderableType:
     """Return a plan as people read it; `proposed` is what they call its file."""
     from mesh.cli.plan_tables import plan_table
 
-    return plan_table(made, proposed, named(made.base))
+    return plan_table(made, proposed, made.base.label)
 
 
 def _against_file(from_file: Path, topology: Topology, locate: Locate, output: Output) -> Plan:

@@ -14,7 +14,7 @@ from mesh.core.walks import Walk
 from mesh.model.counted import listed
 
 if TYPE_CHECKING:
-    from mesh.core.reach import SourceReach
+    from mesh.core.reach import ReachChange, SourceReach
     from mesh.operate.changes.plan import Place, Plan
 
 ROWS_MAX = 40
@@ -25,6 +25,8 @@ LINKS_MAX = 6
 
 _Item = TypeVar("_Item")
 Rows = Sequence[Sequence[object]]
+Section = tuple[str, Sequence[str], Rows]
+"""A table under its title: the headings of its columns, and its rows."""
 
 
 def plan_table(plan: Plan, proposed: str, base: str) -> RenderableType:
@@ -36,7 +38,7 @@ def plan_table(plan: Plan, proposed: str, base: str) -> RenderableType:
         base: Name of what it was compared with.
     """
     if plan.is_empty:
-        return f"{proposed} changes nothing: {base}, says the same"
+        return f"{proposed} changes nothing: it says the same as {base}"
     parts: list[RenderableType] = [f"{proposed} against {base}", ""]
     for title, columns, rows in _sections(plan):
         if rows:
@@ -44,7 +46,7 @@ def plan_table(plan: Plan, proposed: str, base: str) -> RenderableType:
             if rows[ROWS_MAX:]:
                 parts.append(f"and {len(rows) - ROWS_MAX} rows more; -o json has them all\n")
     if plan.queues:
-        reason = "other members of these queues get messages, so all sources pause"
+        reason = "these queues will be shared out differently, so all sources pause"
         parts.append(f"{reason}: {_names(plan.queues)}")
     if plan.to_restart:
         parts.append(restart_hint(plan))
@@ -60,7 +62,7 @@ def restart_hint(plan: Plan) -> str:
     )
 
 
-def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
+def _sections(plan: Plan) -> Iterator[Section]:
     yield "what changes", ("DO", "WHAT", "NAME", "ATTRIBUTES"), list(_changes(plan.changes))
     yield "topics", ("DO", "ON KAFKA", "TOPICS"), list(_topics(plan))
     yield (
@@ -71,39 +73,7 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
             *_rights("take away", plan.rights.unneeded),
         ],
     )
-    columns = ("PUBLISHED AT", "NEWLY REACHES", "NO LONGER REACHES", "LINKS CROSSED")
-    yield "reach, if everybody wants everything", columns, list(_reach(plan.reach.sources))
-    yield "reach of guaranteed messages", columns, list(_reach(plan.reach.guaranteed))
-    yield (
-        "walks that move: each a cut-over",
-        ("OLD", "NEW", "WALKS", "FOR EXAMPLE"),
-        [
-            (_walk(move.old), _walk(move.new), move.walks, _example(move.pairs))
-            for move in plan.reach.moves
-        ],
-    )
-    yield (
-        "filters in force",
-        ("ENDPOINT", "FILTER", "GAINS WHAT IS FROM", "LOSES WHAT IS FROM"),
-        [
-            (
-                f"{one.subscription.node}/{one.subscription.endpoint}",
-                one.subscription.filter,
-                _names(one.gains),
-                _names(one.loses),
-            )
-            for one in plan.reach.audience
-        ],
-    )
-    yield (
-        "copies by the filters in force",
-        ("FILTER", "PUBLISHED AT", "LINKS CROSSED"),
-        [
-            (one.filter, _names(sources), f"{before} -> {after}")
-            for one in plan.reach.copies
-            for (before, after), sources in _grouped(one.copies, one.copies.__getitem__).items()
-        ],
-    )
+    yield from _of_ways(plan.reach)
     yield (
         "guaranteed messages in topics that go",
         ("TOPIC", "RECORDS", "WHAT BECOMES OF THEM"),
@@ -114,6 +84,43 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
                 f"{one.reader} reads them first" if one.is_read else "lost, as --allow-delete says",
             )
             for one in plan.unread
+        ],
+    )
+
+
+def _of_ways(reach: ReachChange) -> Iterator[Section]:
+    """Yield who would receive from whom, and over which way."""
+    columns = ("PUBLISHED AT", "NEWLY REACHES", "NO LONGER REACHES", "LINKS CROSSED")
+    yield "reach, if everybody wants everything", columns, list(_reach(reach.sources))
+    yield "reach of guaranteed messages", columns, list(_reach(reach.guaranteed))
+    yield (
+        "walks that move: each a cut-over",
+        ("OLD", "NEW", "WALKS", "FOR EXAMPLE"),
+        [
+            (_walk(move.old), _walk(move.new), move.walks, _example(move.pairs))
+            for move in reach.moves
+        ],
+    )
+    yield (
+        "filters in force",
+        ("ENDPOINT", "FILTER", "NOW RECEIVES FROM", "NO LONGER RECEIVES FROM"),
+        [
+            (
+                f"{one.subscription.node}/{one.subscription.endpoint}",
+                one.subscription.filter,
+                _names(one.gains),
+                _names(one.loses),
+            )
+            for one in reach.audience
+        ],
+    )
+    yield (
+        "copies by the filters in force",
+        ("FILTER", "PUBLISHED AT", "LINKS CROSSED"),
+        [
+            (one.filter, _names(sources), f"{before} -> {after}")
+            for one in reach.copies
+            for (before, after), sources in _grouped(one.copies, one.copies.__getitem__).items()
         ],
     )
 

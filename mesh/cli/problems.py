@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from typer.exceptions import TyperException
 
-from mesh.cli.render import Output, printable, render
+from mesh.cli.render import EXIT_NOT_WELL, Output, printable, render
 from mesh.errors import (
     ConfigError,
     MeshError,
@@ -23,7 +23,6 @@ from mesh.errors import (
 
 EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
-EXIT_NOT_WELL = 10
 EXIT_INTERRUPTED = 130
 
 _EXITS: Mapping[type[MeshError], int] = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mesh.cli.options import ClassOption, HeaderOption, NodeOption, class_of, headers_of
 from mesh.cli.render import Output, OutputOption, render
 from mesh.cli.session import running_mesh
 from mesh.cli.target import HERE, Target
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from mesh.client import MeshClient, Published
     from mesh.model.frames import MessageClass
 
-NodeOption = Annotated[str, typer.Option("--node", "-n", help="The node next to you.")]
-ClassOption = Annotated[str, typer.Option("--class", help="guaranteed or direct.")]
-
 
 def publish(
     subject: Annotated[
@@ -31,16 +29,18 @@ def publish(
     ],
     node: NodeOption,
     payload: Annotated[
-        str | None, typer.Argument(help="The message; else each line of standard input is one.")
+        str | None,
+        typer.Argument(help="The message; without it, each line of standard input is one."),
     ] = None,
     class_: ClassOption = "guaranteed",
     key: Annotated[str | None, typer.Option(help="Messages of one key keep their order.")] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, in order; repeatable.")
-    ] = None,
+    header: HeaderOption = None,
     count: Annotated[int, typer.Option(min=1, help="How often to publish each message.")] = 1,
     queue: Annotated[
-        bool, typer.Option("--queue", help="To the queues of that name, by `queue/NAME`.")
+        bool,
+        typer.Option(
+            "--queue", help="Publish to the queues of this name, under the subject `queue/NAME`."
+        ),
     ] = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
@@ -64,13 +64,13 @@ def publish(
         lines = Counted(_lines() if payload is None else [os.fsencode(payload)])
         try:
             last = _publish_all(client, subject, lines, key, headers, message_class, count)
-        except MeshError as exc:
+        except MeshError as error:
             # What stands before it is sent all the same.
-            text = f"{exc}; accepted before: {client.flush()}"
+            text = f"{error}; accepted before: {client.flush()}"
             text += f"; refused: line {lines.count}" if payload is None else ""
-            if isinstance(exc, SubjectError):
-                raise wrong_input("publish", text) from exc
-            exc.args = (text,)
+            if isinstance(error, SubjectError):
+                raise wrong_input("publish", text) from error
+            error.args = (text,)
             raise
         accepted = client.flush()
     data = {
@@ -116,37 +116,6 @@ def named_queue(where: str, name: str) -> str:
     if (fault := name_fault(name)) is not None:
         raise wrong_input(where, f"queue {fault}")
     return queue_subject(name)
-
-
-def class_of(text: str) -> MessageClass:
-    """Return the class that an option names.
-
-    Raises:
-        ConfigError: It is not one.
-    """
-    from mesh.model.frames import MessageClass
-
-    known = [str(one) for one in MessageClass]
-    if text not in known:
-        raise wrong_input(f"--class {text}", f"write {' or '.join(known)}")
-    return MessageClass(text)
-
-
-def headers_of(options: list[str]) -> list[tuple[str, bytes]]:
-    """Return the headers that `NAME=VALUE` options name, in order.
-
-    Raises:
-        ConfigError: One has another form.
-    """
-    found: list[tuple[str, bytes]] = []
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not (name and equals):
-            raise wrong_input(f"--header {option}", "write NAME=VALUE")
-        if not name.isprintable():
-            raise wrong_input(f"--header {option}", "the name is not UTF-8 or cannot be printed")
-        found.append((name, os.fsencode(value)))
-    return found
 
 
 class Counted:

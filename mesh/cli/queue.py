@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.interrupt import interruptible
-from mesh.cli.message_lines import print_message
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.publish import NodeOption
-from mesh.cli.render import Output, OutputOption, grid, render, standard_output, with_unknown
+from mesh.cli.message_lines import LOOK_S, print_as_they_come
+from mesh.cli.options import NodeOption
+from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say, with_unknown
 from mesh.cli.session import Heard, open_session, running_mesh
-from mesh.cli.target import HERE, Target, say
+from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
-from mesh.model.counted import counted
 
 if TYPE_CHECKING:
-    from mesh.client import MeshClient
-
-_LOOK_S = 0.2
+    from mesh.client import MeshClient, QueueConsumer, ReceivedMessage
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="Its name.")]
 
@@ -102,12 +97,15 @@ def consume_queue(
         int | None, typer.Option(min=1, help="Consume that many messages and end.")
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0, help="With --count: seconds of silence that end it.")
+        float,
+        typer.Option(min=0, help="With --count: end after this many seconds without a message."),
     ] = 60.0,
     most: Annotated[
         int | None,
         typer.Option(
-            "--max-deliveries", min=1, help="Then a message is a dead letter; else as declared."
+            "--max-deliveries",
+            min=1,
+            help="Times a message is handed out before it is a dead letter (default: as declared).",
         ),
     ] = None,
     target: Target = HERE,
@@ -121,34 +119,29 @@ def consume_queue(
 
     topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")
-    done = 0
-    heard_s = time.monotonic()
     with connect(topology, node) as client:
         try:
             consumer = client.consume(queue, deliveries_max=most)
-        except SubjectError as exc:
-            raise wrong_input("QUEUE", str(exc)) from exc
+        except SubjectError as error:
+            raise wrong_input("QUEUE", str(error)) from error
         _look_at(client, node, queue)
-        with interruptible() as is_interrupted:
-            while not is_interrupted() and (count is None or done < count):
-                messages = consumer.read(_LOOK_S, 1)
-                for told in (*consumer.skipped, *consumer.losses):
-                    say(str(told))
-                consumer.skipped.clear()
-                consumer.losses.clear()
-                for one in messages:
-                    with standard_output():
-                        print_message(topology, one.message, output)
-                    consumer.ack(one)
-                    done += 1
-                    heard_s = time.monotonic()
-                if count is not None and time.monotonic() - heard_s > timeout:
-                    say(f"{done} of {count} messages came; nothing more for {timeout:g} s")
-                    break
-            if is_interrupted():
-                say(counted(done, "message"))
+        is_enough = print_as_they_come(
+            topology, partial(_acknowledged, consumer), count, timeout, output
+        )
         consumer.close()
-    raise typer.Exit(EXIT_NOT_WELL if count is not None and done < count else 0)
+    raise typer.Exit(0 if is_enough else EXIT_NOT_WELL)
+
+
+def _acknowledged(consumer: QueueConsumer, _most: int | None) -> Iterator[ReceivedMessage]:
+    """Yield a message if one comes, and acknowledge it once it was printed."""
+    messages = consumer.read(LOOK_S, 1)
+    for told in (*consumer.skipped, *consumer.losses):
+        say(str(told))
+    consumer.skipped.clear()
+    consumer.losses.clear()
+    for one in messages:
+        yield one.message
+        consumer.ack(one)
 
 
 def _look_at(client: MeshClient, node: str, queue: str) -> None:

@@ -1,15 +1,18 @@
-"""One way to print: every command gives data and a table, and `-o` decides how it looks."""
+"""One way to print: every command gives data and a table, and `-o` decides how it looks.
+
+What people are told besides goes to standard error.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 WIDTH_WITHOUT_TERMINAL = 160
 WIDTH_UNKNOWN = 80
 """Of a terminal of which nobody says how wide it is."""
+EXIT_NOT_WELL = 10
+"""Exit code of what could be done, and did not go well."""
 UNBROKEN = 9
 """Words of a table that are no longer than this are on one line."""
 
@@ -61,6 +66,14 @@ def render(data: Mapping[str, object], table: Callable[[], RenderableType], outp
             _write(_for_scripts(data, output), output)
 
 
+def render_verdict(
+    data: Mapping[str, object], table: Callable[[], RenderableType], output: Output
+) -> NoReturn:
+    """Print a result, and end the command: with exit code 10 unless it is `ok`."""
+    render(data, table, output)
+    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
+
+
 @contextmanager
 def standard_output() -> Iterator[None]:
     """What is written within is on its way afterwards.
@@ -76,9 +89,9 @@ def standard_output() -> Iterator[None]:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
-    except OSError as exc:
+    except OSError as error:
         sys.stdout = None  # or the same comes once more when the program ends
-        raise OutputError(f"standard output cannot be written: {exc.strerror}") from exc
+        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def _write(text: str, output: Output) -> None:
@@ -210,6 +223,18 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Return text that cannot steer a terminal; its lines stay lines."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def say(line: str) -> None:
+    """Write a line for people on standard error; what strangers wrote in it steers no terminal.
+
+    Nobody has to read it: a change of a running mesh does not stop half way because `head` is gone.
+    """
+    if sys.stderr is None:  # closed
+        return
+    with suppress(BrokenPipeError):
+        sys.stderr.write(printable_lines(line) + "\n")
+        sys.stderr.flush()
 
 
 def console(*, is_error: bool = False) -> Console:

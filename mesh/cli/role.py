@@ -6,27 +6,20 @@ Nodes are asked as an application of their own would ask them. Spec: tree_layer 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.options import ReplyTimeoutOption, RoleArgument, TreeArgument
+from mesh.cli.render import Output, OutputOption, grid, render, say
 from mesh.cli.session import Heard, Session, open_session
-from mesh.cli.target import HERE, Target, say
-from mesh.errors import TransportError, wrong_input
+from mesh.cli.target import HERE, Target
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
-    from mesh.client.roles import Roles
     from mesh.model.trees import Address
-
-APP = "cli"
-"""The application that commands run as; two at a time are one, and tell their calls apart."""
+    from mesh.operate.roles.asking import RoleAsking
 
 Row = Mapping[str, Any]
-TreeArgument = Annotated[str, typer.Argument(metavar="TREE", help="Name or UUID of the tree.")]
-RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
-TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the last reply.")]
 _CERTAIN: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
 """Whether a node is certain of what it knows of a role; None where it did not answer."""
 
@@ -44,7 +37,7 @@ def list_roles(
 def show_role(
     tree: TreeArgument,
     role: RoleArgument,
-    timeout: TimeoutOption = 5.0,
+    timeout: ReplyTimeoutOption = 5.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -58,7 +51,7 @@ def show_role(
     address = role_address(tree, role)
     with open_session(target, heard=Heard.NOBODY) as seen:
         wanted = [one for one in _wanted(seen) if (one["tree_id"], one["role"]) == tuple(address)]
-        nodes = _known_everywhere(seen, tree, role, timeout)
+        nodes = asking(seen).routes(tree, role, timeout)
     nodes = [{**one, "disjoint_ways": _disjoint(nodes, one)} for one in nodes]
     data = {"ok": True, "tree": address.tree, "role": role, "wanted": wanted, "nodes": nodes}
     rows = [
@@ -104,7 +97,7 @@ def _table(wanted: Sequence[Row]) -> Any:
 
 def _disjoint(nodes: Sequence[Row], of: Row) -> int | None:
     """Return how many ways that share no link a node has to others that have a role."""
-    from mesh.operate.interest.valency import disjoint_ways
+    from mesh.operate.roles.valency import disjoint_ways
 
     hosts = {one["node"] for one in nodes for way in one["routes"] if not way["link"]}
     if of["certain"] is None or of["node"] in hosts:
@@ -122,7 +115,7 @@ def _way(way: Row) -> str:
 def route_role(
     tree: TreeArgument,
     role: RoleArgument,
-    timeout: TimeoutOption = 5.0,
+    timeout: ReplyTimeoutOption = 5.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -133,7 +126,7 @@ def route_role(
     """
     address = role_address(tree, role)
     with open_session(target, heard=Heard.NOBODY) as seen:
-        nodes = _known_everywhere(seen, tree, role, timeout)
+        nodes = asking(seen).routes(tree, role, timeout)
     data = {"ok": True, "tree": address.tree, "role": role, "nodes": nodes}
     rows = [
         (
@@ -157,53 +150,13 @@ NOTHING: Row = {
 }  # fmt: skip
 
 
-def application(seen: Session, node: str) -> Roles | None:
-    """Return the application that commands run as at a node, if its Kafka cluster is known."""
-    from mesh.client.roles import Roles
+def asking(seen: Session) -> RoleAsking:
+    """Return who asks the nodes of a mesh for a command."""
+    from mesh.operate.roles.asking import RoleAsking
 
-    kafka = seen.kafka.get(seen.topology.nodes[node].kafka)
-    if kafka is None:
-        return None
-    return Roles(
-        kafka, seen.topology, node, APP, now_ms=clock.now_ms, pause=clock.pause, is_new=False
+    return RoleAsking(
+        topology=seen.topology, kafka=seen.kafka, now_ms=clock.now_ms, pause=clock.pause
     )
-
-
-def _known_everywhere(seen: Session, tree: str, role: str, timeout_s: float) -> Sequence[Row]:
-    """Return what every node knows of a role."""
-    return [_known_routes(seen, node, tree, role, timeout_s) for node in seen.topology.nodes]
-
-
-def _known_routes(seen: Session, node: str, tree: str, role: str, timeout_s: float) -> Row:
-    """Return what a node knows of a role; `certain` is None of one that does not answer."""
-    nothing: Row = {"node": node, "certain": None, "routes": [], "links": [], "colour": ""}
-    asking = application(seen, node)
-    if asking is None:
-        return nothing
-    try:
-        known = asking.open(timeout_s).routes(tree, role, timeout_s=timeout_s)
-    except (TransportError, TimeoutError):
-        return nothing
-    finally:
-        asking.leave()
-    routes = [
-        {
-            "scope": str(one.scope),
-            "instance": f"{one.iid:x}",
-            "link": one.link,
-            "hops": one.hops,
-            "reason": str(one.reason),
-            "age_s": one.age_ms / 1000,
-        }
-        for one in known.routes
-    ]
-    return {
-        "node": node,
-        "certain": known.is_certain,
-        "routes": routes,
-        "links": list(known.links),
-        "colour": known.colour,
-    }
 
 
 def role_address(tree: str, role: str) -> Address:
@@ -214,5 +167,5 @@ def role_address(tree: str, role: str) -> Address:
         raise wrong_input("ROLE", fault)
     try:
         return Address(tree_id(tree), role)
-    except ValueError as exc:
-        raise wrong_input("TREE", str(exc)) from exc
+    except ValueError as error:
+        raise wrong_input("TREE", str(error)) from error

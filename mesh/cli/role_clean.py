@@ -4,43 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.options import YesOption
+from mesh.cli.questions import confirm_deletion
+from mesh.cli.render import Output, OutputOption, grid, render, say
 from mesh.cli.session import Heard, Session, open_session
-from mesh.cli.target import HERE, Target, is_asked, say
-from mesh.errors import TransportError, wrong_input
+from mesh.cli.target import HERE, Target
+from mesh.errors import TransportError
 
 if TYPE_CHECKING:
-    from mesh.operate.gone_applications import GoneApplication
+    from mesh.operate.roles.gone_applications import GoneApplication
 
 
 def clean_roles(
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete the topics of applications with roles that are gone: nodes never delete one.
 
-    Gone is who has neither a lease nor asks for a role, and was told nothing for ten minutes.
+    An application is gone if it has no lease, asks for no role and was told nothing for ten
+    minutes.
     One that comes back gets its topic again.
     """
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         gone = list(_gone(seen))
         if gone and not yes:
-            what = f"{len(gone)} topics, such as {gone[0].topic}"
-            if not is_asked():
-                raise wrong_input("--yes", f"nobody can be asked here whether to delete {what}")
-            if not typer.confirm(f"delete {what}?", err=True):
-                say("nothing was deleted")
-                raise typer.Exit(2)
+            confirm_deletion(f"{len(gone)} topics, such as {gone[0].topic}")
             still = dict.fromkeys(_gone(seen))  # somebody may have come back meanwhile
             gone = [one for one in gone if one in still]
         for node in dict.fromkeys(one.node for one in gone):
             topics = [one.topic for one in gone if one.node == node]
-            seen.kafka[seen.topology.nodes[node].kafka].admin().delete(topics)
+            seen.topology.home_of(node, seen.kafka).admin().delete(topics)
     data = {"ok": True, "deleted": [asdict(one) for one in gone]}
     rows = [(one.node, one.app, one.topic) for one in gone]
     columns = ("NODE", "APPLICATION", "DELETED")
@@ -50,14 +46,12 @@ def clean_roles(
 
 
 def _gone(seen: Session) -> Iterator[GoneApplication]:
-    from mesh.model.topics import TopicNames
-    from mesh.operate.gone_applications import gone_applications
+    from mesh.operate.roles.gone_applications import gone_applications
 
-    names = TopicNames(seen.topology.prefix)
     for node, declared in seen.topology.nodes.items():
         kafka = seen.kafka.get(declared.kafka)
         try:
             if kafka is not None:
-                yield from gone_applications(names, node, kafka)
+                yield from gone_applications(seen.topology.names, node, kafka)
         except TransportError as error:
             say(f"not known of {node}: {error}")

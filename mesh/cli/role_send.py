@@ -12,31 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.publish import NodeOption
-from mesh.cli.render import Output, OutputOption, grid, render
-from mesh.cli.role import (
-    APP,
-    RoleArgument,
-    Row,
-    TimeoutOption,
-    TreeArgument,
-    application,
-    role_address,
-)
-from mesh.cli.session import Heard, Session, open_session, running_mesh
-from mesh.cli.target import HERE, Target, say
+from mesh.cli.options import NodeOption, ReplyTimeoutOption, RoleArgument, TreeArgument
+from mesh.cli.render import Output, OutputOption, grid, render_verdict, say
+from mesh.cli.role import Row, asking, role_address
+from mesh.cli.session import Heard, open_session, running_mesh
+from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
-from mesh.errors import RoleRefusedError, TransportError, TransportUnavailableError, wrong_input
+from mesh.errors import RoleRefusedError, TransportUnavailableError, wrong_input
 
 if TYPE_CHECKING:
     from mesh.client.role_messages import RoleReply
-    from mesh.client.role_trace import Seen
-    from mesh.client.roles import Roles
     from mesh.model.topology import Topology
+    from mesh.operate.roles.trace import Sighting
 
-InstanceOption = Annotated[bool, typer.Option("--one-instance", help="To the nearest one only.")]
-RealmOption = Annotated[bool, typer.Option("--local-realm", help="Within the node's realm only.")]
+InstanceOption = Annotated[
+    bool, typer.Option("--one-instance", help="Send to the nearest holder only.")
+]
+RealmOption = Annotated[
+    bool, typer.Option("--local-realm", help="Send within the node's realm only.")
+]
 
 
 def send_to_role(
@@ -44,13 +38,13 @@ def send_to_role(
     role: RoleArgument,
     node: NodeOption,
     payload: Annotated[str, typer.Argument(help="The message.")] = "",
-    one_way: Annotated[bool, typer.Option("--one-way", help="No replies.")] = False,
+    one_way: Annotated[bool, typer.Option("--one-way", help="Ask for no replies.")] = False,
     one_instance: InstanceOption = False,
     one_response: Annotated[
-        bool, typer.Option("--one-response", help="All answers in one reply.")
+        bool, typer.Option("--one-response", help="Ask for all answers in one reply.")
     ] = False,
     local_realm: RealmOption = False,
-    timeout: TimeoutOption = 30.0,
+    timeout: ReplyTimeoutOption = 30.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -60,6 +54,7 @@ def send_to_role(
     not come in time.
     """
     from mesh.client import connect
+    from mesh.operate.roles.asking import APP
 
     role_address(tree, role)
     if one_way and (one_instance or one_response):
@@ -83,8 +78,8 @@ def send_to_role(
         try:
             with suppress(TimeoutError):
                 call.wait()
-        except RoleRefusedError as exc:
-            raise wrong_input("role send", exc.text, code=exc.code) from exc
+        except RoleRefusedError as error:
+            raise wrong_input("role send", error.text, code=error.code) from error
         is_lost = one_way and roles.flush() > 0
         roles.leave()
     if is_lost:
@@ -98,8 +93,7 @@ def send_to_role(
     is_ok = is_done and _are_answers(replies)
     data = {"ok": is_ok, "tree": tree, "role": role, "replies": replies}
     nothing = "sent" if one_way else ""
-    render(data, lambda: nothing or _replies_table(replies), output)
-    raise typer.Exit(0 if is_ok else EXIT_NOT_WELL)
+    render_verdict(data, lambda: nothing or _replies_table(replies), output)
 
 
 def _message(payload: str, topology: Topology) -> bytes:
@@ -118,7 +112,7 @@ def trace_role(
     payload: Annotated[str, typer.Argument(help="The message.")] = "",
     one_instance: InstanceOption = False,
     local_realm: RealmOption = False,
-    timeout: TimeoutOption = 10.0,
+    timeout: ReplyTimeoutOption = 10.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -129,16 +123,17 @@ def trace_role(
     """
     from rich.console import Group
 
-    from mesh.client.role_trace import trace_send
     from mesh.model.tree_nodes import SILENT
+    from mesh.operate.roles.trace import trace_send
 
     if role_address(tree, role).tree in SILENT:
-        text = "every node is on it by itself, and nobody is shown what passes there"
+        text = "every node is on it by itself, and what passes there is not shown"
         raise wrong_input("TREE", f"{text}: `mesh role send` says who answers")
     with open_session(target, heard=Heard.NOBODY) as seen, ExitStack() as stack:
         check_node(seen.topology, node, "--node")
         message = _message(payload, seen.topology)
-        at, unheard = _watched(seen, stack, timeout)
+        at = asking(seen).open_everywhere(stack, timeout)
+        unheard = [name for name in seen.topology.nodes if name not in at]
         if node not in at:
             raise wrong_input("--node", f"node {node} does not answer: does it run?")
         call, hops = trace_send(
@@ -167,28 +162,10 @@ def trace_role(
     ]
     columns = ("WHAT", "FROM", "AT", "HOPS", "ROLE HERE")
     table = lambda: Group(grid(columns, rows), _replies_table(replies))  # noqa: E731
-    render(data, table, output)
-    raise typer.Exit(0 if is_ok else EXIT_NOT_WELL)
+    render_verdict(data, table, output)
 
 
-def _watched(
-    seen: Session, stack: ExitStack, timeout_s: float
-) -> tuple[dict[str, Roles], Sequence[str]]:
-    """Return an application at each node that answers, and the nodes that do not."""
-    at: dict[str, Roles] = {}
-    for name in seen.topology.nodes:
-        asking = application(seen, name)
-        if asking is None:
-            continue
-        stack.callback(asking.leave)
-        try:
-            at[name] = asking.open(timeout_s)
-        except (TransportError, TimeoutError):
-            continue
-    return at, [name for name in seen.topology.nodes if name not in at]
-
-
-def _hop(one: Seen) -> Row:
+def _hop(one: Sighting) -> Row:
     return {
         "node": one.node,
         "from": one.came_from,

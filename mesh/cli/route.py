@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.given_topology import topology_in_question
+from mesh.cli.options import OtherTopologyArgument
+from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render
 from mesh.cli.target import HERE, Target
-from mesh.cli.topology import topology_in_question
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 
 def route(
     source: Annotated[str, typer.Argument(metavar="A", help="Node where it is published.")],
-    to: Annotated[str, typer.Argument(metavar="B", help="Node that it is for.")],
-    path: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A topology file; else what is in force.")
-    ] = None,
+    to: Annotated[str, typer.Argument(metavar="B", help="Node that it should reach.")],
+    path: OtherTopologyArgument = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:

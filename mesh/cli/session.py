@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -16,12 +16,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mesh.cli import clock
-from mesh.cli.target import Stated, Target, say
+from mesh.cli.render import say
+from mesh.cli.target import Stated, Target
+from mesh.config.nearest import check_node
 from mesh.errors import ConfigError, MeshError, ProtocolError, TransportUnavailableError
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
     from mesh.operate.changes.in_force import Records, TopologyInForce
+    from mesh.operate.changes.put_in_force import SeenMesh
     from mesh.transport.port import KafkaCluster
     from mesh.view.mesh_view import MeshView
 
@@ -29,8 +32,6 @@ THREADS_MAX = 16
 """How many Kafka clusters are read side by side."""
 LOOK_WITHIN_S = 1.5
 """Who only looks waits so long for the brokers of a Kafka cluster, and shows the rest then."""
-SHORT_HASH = 12
-"""Digits of a hash that people are shown."""
 
 
 class Heard(StrEnum):
@@ -84,6 +85,17 @@ class Session(Running):
     view: MeshView
     beats: Mapping[str, bool]
 
+    def nodes_named(self, node: str | None, where: str) -> Sequence[str]:
+        """Return the node that a command line names, or all.
+
+        Raises:
+            ConfigError: There is no such node.
+        """
+        if node is None:
+            return list(self.topology.nodes)
+        check_node(self.topology, node, where)
+        return [node]
+
     def refuse_unseen(self, nodes: Iterable[str]) -> None:
         """Refuse to change anything where what some nodes say cannot be seen, nor they be told.
 
@@ -95,12 +107,19 @@ class Session(Running):
             if fault is not None:
                 raise TransportUnavailableError(f"nothing was changed at {node}: {fault}")
 
-    def observed_again(self) -> Session:
-        """Return the same session with who beats now."""
-        from mesh.operate.status import observe
+    def to_change(self) -> SeenMesh:
+        """Return the mesh as it is seen by who changes its topology."""
+        from mesh.operate.changes.put_in_force import SeenMesh
 
-        self.view.refresh()
-        return replace(self, beats=observe(self.view, clock.now_ms, clock.pause))
+        return SeenMesh(
+            found=self.in_force(),
+            kafka=self.kafka,
+            view=self.view,
+            beats=self.beats,
+            now_ms=clock.now_ms,
+            pause=clock.pause,
+            tell=say,
+        )
 
 
 @contextmanager
@@ -126,7 +145,6 @@ def open_session(
         TransportUnavailableError: Not one Kafka cluster answers.
     """
     from mesh.operate.changes.in_force import highest_of, records_seen
-    from mesh.operate.status import Beats
     from mesh.view.mesh_view import MeshView
 
     stated = target.stated()
@@ -159,7 +177,10 @@ def open_session(
             say(f"warning: {fault}")
         beats: Mapping[str, bool] = dict.fromkeys(topology.nodes, False)
         if heard is not Heard.NOBODY:
-            beats = Beats(view, clock.now_ms, clock.pause, hears_each=heard is Heard.EACH)
+            from mesh.operate.status import beats_on_demand
+
+            hears_each = heard is Heard.EACH
+            beats = beats_on_demand(view, clock.now_ms, clock.pause, hears_each=hears_each)
         yield Session(
             topology=topology,
             plain=stated.plain,
@@ -249,14 +270,6 @@ def _open_more(
 def quiet_client_library() -> None:
     """Keep connection trouble out of the way: commands say in one line what failed."""
     logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
-
-
-def named(found: TopologyInForce) -> str:
-    """Return which topology in force it is, for people."""
-    name = found.topology.name
-    if not found.number:
-        return f"{name} as its file says it"
-    return f"{name}, version {found.number} ({found.hash[:SHORT_HASH]})"
 
 
 def _name_mesh(stated: Stated, found: TopologyInForce | None) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, grid, render_verdict
 from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.target import HERE, Target
+from mesh.errors import TransportError
+from mesh.model.words import LinkWord, NodeWord
 
 if TYPE_CHECKING:
     from mesh.operate.audit.proof import Proof
@@ -27,16 +29,14 @@ def status(
 
     Exit code 10: some node or link is not up. A link that operators disabled is no fault.
     """
-    from mesh.operate.documents.audit import proof_document
     from mesh.operate.documents.status import status_document
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
         wall_ms = clock.wall_ms()
-        proof = proof_document(_proof(seen, wall_ms))
+        proof = asdict(_proof(seen, wall_ms))
         data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
     data = {**data, "proof": proof}
-    render(data, lambda: _status_table(data), output)
-    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
+    render_verdict(data, lambda: _status_table(data), output)
 
 
 def _proof(seen: Session, wall_ms: int) -> Proof:
@@ -46,9 +46,10 @@ def _proof(seen: Session, wall_ms: int) -> Proof:
 
     where = seen.topology.audit_kafka
     kafka = None if where in seen.view.unreachable else seen.kafka.get(where)
-    trail = AuditTrail(seen.topology, kafka, clock.now_ms)
-    trail.look(asks_brokers=True)
-    trail.close()
+    trail = AuditTrail(seen.topology, None, clock.now_ms)
+    if kafka is not None:
+        with suppress(TransportError):  # it answered a moment ago: nothing of the audit is known
+            trail = AuditTrail.read_once(seen.topology, kafka, clock.now_ms)
     return proof_of(trail, wall_ms)
 
 
@@ -61,10 +62,10 @@ def _proof_text(proof: Mapping[str, Any]) -> str:
 
 
 def _change_text(change: Mapping[str, Any]) -> str:
-    holding = ", ".join(change["holding"]) or "nobody"
+    holding = ", ".join(change["holding"]) or "no node"
     return (
-        f"a change to version {change['version']} is at stage {change['stage']} for "
-        f"{change['since_s']:.0f} s; {holding} holds"
+        f"a change to version {change['version']} has been at stage {change['stage']} for "
+        f"{change['since_s']:.0f} s; paused: {holding}"
     )
 
 
@@ -119,7 +120,7 @@ def headline(nodes: Sequence[Mapping[str, Any]]) -> str:
     for node in nodes:
         for other, state in node["links"].items():
             states.setdefault(frozenset((node["node"], other)), set()).add(state)
-    links = Counter(min(found - {"up"}, default="up") for found in states.values())
+    links = Counter(min(found - {LinkWord.UP}, default=LinkWord.UP) for found in states.values())
     if links:
         listed = (_counted(links[state], "link", state) for state in sorted(links, key=_up_first))
         parts[0] += ", " + ", ".join(listed)
@@ -145,13 +146,13 @@ def _some(nodes: Sequence[str]) -> str:
 
 
 def _up_first(state: str) -> tuple[bool, str]:
-    return state != "up", state
+    return state not in (NodeWord.UP, LinkWord.UP), state
 
 
 def _nodes(state: str, names: Sequence[str]) -> str:
     """Return `12 nodes up`, or `1 node down (ny1)`."""
     counted = _counted(len(names), "node", state)
-    return counted if state == "up" else f"{counted} ({_some(names)})"
+    return counted if state == NodeWord.UP else f"{counted} ({_some(names)})"
 
 
 def _counted(count: int, noun: str, state: str) -> str:
@@ -161,6 +162,9 @@ def _counted(count: int, noun: str, state: str) -> str:
 def _unusual(node: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each thing of a node that somebody should know."""
     name = node["node"]
+    if node["lost_topology"] is not None:
+        version = node["lost_topology"]
+        yield f"{name}: reads nothing: mesh.config has lost version {version}, by which it worked"
     if node["known_everywhere"] is False and node["open_links"]:
         links = ", ".join(node["open_links"])
         yield f"{name}: its subscriptions are not acknowledged over {links}"
@@ -174,7 +178,7 @@ def _unusual(node: Mapping[str, Any]) -> Iterator[str]:
     for one in node["disabled"]:
         yield f"{name}: link to {_with_why(one['neighbour'], one['why'])} is disabled"
     for one in node["paused_subjects"]:
-        yield f"{name}: an operator has paused {one['filter']}"
+        yield f"{name}: an operator has paused {_with_why(one['filter'], one['why'])}"
     for one in node["endpoints_full"]:
         yield f"{name}: endpoint {one['endpoint']}: {one['reason']}"
 
@@ -195,8 +199,8 @@ def _with_why(what: str, why: str) -> str:
 
 def _link_states(states: Mapping[str, str]) -> str:
     """Return `3 up, tk1 down`."""
-    up = sum(state == "up" for state in states.values())
-    others = [f"{name} {state}" for name, state in states.items() if state != "up"]
+    up = sum(state == LinkWord.UP for state in states.values())
+    others = [f"{name} {state}" for name, state in states.items() if state != LinkWord.UP]
     return ", ".join([*([f"{up} up"] if up else []), *others])
 
 
@@ -212,8 +216,7 @@ def links(
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
         data = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
-    render(data, lambda: _links_table(data["links"]), output)
-    raise typer.Exit(0 if data["ok"] else EXIT_NOT_WELL)
+    render_verdict(data, lambda: _links_table(data["links"]), output)
 
 
 _LINK_COLUMNS = {

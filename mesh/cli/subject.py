@@ -7,22 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from mesh.cli.link import WhyOption
-from mesh.cli.render import Output, OutputOption, grid, render, with_unknown
+from mesh.cli.options import OnlyNodeOption, WhyOption
+from mesh.cli.render import Output, OutputOption, grid, render, say, with_unknown
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, say
+from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 FilterArgument = Annotated[
-    str, typer.Argument(metavar="FILTER", help="Which subjects, as in a subscription.")
+    str, typer.Argument(metavar="FILTER", help="Filter of the subjects, as in a subscription.")
 ]
-NodeOption = Annotated[str, typer.Option("--node", "-n", help="Where they are published.")]
+PublishedAtOption = Annotated[
+    str, typer.Option("--node", "-n", help="Node where they are published.")
+]
 
 
 def pause_subject(
     filter_: FilterArgument,
-    node: NodeOption,
+    node: PublishedAtOption,
     why: WhyOption = "",
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
@@ -49,7 +51,7 @@ def pause_subject(
 
 def resume_subject(
     filter_: FilterArgument,
-    node: NodeOption,
+    node: PublishedAtOption,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -72,7 +74,7 @@ def resume_subject(
 
 
 def list_subjects(
-    node: Annotated[str | None, typer.Option("--node", "-n", help="Only this node.")] = None,
+    node: OnlyNodeOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -80,9 +82,7 @@ def list_subjects(
     from mesh.operate.documents.status import subject_pause_document
 
     with open_session(target, heard=Heard.NOBODY) as seen:
-        if node is not None:
-            check_node(seen.topology, node, "--node")
-        nodes = [node] if node is not None else list(seen.topology.nodes)
+        nodes = seen.nodes_named(node, "--node")
         found = [
             subject_pause_document(name, filter_, pause.why)
             for name in nodes

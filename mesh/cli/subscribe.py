@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli.interrupt import interruptible
-from mesh.cli.message_lines import print_message
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.publish import ClassOption, NodeOption, class_of, named_queue
-from mesh.cli.render import Output, OutputOption, render, standard_output
+from mesh.cli.message_lines import LOOK_S, print_as_they_come
+from mesh.cli.options import ClassOption, CountOption, NodeOption, class_of
+from mesh.cli.publish import named_queue
+from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, render, say
 from mesh.cli.session import running_mesh
-from mesh.cli.target import HERE, Target, say
+from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 from mesh.model.control import EndpointKind
-from mesh.model.counted import counted, listed
+from mesh.model.counted import listed
 from mesh.model.queues import QueuePolicy
 
 if TYPE_CHECKING:
-    from mesh.client import Deliveries, MeshClient
-    from mesh.model.topology import Topology
+    from mesh.client import Deliveries, MeshClient, ReceivedMessage
 
 LEASE_MAX_S = 2_147_483_647
-_LOOK_S = 0.2
 
 EndpointOption = Annotated[str, typer.Option("--endpoint", "-e", help="Name of the endpoint.")]
-TimeoutOption = Annotated[float, typer.Option(min=0, help="Seconds until all nodes must know it.")]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all nodes know.")]
+KnownTimeoutOption = Annotated[
+    float, typer.Option(min=0, help="Seconds to wait until every node knows it.")
+]
+KnownWaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait until all nodes know.")
+]
 
 
 def subscribe(
@@ -44,17 +45,15 @@ def subscribe(
         ),
     ] = None,
     class_: ClassOption = "guaranteed",
-    wait: WaitOption = True,
+    wait: KnownWaitOption = True,
     follow: Annotated[
         bool, typer.Option("--follow", help="Print messages as they arrive, until Ctrl-C.")
     ] = False,
-    count: Annotated[
-        int | None, typer.Option(min=1, help="Print that many messages and end.")
-    ] = None,
+    count: CountOption = None,
     from_beginning: Annotated[
         bool, typer.Option(help="Print also what the endpoint holds already.")
     ] = False,
-    timeout: TimeoutOption = 60.0,
+    timeout: KnownTimeoutOption = 60.0,
     lease: Annotated[
         int | None,
         typer.Option(min=1, max=LEASE_MAX_S, help="Seconds after which the subscription ends."),
@@ -101,27 +100,31 @@ def subscribe(
                 kind=kind,
                 policy=asked,
             )
-        except OtherKindError as exc:
-            raise wrong_input("subscribe", str(exc), code="OTHER_KIND") from exc
-        except SubjectError as exc:
-            raise wrong_input("subscribe", str(exc)) from exc
+        except OtherKindError as error:
+            raise wrong_input("subscribe", str(error), code="OTHER_KIND") from error
+        except SubjectError as error:
+            raise wrong_input("subscribe", str(error)) from error
         prints = follow or count is not None
         data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
         code = _acknowledged(client, data, wait, timeout, output, is_last=not prints)
         if kind is EndpointKind.QUEUE and wait and (why := client.refusal(endpoint)):
             say(f"refused by {node}: {why}")
             code = EXIT_NOT_WELL
-        elif prints:
-            code = _follow(topology, stream, count, timeout, output) or code
+        elif prints and not print_as_they_come(
+            topology, partial(_read, stream), count, timeout, output
+        ):
+            code = EXIT_NOT_WELL
     raise typer.Exit(code)
 
 
 def unsubscribe(
-    filter_: Annotated[str, typer.Argument(metavar="FILTER", help="As it was subscribed.")],
+    filter_: Annotated[
+        str, typer.Argument(metavar="FILTER", help="The filter, exactly as it was subscribed.")
+    ],
     node: NodeOption,
     endpoint: EndpointOption,
-    wait: WaitOption = True,
-    timeout: TimeoutOption = 60.0,
+    wait: KnownWaitOption = True,
+    timeout: KnownTimeoutOption = 60.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -139,8 +142,8 @@ def unsubscribe(
             check_filter(filter_)
             _check_subscribed(client, node, endpoint, filter_)
             version = client.unsubscribe(endpoint, filter_)
-        except SubjectError as exc:
-            raise wrong_input("unsubscribe", str(exc)) from exc
+        except SubjectError as error:
+            raise wrong_input("unsubscribe", str(error)) from error
         data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
         code = _acknowledged(client, data, wait, timeout, output, is_last=True)
     raise typer.Exit(code)
@@ -169,7 +172,7 @@ def _policy_of(text: str | None) -> QueuePolicy | None:
     if text is None:
         return None
     if text not in set(QueuePolicy):
-        raise wrong_input("--policy", f"must be every, local, home or any, not {text[:60]!r}")
+        raise wrong_input("--policy", f"must be one of {', '.join(QueuePolicy)}, not {text[:60]!r}")
     return QueuePolicy(text)
 
 
@@ -198,10 +201,10 @@ def _acknowledged(
             result["open_links"] = _arrows(down)
             later = f", known to every node that is up; later over {', '.join(_arrows(down))}"
             text += later if down else ", known everywhere"
-        except LaggardsError as exc:
+        except LaggardsError as error:
             result["known_everywhere"] = False
-            result["open_links"] = _arrows(exc.open_links)
-            text += f", {exc}"
+            result["open_links"] = _arrows(error.open_links)
+            text += f", {error}"
             code = EXIT_NOT_WELL
     if is_last:
         render(result, lambda: text, output)
@@ -214,27 +217,9 @@ def _arrows(links: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{source}->{target}" for source, target in links]
 
 
-def _follow(
-    topology: Topology, stream: Deliveries, count: int | None, timeout_s: float, output: Output
-) -> int:
-    """Print messages until enough came, silence lasted too long, or Ctrl-C."""
-    printed = 0
-    heard_s = time.monotonic()
-    with interruptible() as is_interrupted:
-        while not is_interrupted() and (count is None or printed < count):
-            messages = stream.read(_LOOK_S)
-            for loss in stream.losses:
-                say(str(loss))
-            stream.losses.clear()
-            with standard_output():
-                for message in messages[: None if count is None else count - printed]:
-                    print_message(topology, message, output)
-                    printed += 1
-            if messages:
-                heard_s = time.monotonic()
-            elif count is not None and time.monotonic() - heard_s > timeout_s:
-                say(f"{printed} of {count} messages came; nothing more for {timeout_s:g} s")
-                return EXIT_NOT_WELL
-        if is_interrupted():
-            say(counted(printed, "message"))
-    return EXIT_NOT_WELL if count is not None and printed < count else 0
+def _read(stream: Deliveries, most: int | None) -> Sequence[ReceivedMessage]:
+    messages = stream.read(LOOK_S)
+    for loss in stream.losses:
+        say(str(loss))
+    stream.losses.clear()
+    return messages[:most]

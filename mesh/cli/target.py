@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from mesh.cli.render import printable_lines
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
 
+Options = Mapping[str, tuple[Any, object]]
+"""Options of a command by the name of their value: how each is written, and its default."""
+
 BootstrapOption = Annotated[
     list[str] | None,
-    typer.Option(help="NAME=HOST:PORT of a Kafka cluster; wins over file and context. Repeatable."),
+    typer.Option(help="NAME=HOST:PORT of a Kafka cluster, before file and context. Repeatable."),
 ]
 FileOption = Annotated[
-    Path | None, typer.Option("-f", "--file", help="Topology file; else the context in force.")
+    Path | None,
+    typer.Option("-f", "--file", help="Topology file (default: that of the context in force)."),
 ]
 ContextOption = Annotated[
     str | None, typer.Option("-c", "--context", help="Context to use; see `mesh context list`.")
 ]
-
-Options = Mapping[str, tuple[Any, object]]
-"""Options of a command by the name of their value: how each is written, and its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +85,7 @@ class Target:
             ConfigError: There is none, it is wrong, or an option is.
         """
         from mesh.config.context import context_named, current_context
+        from mesh.config.kafka_options import addresses_of
         from mesh.config.legal import load_legal_topology
 
         given = addresses_of(self.bootstrap)
@@ -169,49 +168,6 @@ def check_addresses(bootstrap: Sequence[str], topology: Topology) -> None:
     Raises:
         ConfigError: There is none of that name.
     """
-    for name in addresses_of(bootstrap):
-        if name not in topology.kafka:
-            known = ", ".join(topology.kafka)
-            raise wrong_input(
-                f"--bootstrap {name}", f"no Kafka cluster is called {name}; known here: {known}"
-            )
+    from mesh.config.kafka_options import addresses_of
 
-
-def addresses_of(options: Sequence[str]) -> dict[str, str]:
-    """Return `--bootstrap NAME=HOST:PORT` options as a mapping.
-
-    Raises:
-        ConfigError: One of them has another form, or a name has two.
-    """
-    from mesh.config.kafka_options import bootstrap_fault
-
-    found: dict[str, str] = {}
-    for option in options:
-        name, equals, address = option.partition("=")
-        if not (equals and name):
-            raise wrong_input(f"--bootstrap {option}", "write NAME=HOST:PORT")
-        if (fault := bootstrap_fault(address)) is not None:
-            raise wrong_input(f"--bootstrap {option}", f"{fault}: NAME=HOST:PORT,HOST:PORT")
-        if found.setdefault(name, address) != address:
-            raise wrong_input(
-                f"--bootstrap {option}",
-                f"{name} is {found[name]} already; leave one out, or write {name}=HOST:PORT,...",
-            )
-    return found
-
-
-def is_asked() -> bool:
-    """Return whether a person can be asked something."""
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def say(line: str) -> None:
-    """Write a line for people on standard error; what strangers wrote in it steers no terminal.
-
-    Nobody has to read it: a change of a running mesh does not stop half way because `head` is gone.
-    """
-    if sys.stderr is None:  # closed
-        return
-    with suppress(BrokenPipeError):
-        sys.stderr.write(printable_lines(line) + "\n")
-        sys.stderr.flush()
+    addresses_of(bootstrap, topology.kafka)

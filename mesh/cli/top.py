@@ -15,6 +15,7 @@ from mesh.cli.interrupt import interruptible
 from mesh.cli.render import Output, OutputOption, console, grid, render
 from mesh.cli.session import quiet_client_library, running_mesh
 from mesh.cli.target import HERE, Target
+from mesh.model.words import LinkWord, NodeWord
 
 if TYPE_CHECKING:
     from mesh.operate.watch import Watch
@@ -30,7 +31,12 @@ ONCE = 3
 
 def top(
     count: Annotated[
-        int, typer.Option(min=0, help="Looks, one a second; 0: until Ctrl-C, or a few elsewhere.")
+        int,
+        typer.Option(
+            min=0,
+            help="Stop after this many refreshes, one a second; 0: run until Ctrl-C (a few if not "
+            "on a terminal).",
+        ),
     ] = 0,
     lines: Annotated[
         int, typer.Option(min=1, help="Links shown, first those not up, then the busiest.")
@@ -100,7 +106,7 @@ def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, A
 
     Links that are not up come first, for they carry nothing; the others by rate.
     """
-    from mesh.operate.audit.latest import NEWS
+    from mesh.model.findings import NEWS
     from mesh.operate.audit.proof import proof_of
 
     seen, traffic = watch.seen, watch.traffic
@@ -135,11 +141,11 @@ def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, A
 
 def _urgency(link: Mapping[str, Any]) -> tuple[bool, float, str]:
     carried = (link["guaranteed_per_s"] or 0.0) + (link["direct_per_s"] or 0.0)
-    return link["state"] == "up", -carried, link["link"]
+    return link["state"] == LinkWord.UP, -carried, link["link"]
 
 
 def _table(data: Mapping[str, Any], lines: int) -> RenderableType:
-    wrong = [f"{name} {state}" for name, state in data["nodes"].items() if state != "up"]
+    wrong = [f"{name} {state}" for name, state in data["nodes"].items() if state != NodeWord.UP]
     up = len(data["nodes"]) - len(wrong)
     heading = [f"{data['mesh']}: {data['proof']['text']}{_age(data)}"]
     heading.append("; ".join([f"{up} nodes up", ", ".join(wrong)]).removesuffix("; "))

@@ -8,10 +8,9 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, say
+from mesh.cli.target import HERE, Target
 
 if TYPE_CHECKING:
     from mesh.operate.messages.trace import Trace
@@ -29,8 +28,8 @@ def trace(
         int | None,
         typer.Option(
             min=1,
-            help="Look at so many of the newest records of each outbox and endpoint, instead of "
-            "those of about its time.",
+            help="Look at this many of the newest records of each outbox and endpoint, instead of "
+            "those from about its time.",
         ),
     ] = None,
     target: Target = HERE,
@@ -38,7 +37,7 @@ def trace(
 ) -> None:
     """Find a message in its ingress, the frames that carried it, and its deliveries.
 
-    Exit code 10: it is nowhere.
+    Exit code 10: it was not found.
     """
     from mesh.operate.documents.messages import trace_document
     from mesh.operate.messages.trace import Tracer

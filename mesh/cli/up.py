@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mesh.cli.target import addresses_of, check_addresses, say
+from mesh.cli.progress import Reporter
+from mesh.cli.target import check_addresses
 
 
 def up(
@@ -19,17 +19,21 @@ def up(
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--dir", help="Folder for data and logs, kept; by default a scratch one, removed."
+            "--dir",
+            help="Keep data and logs in this folder; by default a scratch folder, removed at "
+            "the end.",
         ),
     ] = None,
     bootstrap: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=HOST:PORT of a Kafka cluster that runs already; repeatable."),
+        typer.Option(help="NAME=HOST:PORT of a Kafka cluster that runs already. Repeatable."),
     ] = None,
     patience: Annotated[
         float,
         typer.Option(
-            "--timeout", min=1, help="Give up after so many seconds in which no more nodes serve."
+            "--timeout",
+            min=1,
+            help="Give up after this many seconds in which no further node began to serve.",
         ),
     ] = 120.0,
     duration: Annotated[
@@ -41,6 +45,7 @@ def up(
     A worker or broker that dies is started again. The mesh becomes the selected context, so that
     other commands find it. Ctrl-C or SIGTERM stops everything.
     """
+    from mesh.config.kafka_options import addresses_of
     from mesh.config.legal import load_legal_topology
     from mesh.config.published import as_yaml_file
     from mesh.local.stopping import Stopping, run_stoppable, work_folder
@@ -75,14 +80,3 @@ def up(
                 raise
 
     sys.exit(run_stoppable(work, progress=progress))
-
-
-class Reporter:
-    """Writes progress on standard error, each line with the seconds since the start."""
-
-    def __init__(self) -> None:
-        self._started_s = time.monotonic()
-
-    def __call__(self, message: str) -> None:
-        """Write one line."""
-        say(f"{time.monotonic() - self._started_s:6.1f} s  {message}")

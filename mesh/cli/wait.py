@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli import clock
-from mesh.cli.problems import EXIT_NOT_WELL
-from mesh.cli.render import Output, OutputOption, render
+from mesh.cli.render import Output, OutputOption, render_verdict
 from mesh.cli.session import Session, open_session
 from mesh.cli.target import HERE, Target
-from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ def wait(
         int | None,
         typer.Option(min=0, help="The version that `mesh subscribe` printed; else the newest."),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 60.0,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -40,9 +38,7 @@ def wait(
     if version is not None and node is None:
         raise wrong_input("--version", "a version is of one node; give its name, mesh wait NODE")
     with open_session(target) as seen:
-        if node is not None:
-            check_node(seen.topology, node, "NODE")
-        nodes = [node] if node is not None else list(seen.topology.nodes)
+        nodes = seen.nodes_named(node, "NODE")
         down = [name for name in nodes if not seen.beats[name]]
         wanted = {
             name: seen.view.nodes[name].clients_offset if version is None else version
@@ -63,8 +59,7 @@ def wait(
         ]
     )
     data = {"ok": is_known, "versions": wanted, "laggards": late, "later": later, "down": down}
-    render(data, lambda: text, output)
-    raise typer.Exit(0 if is_known else EXIT_NOT_WELL)
+    render_verdict(data, lambda: text, output)
 
 
 def _later(seen: Session, wanted: Mapping[str, int]) -> Sequence[str]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import typer
 
-from mesh.cli.change import ApplyOptions, DeleteOption, WaitOption, YesOption
+from mesh.cli.change import ApplyOptions
+from mesh.cli.options import AllowDeleteOption, ChangeWaitOption, YesOption, ZoneArgument
 from mesh.cli.render import Output, OutputOption
 from mesh.cli.target import HERE, Options, Target
 from mesh.cli.zone_edit import put_edited_in_force
-from mesh.cli.zone_view import ZoneArgument
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, ch
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ZoneChange:
     """What all commands that change a zone take, as one parameter."""
 
     OPTIONS: ClassVar[Options] = {
         "yes": (YesOption, False),
         "dry_run": (DryRunOption, False),
-        "wait": (WaitOption, None),
+        "wait": (ChangeWaitOption, None),
     }
 
     yes: bool = False
@@ -54,11 +54,13 @@ class Asked:
         )
 
 
-ASKED = Asked()
+AS_USUAL = ZoneChange()
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="Its identity; it never changes.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of the zone: its identity, which never changes.")
+    ],
     kind: Annotated[
         str, typer.Option(help="cluster, one-hop, multi-hop, external or join; it never changes.")
     ],
@@ -66,26 +68,34 @@ def create(
         str | None, typer.Option(metavar="A,B,C", help="Members, all linked to each other.")
     ] = None,
     links: Annotated[str | None, typer.Option(metavar="A-B,B-C", help="Links as listed.")] = None,
-    title: Annotated[str, typer.Option(help="What people read; two zones may share one.")] = "",
+    title: Annotated[
+        str, typer.Option(help="Title that people read; two zones may share one.")
+    ] = "",
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="Members are in no other zone, joins apart.")
     ] = False,
     direct_only: Annotated[
         bool,
-        typer.Option("--direct-only", help="Clusters: guaranteed messages stay off its links."),
+        typer.Option(
+            "--direct-only", help="Clusters only: guaranteed messages cross no link of it."
+        ),
     ] = False,
     from_: Annotated[
-        str | None, typer.Option("--from", help="Of a join: where messages come from.")
+        str | None, typer.Option("--from", help="Joins only: node that messages come from.")
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="Of a join: where they go.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Joins only: node that they go to.")
+    ] = None,
     filter_: Annotated[
-        str | None, typer.Option("--filter", help="Of a join: which messages it takes.")
+        str | None,
+        typer.Option("--filter", help="Joins only: filter of the messages that it takes."),
     ] = None,
     hops: Annotated[
-        int | None, typer.Option(help="Of a join: how many joins may follow one another, less one.")
+        int | None,
+        typer.Option(help="Joins only: how many further joins a message may cross in a row."),
     ] = None,
-    asked: Asked = ASKED,
-    allow_delete: DeleteOption = False,
+    asked: ZoneChange = AS_USUAL,
+    allow_delete: AllowDeleteOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -122,8 +132,8 @@ def create(
 
 def delete(
     zone: ZoneArgument,
-    asked: Asked = ASKED,
-    allow_delete: DeleteOption = False,
+    asked: ZoneChange = AS_USUAL,
+    allow_delete: AllowDeleteOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -147,10 +157,10 @@ def add(
     nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE...")] = None,
     link: LinkOption = None,
     kind: Annotated[
-        str | None, typer.Option(help="Make the zone, of this kind, if there is none.")
+        str | None, typer.Option(help="Create the zone, of this kind, if it does not exist.")
     ] = None,
-    asked: Asked = ASKED,
-    allow_delete: DeleteOption = False,
+    asked: ZoneChange = AS_USUAL,
+    allow_delete: AllowDeleteOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -175,12 +185,12 @@ def remove(
     zone: ZoneArgument,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE...")] = None,
     link: LinkOption = None,
-    asked: Asked = ASKED,
-    allow_delete: DeleteOption = False,
+    asked: ZoneChange = AS_USUAL,
+    allow_delete: AllowDeleteOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Remove nodes or links from a zone; without any it stays, and does nothing."""
+    """Remove nodes or links from a zone; one that has none left stays, and does nothing."""
     from mesh.config.zone_edits import without_links, without_nodes
 
     def edit(before: Topology) -> Mapping[str, object]:
@@ -195,12 +205,12 @@ def remove(
 
 def rename(
     zone: ZoneArgument,
-    title: Annotated[str, typer.Option(help="What people read from now on.")],
-    asked: Asked = ASKED,
+    title: Annotated[str, typer.Option(help="The new title.")],
+    asked: ZoneChange = AS_USUAL,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Give a zone another title. Its name is its identity and stays; nobody pauses."""
+    """Give a zone another title. Its name is its identity and stays; no node pauses."""
     from mesh.config.zone_edits import retitled
 
     how = asked.how(f"mesh zone rename {zone}", output)

@@ -8,18 +8,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
+from mesh.cli.options import ZoneArgument
 from mesh.cli.render import Output, OutputOption, grid, render
 from mesh.cli.session import Heard, open_session, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 
-ZoneArgument = Annotated[str, typer.Argument(metavar="ZONE", help="Its name, not its title.")]
-
 
 def list_zones(
     node: Annotated[
-        str | None,
-        typer.Option("--node", "-n", help="Only the zones that this node belongs to."),
+        str | None, typer.Option("--node", "-n", help="Only the zones that this node belongs to.")
     ] = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,

@@ -1,7 +1,7 @@
 """The client library: publish, subscribe and receive at the node next to you.
 
 ```python
-topology = load_topology("mesh.yaml")
+topology = load_topology("mesh.yaml")  # or selected_topology(): that of `mesh up`
 with connect(topology, "tk1") as client:
     client.wait(client.subscribe("orders", "acme/orders/>"))
     sent = client.publish("acme/orders/eu", b"42", key=b"order-42")
@@ -21,9 +21,10 @@ from mesh.client.channels import ChannelReader
 from mesh.client.client import MeshClient, connect
 from mesh.client.consuming import QueueConsumer, QueueMessage
 from mesh.client.deliveries import Deliveries
-from mesh.client.published import Published
+from mesh.client.published import NotPublishedError, Published
 from mesh.client.role_messages import Call, RoleMessage, RoleReply
 from mesh.client.roles import Roles
+from mesh.client.selected import selected_topology
 from mesh.client.watching import Passing, Verdict
 from mesh.config.topology_file import load_topology
 from mesh.errors import (
@@ -31,7 +32,7 @@ from mesh.errors import (
     ClosedError,
     LaggardsError,
     MeshError,
-    NotPublishedError,
+    NodeGoneError,
     OtherKindError,
     PausedError,
     RoleRefusedError,
@@ -45,14 +46,14 @@ from mesh.model.losses import Loss
 from mesh.model.queues import QueuePolicy
 from mesh.model.tree_apps import (
     ColourChanged,
-    FoundTold,
-    NewsOf,
+    NewsKind,
+    NodesFound,
+    NodesLost,
     PartitionSuspected,
     Refused,
     RoleLost,
     RoleRequest,
     RoleTaken,
-    SplitTold,
     TreeBuilt,
     Unpartitioned,
 )
@@ -71,15 +72,17 @@ __all__ = [
     "Deliveries",
     "EndpointKind",
     "Extent",
-    "FoundTold",
     "LaggardsError",
     "Loss",
     "MeshClient",
     "MeshError",
     "MessageClass",
     "MessageIdentity",
-    "NewsOf",
+    "NewsKind",
+    "NodeGoneError",
     "NodeSeen",
+    "NodesFound",
+    "NodesLost",
     "NotPublishedError",
     "OtherKindError",
     "PartitionSuspected",
@@ -100,7 +103,6 @@ __all__ = [
     "Roles",
     "SharedError",
     "Skipped",
-    "SplitTold",
     "SubjectError",
     "TransportError",
     "TreeBuilt",
@@ -108,4 +110,5 @@ __all__ = [
     "Verdict",
     "connect",
     "load_topology",
+    "selected_topology",
 ]

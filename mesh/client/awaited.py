@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from mesh.client.outbound import check_number
-from mesh.errors import ClosedError, TransportError
+from mesh.client.process_guard import ProcessGuard
+from mesh.errors import ClosedError, TransportError, TransportUnavailableError
 from mesh.transport.port import KafkaCluster, Passed, TopicInfo, TopicPartition
 
 READ_S = 0.2
@@ -20,7 +20,13 @@ KNOWN_MS = 5_000
 """How long a topic counts as the one that it was."""
 
 LONGEST_S = 366 * 24 * 3600.0
-"""What waiting without end comes to."""
+"""The longest timeout: `inf` stands for it."""
+
+OUTAGE_MS = 60_000
+"""For how long whoever iterates is not told that brokers do not answer: by then others lead."""
+
+APART_MS = 10_000
+"""Attempts that are so far apart tell of no outage in between."""
 
 
 def deadline_of(now_ms: int, timeout_s: float) -> int:
@@ -39,8 +45,48 @@ def deadline_of(now_ms: int, timeout_s: float) -> int:
 def has_rewound(
     owned: Mapping[TopicPartition, Passed], known: Mapping[TopicPartition, Passed]
 ) -> bool:
-    """Return whether a member begins anew where it had read: another log, or one cut short."""
+    """Return whether a member begins again where it had read: another log, or one cut short."""
     return any(passed.is_rewound and known.get(at) is not passed for at, passed in owned.items())
+
+
+class Patience:
+    """Lets a loop without end outlive an outage, and not hide one that does not end.
+
+    Args:
+        now_ms: Monotonic clock.
+        pause: Lets time pass, in seconds.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], pause: Callable[[float], None]) -> None:
+        self._now_ms, self._pause = now_ms, pause
+        self._since_ms: int | None = None
+        self._failed_ms = 0
+
+    @property
+    def has_just_failed(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._since_ms is not None
+
+    @contextmanager
+    def outlived(self) -> Iterator[None]:
+        """Do what may be tried again where no broker answers.
+
+        Raises:
+            TransportUnavailableError: None has for a minute.
+        """
+        if self._now_ms() - self._failed_ms >= APART_MS:
+            self._since_ms = None
+        try:
+            yield
+        except TransportUnavailableError:
+            now_ms = self._now_ms()
+            self._since_ms = now_ms if self._since_ms is None else self._since_ms
+            if now_ms - self._since_ms >= OUTAGE_MS:
+                raise
+            self._pause(READ_S)
+            self._failed_ms = self._now_ms()
+        else:
+            self._since_ms = None
 
 
 class _Closable(Protocol):
@@ -57,6 +103,7 @@ class AwaitedTopic(Generic[Source]):
     Attributes:
         source: What is open; None before, and after `release`.
         is_closed: Whether nothing is opened any more.
+        process: Where it may be used.
         is_torn: Whether a read ended in its midst; the next one begins with another source.
 
     Args:
@@ -81,12 +128,16 @@ class AwaitedTopic(Generic[Source]):
         # Held by whoever uses what is open: the client library may wait for ever for a commit or a
         # close beside a read.
         self._lock = threading.RLock()
-        self._process = os.getpid()
+        self.process = ProcessGuard("this reader")
         self.is_torn = False
         self._kafka, self._topic, self._opens = kafka, topic, opens
         self._now_ms, self._pause = now_ms, pause
         self._tried_ms = -RETRY_MS
         self._topic_id, self._looked_ms = b"", 0
+
+    def patience(self) -> Patience:
+        """Return what one loop over what is read outlives: another one has its own minute."""
+        return Patience(self._now_ms, self._pause)
 
     def read(
         self, timeout_s: float, take: Callable[[Source, float], Sequence[Item]]
@@ -144,11 +195,6 @@ class AwaitedTopic(Generic[Source]):
             self.is_torn = True
             raise
 
-    @property
-    def is_forked(self) -> bool:
-        """Whether this process was forked since: what is open belongs to the other one."""
-        return os.getpid() != self._process
-
     @contextmanager
     def used(self) -> Iterator[None]:
         """Use what is open, and nobody else meanwhile.
@@ -156,9 +202,7 @@ class AwaitedTopic(Generic[Source]):
         Raises:
             ClosedError: This process was forked after this was made.
         """
-        if self.is_forked:  # the client library would wait there for threads that it has not
-            text = "this reader was made before this process was forked; connect in it"
-            raise ClosedError(text)
+        self.process.check()  # the client library would wait there for threads that it has not
         with self._lock:
             yield
 
@@ -222,6 +266,6 @@ class AwaitedTopic(Generic[Source]):
 
     def close(self) -> None:
         """Close what is open, for good; in a forked process nothing is."""
-        if not self.is_forked:
+        if not self.process.is_forked:
             with self.closing():
                 pass

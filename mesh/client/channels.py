@@ -11,14 +11,21 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from mesh.client.awaited import READ_S, AwaitedTopic, has_rewound
+from mesh.client.awaited import APART_MS, READ_S, AwaitedTopic, has_rewound
 from mesh.client.outbound import check_name, check_text
 from mesh.core.redelivery import Share
 from mesh.errors import ClosedError, SubjectError, TransportMovedError
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, Skipped, TopicPartition
-from mesh.view.messages import ReceivedMessage, Sifter, place_of
+from mesh.transport.port import (
+    Consumer,
+    KafkaCluster,
+    Passed,
+    Record,
+    Skipped,
+    TopicPartition,
+    place_of,
+)
+from mesh.view.messages import ReceivedMessage, Sifter
 
 FETCHED = 100
 """Records that an iterator fetches at once; what waits here is not done."""
@@ -68,7 +75,7 @@ class ChannelReader(Sifter):
         if not group or not group.isprintable():
             raise SubjectError("a group has a name of printable characters")
         self._kafka, self._group = kafka, group
-        self._topic = TopicNames(topology.prefix).endpoint(node, endpoint)
+        self._topic = topology.names.endpoint(node, endpoint)
         self._now_ms = now_ms
         self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
         self.skipped: list[Skipped] = []
@@ -96,18 +103,31 @@ class ChannelReader(Sifter):
         return self._fetched(most) or self._reading.read(timeout_s, take)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
-        """Yield messages until `close`; one is done when the next is asked for."""
+        """Yield messages until `close`; one is done when the next is asked for.
+
+        Where no broker saves how far that is, it is saved later; before the next message, if the
+        last one took so long that a minute of an outage would be a few attempts.
+
+        Raises:
+            TransportError: Kafka refuses, or has not saved it for a minute; what was not saved
+                comes again after a crash, and another loop over this reader goes on.
+        """
 
         def take(consumer: Consumer, wait_s: float) -> Sequence[ReceivedMessage]:
             self._fetch(consumer, wait_s, FETCHED)
             return self._hand_out(1)
 
+        patience, took_ms = self._reading.patience(), 0
         while not self._reading.is_closed:
-            for message in self._fetched(1) or self._reading.read_on(READ_S, take):
+            waits = patience.has_just_failed and took_ms >= APART_MS
+            found = () if waits else self._fetched(1) or self._reading.read_on(READ_S, take)
+            for message in found:
+                begun_ms = self._now_ms()
                 yield message
+                took_ms = self._now_ms() - begun_ms
                 self._done[message.place] = message.offset + 1
-            if self._now_ms() - self._committed_ms >= COMMIT_MS:
-                with self._reading.used():
+            if waits or self._now_ms() - self._committed_ms >= COMMIT_MS:
+                with patience.outlived(), self._reading.used():
                     self._save()
                     self._stay()
 
@@ -221,7 +241,7 @@ class ChannelReader(Sifter):
         Raises:
             TransportError: It could not be saved; the group is left all the same.
         """
-        if self._reading.is_closed or self._reading.is_forked:
+        if self._reading.is_closed or self._reading.process.is_forked:
             return
         with self._reading.closing():
             try:

@@ -15,7 +15,7 @@ from mesh.client.consuming import QueueConsumer
 from mesh.client.deliveries import Deliveries
 from mesh.client.in_flight import InFlight
 from mesh.client.one_thread import OneThread, by_one_thread
-from mesh.client.operators import OperatorsWord
+from mesh.client.operators import OrdersForClients
 from mesh.client.outbound import (
     check_flags,
     check_kind,
@@ -37,6 +37,7 @@ from mesh.core.direct_only import direct_only_zone_of
 from mesh.errors import (
     ConfigError,
     LaggardsError,
+    NodeGoneError,
     TransportDeniedError,
     TransportError,
     TransportUnavailableError,
@@ -44,8 +45,8 @@ from mesh.errors import (
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.transport import clock
 from mesh.transport.port import Headers, KafkaCluster
 from mesh.view.connection import ClosedKafka, open_around
 from mesh.view.laggards import open_links
@@ -64,10 +65,6 @@ KNOWN_MS = 5_000
 def _close_all_the_same(stream: Deliveries | QueueConsumer | ChannelReader) -> None:
     with suppress(TransportError):  # what a queue was not told is handed out once more
         stream.close()
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 def _check(topology: Topology, node: str) -> None:
@@ -118,20 +115,21 @@ class MeshClient:
         node: str,
         kafka: Mapping[str, KafkaCluster],
         *,
-        now_ms: Callable[[], int] = _now_ms,
+        now_ms: Callable[[], int] = clock.now_ms,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         _check(topology, node)
         self._topology = topology
         self._node = node
         self._all = kafka
-        self._kafka = kafka[topology.nodes[node].kafka]
-        self._names = TopicNames(topology.prefix)
+        self._kafka = topology.home_of(node, kafka)
+        self._names = topology.names
         self._now_ms = now_ms
         self._pause = pause
         self._pressure = Pressure(topology, node, self._kafka, now_ms)
-        self._operators = OperatorsWord(topology, node, self._kafka, now_ms)
+        self._operators = OrdersForClients(topology, node, self._kafka, now_ms)
         self._followed = ""
+        self._gone_by = 0  # number of the topology in force, where the node is not in it
         self._thread = OneThread()
         self._in_flight = InFlight(self._kafka, topology.nodes[node].kafka)
         self._subscriptions = SubscriptionWriter(
@@ -162,8 +160,11 @@ class MeshClient:
             found = published_topology(text)
         except ConfigError:
             return  # a newer version wrote it; what is known of the mesh still holds
-        if self._node not in found.nodes or found.prefix != self._topology.prefix:
+        if found.prefix != self._topology.prefix:
             return
+        self._gone_by = 0 if self._node in found.nodes else self._operators.number
+        if self._gone_by:
+            return  # what it has delivered can still be read
         known = self._topology.kafka
         kafka = {name: known.get(name, one) for name, one in found.kafka.items()}
         self._topology = replace(found, kafka=kafka)
@@ -171,6 +172,12 @@ class MeshClient:
         self._pressure.close()
         self._pressure = Pressure(self._topology, self._node, self._kafka, self._now_ms)
         self._close_view()
+
+    def _follow_node(self) -> None:
+        """Go by the topology in force; refuse what only the node could do, if it is not in it."""
+        self._follow()
+        if self._gone_by:
+            raise NodeGoneError(self._node, self._gone_by)
 
     # -- publishing -----------------------------------------------------------------------
 
@@ -207,13 +214,14 @@ class MeshClient:
             SubjectError: The subject, a header or the size is not allowed; nothing was sent.
             BackpressureError: The node takes no guaranteed messages just now; nothing was sent.
             PausedError: It takes nothing of this subject just now; nothing was sent.
+            NodeGoneError: It is not in the topology in force; nothing was sent.
             TransportError: Kafka does not answer, or the node's topics do not exist.
             ClosedError: This client was closed, or made before a fork. All its methods raise this.
             SharedError: Another thread is using it. All its methods but `close` raise this.
 
         Spec: K6, K7, R14.
         """
-        self._follow()
+        self._follow_node()
         message_class = word_of(MessageClass, "message_class", message_class)
         given = outgoing(self._topology, subject, payload, key, headers)
         if message_class is MessageClass.GUARANTEED:
@@ -286,7 +294,7 @@ class MeshClient:
             filter_: What it wants.
             message_class: Of the endpoint: whether messages wait for it while the node is down.
             lease_s: Seconds after which the subscription ends unless it is renewed, as this client
-                does until it is closed.
+                does until it is closed, or another one says that it lasts, or ends it.
             noexport: Attract nothing from other nodes; get what comes to this one.
             kind: Of the endpoint.
             policy: Of a queue; as it is declared, or `every`, if left out.
@@ -295,6 +303,7 @@ class MeshClient:
             SubjectError: The endpoint, the filter or the lease is not allowed, or a policy is
                 asked for a channel.
             OtherKindError: The endpoint is of another kind or class already.
+            NodeGoneError: The node is not in the topology in force.
             TransportError: Kafka did not take it.
 
         Spec: K13, DMR-12.
@@ -308,6 +317,7 @@ class MeshClient:
             lease_s,
             noexport,
         )
+        self._follow_node()
         self._require(self._names.clients(self._node))
         return self._subscriptions.subscribe(self._node, endpoint, filter_, subscription)
 
@@ -328,9 +338,10 @@ class MeshClient:
         """End a subscription, if there is one; return the version, to be given to `wait`.
 
         Raises:
-            SubjectError, TransportError: As for `subscribe`.
+            SubjectError, NodeGoneError, TransportError: As for `subscribe`.
         """
         check_names(endpoint, filter_)
+        self._follow_node()
         self._require(self._names.clients(self._node))
         return self._subscriptions.unsubscribe(endpoint, filter_)
 
@@ -349,6 +360,7 @@ class MeshClient:
 
         Raises:
             LaggardsError: Not in time; names the links that are still open.
+            NodeGoneError: The node is not in the topology in force, or no longer.
             TypeError: It is no version.
 
         Spec: K24.
@@ -359,7 +371,7 @@ class MeshClient:
         described = self._kafka.admin().describe([topic]).get(topic)
         topic_id = None if described is None else described.topic_id
         while True:
-            self._follow()  # a change may bring or take away who is waited for
+            self._follow_node()  # a change may bring or take away who is waited for
             view = self._looked()
             late, excused = open_links(view, self._node, version, topic_id)
             if late is None:
@@ -417,12 +429,13 @@ class MeshClient:
         """
         check_name("endpoint", endpoint)
         check_flags(from_beginning=from_beginning)
+        topology = self.topology
         stream = Deliveries(
             self._kafka,
-            self._topology.prefix,
+            topology.prefix,
             self._node,
             endpoint,
-            self._topology.nodes[self._node].partitions,
+            topology.nodes[self._node].partitions,
             from_beginning=from_beginning,
             now_ms=self._now_ms,
             pause=self._pause,
@@ -511,7 +524,7 @@ class MeshClient:
         return roles
 
     def close(self) -> None:
-        """Release everything; messages that were not flushed may be lost.
+        """Release everything; messages that were not flushed may be lost, `with` flushes them.
 
         After a fork, what is to be released belongs to the other process.
         """
@@ -535,5 +548,16 @@ class MeshClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_raised: object) -> None:
-        self.close()
+    def __exit__(self, raised: type[BaseException] | None, *_more: object) -> None:
+        """Flush, unless something was raised, and close.
+
+        Raises:
+            NotPublishedError: As for `flush`; it is closed all the same.
+        """
+        self._thread.end(self._release if raised else self._flush_and_release)
+
+    def _flush_and_release(self) -> None:
+        try:
+            self._in_flight.flush()
+        finally:
+            self._release()

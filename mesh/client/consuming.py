@@ -20,7 +20,6 @@ from mesh.errors import SubjectError, TransportError, TransportMovedError, Trans
 from mesh.model.losses import Loss
 from mesh.model.names import fold
 from mesh.model.state import DeadLetter
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.headers import headers_of
 from mesh.transport.port import (
@@ -32,6 +31,7 @@ from mesh.transport.port import (
     TopicPartition,
     TopicSpec,
     Writer,
+    place_of,
 )
 from mesh.view.messages import ReceivedMessage, received, said
 from mesh.wire.dead_letters import dead_letter_record
@@ -82,7 +82,7 @@ class _Part:
 
     @classmethod
     def take(cls, passed: Passed) -> _Part:
-        """Begin with what the group has committed, or anew: the group is to know that, too."""
+        """Begin where the group has committed, or at the beginning, which is committed then."""
         share = Share.parse(max(0, passed.offset), passed.remark, passed.leader_epoch)
         return cls(passed, share, end=share.base, is_changed=passed.is_rewound)
 
@@ -154,7 +154,7 @@ class QueueConsumer:
             raise SubjectError(
                 f"deliveries_max must be 1 or more, not {deliveries_max!r}; write a whole number"
             )
-        self._names = TopicNames(topology.prefix)
+        self._names = topology.names
         self._kafka = kafka
         self._node, self._queue = node, queue
         self._topic = self._names.endpoint(node, queue)
@@ -191,9 +191,17 @@ class QueueConsumer:
         return self._reading.read_on(timeout_s, take)
 
     def __iter__(self) -> Iterator[QueueMessage]:
-        """Yield messages until `close`, one at a time: the one before is to be settled first."""
+        """Yield messages until `close`, one at a time: the one before is to be settled first.
+
+        Raises:
+            TransportError: Kafka refuses, or has not answered for a minute; another loop goes on.
+        """
+        patience = self._reading.patience()
         while not self._reading.is_closed:
-            yield from self._read_on(READ_S, 1)
+            found: Sequence[QueueMessage] = ()
+            with patience.outlived():
+                found = self._read_on(READ_S, 1)
+            yield from found
 
     def ack(self, message: QueueMessage) -> bool:
         """Acknowledge a message; the group learns of it with the next `read`, or by `commit`.
@@ -274,7 +282,7 @@ class QueueConsumer:
             raise
         read: dict[TopicPartition, _Part] = {}
         for record in records:
-            at = TopicPartition(record.topic(), record.partition())
+            at = place_of(record)
             if (part := self._parts.get(at)) is not None:
                 self._take(part, record)
                 read[at] = part
@@ -339,9 +347,7 @@ class QueueConsumer:
             self._take_back(chosen)  # the next read says what is left, and where it goes on
             return ()
         except TransportError:
-            # They were counted, perhaps, but nobody has seen them: they come again.
-            for one in chosen:
-                self.nack(one)
+            self._take_back(chosen)  # nobody has seen them, whatever the group was told
             raise
         return chosen
 
@@ -433,7 +439,7 @@ class QueueConsumer:
         Raises:
             TransportError: It could not be told; the group is left all the same.
         """
-        if self._reading.is_closed or self._reading.is_forked:
+        if self._reading.is_closed or self._reading.process.is_forked:
             return
         with self._reading.closing():
             try:

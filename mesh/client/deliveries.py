@@ -9,8 +9,8 @@ from typing import NoReturn
 from mesh.client.awaited import READ_S, AwaitedTopic, deadline_of
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
-from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition
-from mesh.view.messages import ReceivedMessage, Sifter, place_of
+from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, place_of
+from mesh.view.messages import ReceivedMessage, Sifter
 
 LIMIT = 1_000
 
@@ -48,7 +48,7 @@ class Deliveries(Sifter):
         super().__init__()
         self._kafka, self._now_ms = kafka, now_ms
         self._topic = TopicNames(prefix).endpoint(node, endpoint)
-        self._places = [TopicPartition(self._topic, number) for number in range(partitions)]
+        self._places = TopicPartition.all_of(self._topic, partitions)
         self._ahead: deque[ReceivedMessage] = deque()
         self._starts = {} if from_beginning else dict(kafka.admin().ends(self._places))
         self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
@@ -65,7 +65,7 @@ class Deliveries(Sifter):
 
     def _read_before(self) -> list[ReceivedMessage]:
         """Take what was read and not given out, because whoever iterated has stopped."""
-        ahead = [] if self._reading.is_forked else list(self._ahead)
+        ahead = [] if self._reading.process.is_forked else list(self._ahead)
         self._ahead.clear()
         return ahead
 
@@ -75,12 +75,14 @@ class Deliveries(Sifter):
         One `read` returns what has come first, which of several partitions may be a part.
 
         Raises:
-            TransportError: As for `read`, or the Kafka cluster does not answer.
+            TransportError: As for `read`, also where another topic has taken the place of the one
+                that was read, or the Kafka cluster does not answer.
             ClosedError: As for `read`.
         """
         self._reading.check_open()
         deadline = deadline_of(self._now_ms(), timeout_s)
         ends = self._kafka.admin().stable_ends(self._places)
+        self._refuse_another(ends)
         found = self._read_before()
         try:
             while self._is_before(ends) and self._now_ms() <= deadline:
@@ -89,6 +91,18 @@ class Deliveries(Sifter):
             self._ahead.extend(found)  # the next call returns it
             raise
         return found
+
+    def _refuse_another(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Begin again where the topic ends before what was read of it: it may be another one.
+
+        No record would come of it before it has outgrown the former one.
+        """
+        with self._reading.used():
+            reader = self._reading.source
+            if reader is None or all(reader.position(place) <= end for place, end in ends.items()):
+                return
+            if self._reading.is_another(at_once=True):
+                self._begin_again(reader)
 
     def _is_before(self, ends: Mapping[TopicPartition, int]) -> bool:
         reader = self._reading.source
@@ -134,8 +148,8 @@ class Deliveries(Sifter):
         self._starts |= dict.fromkeys(lost, BEGINNING)
         reader.assign(dict.fromkeys(lost, BEGINNING))
         raise TransportError(
-            f"{lost[0].topic}[{lost[0].partition}]: messages were deleted before they were "
-            "read; the next read goes on with the oldest that are still there"
+            f"{lost[0]}: messages were deleted before they were read; "
+            "the next read goes on with the oldest that are still there"
         )
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mesh.client.outbound import Outgoing
-from mesh.client.published import Published
-from mesh.errors import NotPublishedError, TransportUnavailableError
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.client.published import NotPublishedError, Published
+from mesh.errors import TransportUnavailableError
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.transport.port import KafkaCluster, Writer
 
 IN_FLIGHT_BYTES_MAX = 16 << 20
@@ -19,7 +19,7 @@ and about as late another leads its partitions: what was under way is sent there
 RECORD_BYTES = 100
 """What a record counts as beside its content."""
 
-REFUSED_MAX = 1_000
+REFUSED_MAX = 100_000
 """How many messages that were not taken one error lists; its text names `NAMED_MAX`."""
 NAMED_MAX = 3
 
@@ -40,7 +40,7 @@ class InFlight:
         self._in_flight_bytes = 0
         self._pending: list[Published] = []
         self._failed = 0
-        self._refused: list[tuple[str, str]] = []
+        self._refused: list[Published] = []
 
     def publish(self, published: Published, given: Outgoing) -> None:
         """Hand over one message; `published` is called with what becomes of it."""
@@ -68,7 +68,7 @@ class InFlight:
         failed, self._failed = self._failed, 0
         refused, self._refused = self._refused, []
         if failed:
-            named = "; ".join(f"{subject}: {why}" for subject, why in refused[:NAMED_MAX])
+            named = "; ".join(f"{one.subject}: {one.error}" for one in refused[:NAMED_MAX])
             more = f"; and {failed - NAMED_MAX} more" if failed > NAMED_MAX else ""
             raise NotPublishedError(
                 f"{failed} of {total} messages were not acknowledged by Kafka cluster "
@@ -101,7 +101,7 @@ class InFlight:
                 self._failed += 1
                 one.error = one.error or "no broker has acknowledged it in time"
                 if len(self._refused) < REFUSED_MAX:
-                    self._refused.append((one.subject, one.error))
+                    self._refused.append(one)
 
     def _open(self) -> Writer:
         if self._writer is None:

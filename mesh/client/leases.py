@@ -1,16 +1,59 @@
-"""Subscriptions with a lease, written again before it ends. Spec: K13."""
+"""Subscriptions with a lease, written again before it ends. Spec: K13.
+
+A renewal is no new word on a subscription. What another client has said of it since is renewed
+instead, or left alone where it lasts without a lease or has been ended.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from mesh.errors import TransportError
+from mesh.errors import ProtocolError, TransportError
+from mesh.wire.subscriptions import decode_subscription, encode_subscription
 
 RENEWED_AT = 3
 """A lease is renewed when a third of it has passed: two attempts may fail."""
+
 LOOK_S = 0.5
+"""How often the thread looks whether one is due, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a record of `clients` says.
+
+    Attributes:
+        key: Of the subscription.
+        value: What it is; None if it has ended.
+        at: Where somebody said so: the record's own offset, or that of the one which it repeats.
+    """
+
+    key: bytes
+    value: bytes | None
+    at: int
+
+
+class LeaseRecords(Protocol):
+    """What is read and written to renew leases. Raises TransportError where Kafka does not answer.
+
+    Those of `mesh.client.lease_records`, or of a test.
+    """
+
+    def look(self) -> int | None:
+        """See what has come; return from where on it is no more of what was read before, if so.
+
+        Then all comes again: the topic was recreated, or has lost its end.
+        """
+
+    def words(self) -> Iterable[Word]:
+        """Return what has come, in order, as of the last look."""
+
+    def repeat(self, key: bytes, value: bytes | None, word: int) -> int:
+        """Write a word once more, or for the first time in a topic; return where it stands."""
 
 
 @dataclass(slots=True)
@@ -19,35 +62,64 @@ class Lease:
 
     Attributes:
         lease_s: Seconds after which it ends.
-        value: Its record.
+        value: What was said of it last, with this lease.
+        word: Where that was said; `NO_WORD` in a topic where it was not.
         renewed_ms: When it was written last, on the monotonic clock.
+        is_over: The last word has no lease, or is the end of it.
+        is_undone: An older word was repeated behind the last one.
     """
 
     lease_s: int
-    value: bytes
+    value: bytes | None
+    word: int
     renewed_ms: int
+    is_over: bool = False
+    is_undone: bool = False
+
+    def is_due(self, now_ms: int) -> bool:
+        """Return whether it is to be renewed by now."""
+        return now_ms - self.renewed_ms >= self.lease_s * 1000 // RENEWED_AT
+
+    def heed(self, said: Word) -> None:
+        """Take in what somebody says or repeats."""
+        if said.at <= self.word:
+            self.is_undone = said.at < self.word
+            return
+        value, is_over = said.value, True
+        if value is not None:
+            try:
+                asked = decode_subscription(value)
+            except ProtocolError:
+                return  # for the node, too, what was said before is what counts
+            if asked.lease_s is not None:
+                value = encode_subscription(replace(asked, lease_s=self.lease_s))
+                is_over = False
+        self.value, self.word = value, said.at
+        self.is_over, self.is_undone = is_over, False
 
 
 class Leases:
     """The leases that a client keeps. Any thread may use it.
 
     Args:
-        write: Writes a subscription again: its key and value.
+        records: Those of the topic, which nobody else uses.
         now_ms: Monotonic clock.
     """
 
-    def __init__(self, write: Callable[[bytes, bytes], None], now_ms: Callable[[], int]) -> None:
-        self._write = write
+    def __init__(self, records: LeaseRecords, now_ms: Callable[[], int]) -> None:
+        self._records = records
         self._now_ms = now_ms
-        self._lock = threading.RLock()  # a signal may come amid it, whose handler closes
+        self._lock = (
+            threading.RLock()
+        )  # the handler of a signal that comes while it is held may close
         self._kept: dict[bytes, Lease] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def keep(self, key: bytes, value: bytes, lease_s: int) -> None:
-        """Renew this subscription from now on."""
+    def keep(self, key: bytes, value: bytes, lease_s: int, version: int) -> None:
+        """Renew from now on a subscription that stands at an offset."""
         with self._lock:
-            self._kept[key] = Lease(lease_s, value, self._now_ms())
+            self._kept[key] = Lease(lease_s, value, version, self._now_ms())
 
     def drop(self, key: bytes) -> Lease | None:
         """Stop renewing it; return what was renewed until now."""
@@ -61,19 +133,44 @@ class Leases:
                 self._kept[key] = lease
 
     def renew(self) -> None:
-        """Renew what is due; what cannot be written is due again at the next call."""
-        with self._lock:
+        """Renew what is due; what cannot be written is due again at the next call.
+
+        All are records of one topic: where one is not taken, the others are not tried in vain.
+        """
+        while not self._lock.acquire(timeout=LOOK_S):
+            if (
+                self._stopped.is_set()
+            ):  # by the handler of a signal that interrupted who holds the lock
+                return
+        try:
+            with suppress(TransportError):
+                self._renew()
+        finally:
+            self._lock.release()
+
+    def _renew(self) -> None:
+        now_ms = self._now_ms()
+        if not any(one.is_due(now_ms) for one in self._kept.values()):
+            return
+        self._heed()
+        for key, one in list(self._kept.items()):
             if self._stopped.is_set():
                 return
-            now_ms = self._now_ms()
-            for key, one in self._kept.items():
-                if now_ms - one.renewed_ms < one.lease_s * 1000 // RENEWED_AT:
-                    continue
-                try:
-                    self._write(key, one.value)
-                except TransportError:
-                    continue
-                one.renewed_ms = now_ms
+            if one.is_undone or (one.is_due(now_ms) and not one.is_over):
+                one.word = self._records.repeat(key, one.value, one.word)
+                one.renewed_ms, one.is_undone = now_ms, False
+            if one.is_over:
+                del self._kept[key]
+
+    def _heed(self) -> None:
+        """Take in what others have said."""
+        another = self._records.look()
+        if another is not None:
+            for one in self._kept.values():
+                one.word = min(one.word, another - 1)  # what stands before it is no news
+        for said in self._records.words():
+            if (lease := self._kept.get(said.key)) is not None:
+                lease.heed(said)
 
     def begin(self) -> None:
         """Renew them in a thread beside the application until `close`."""
@@ -87,7 +184,8 @@ class Leases:
 
     def close(self) -> None:
         """Renew nothing more; who renews something just now, in whatever thread, has ended then."""
-        with self._lock:
-            self._stopped.set()
+        self._stopped.set()
+        with self._lock:  # who renews one just now is waited for, and renews no other
+            pass
         if self._thread is not None:
             self._thread.join()

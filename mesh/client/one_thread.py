@@ -7,12 +7,12 @@ tell that one nothing. The threads of the client library stay behind in the proc
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from mesh.client.in_flight import PATIENCE_MS
+from mesh.client.process_guard import ProcessGuard
 from mesh.errors import ClosedError, SharedError
 
 FAREWELL_S = PATIENCE_MS / 1000 + 5
@@ -25,7 +25,7 @@ class OneThread:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._process = os.getpid()
+        self._process = ProcessGuard("this client")
         self._is_closed = False
 
     def check(self) -> None:
@@ -36,8 +36,7 @@ class OneThread:
         """
         if self._is_closed:
             raise ClosedError("this client is closed; connect again")
-        if os.getpid() != self._process:
-            raise ClosedError("this client was made before this process was forked; connect in it")
+        self._process.check()
 
     def __enter__(self) -> None:
         self.check()  # in a fork the lock may be held for ever, by a thread that is not in it
@@ -57,7 +56,7 @@ class OneThread:
 
         After a fork, what is to be closed belongs to the other process.
         """
-        if self._is_closed or os.getpid() != self._process:
+        if self._is_closed or self._process.is_forked:
             return
         self._is_closed = True
         is_alone = self._lock.acquire(timeout=FAREWELL_S)

@@ -11,10 +11,8 @@ from contextlib import suppress
 from mesh.client.recent import RecentRecords
 from mesh.errors import PausedError, ProtocolError, TransportError
 from mesh.model.subject import matches
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record
-from mesh.view.operator_records import OperatorRecords
 from mesh.wire.control import decode_config
 from mesh.wire.keys import (
     OPERATOR_KEYS,
@@ -26,16 +24,18 @@ from mesh.wire.keys import (
     config_key,
     parse_key,
 )
+from mesh.wire.operator_records import RecordsOfOperators
 
 RETRY_MS = 10_000
 """How long it is not asked again after brokers did not answer: a publisher waits for the answer."""
 
 
-class OperatorsWord:
+class OrdersForClients:
     """Follows what operators have put in force, and want a node not to take.
 
     Attributes:
         in_force: The newest topology record, as its text; empty before one was seen.
+        number: Of that topology.
 
     Args:
         topology, node: Whose.
@@ -47,13 +47,13 @@ class OperatorsWord:
         self, topology: Topology, node: str, kafka: KafkaCluster, now_ms: Callable[[], int]
     ) -> None:
         self._node = node
-        self._records = RecentRecords(kafka, TopicNames(topology.prefix).config(), "pauses", now_ms)
-        self._wanted = OperatorRecords()
-        self._number = 0
+        self._records = RecentRecords(kafka, topology.names.config(), "pauses", now_ms)
+        self._wanted = RecordsOfOperators()
+        self.number = 0
         self.in_force = ""
 
     def check(self, subject: str) -> None:
-        """Return if the node takes messages of a subject, as far as that can be known here.
+        """Raise if the node is known to take no messages of a subject.
 
         What cannot be read refuses nothing: the node itself has the message wait.
 
@@ -81,8 +81,8 @@ class OperatorsWord:
     def _take(self, record: Record) -> None:
         key, value = record.key() or b"", record.value()
         if key == config_key():
-            if value is not None and (found := decode_config(value)).number > self._number:
-                self._number, self.in_force = found.number, found.topology
+            if value is not None and (found := decode_config(value)).number > self.number:
+                self.number, self.in_force = found.number, found.topology
             return
         match parse_key(key, OPERATOR_KEYS):
             case SubjectPauseKey(node) as paused if node == self._node:

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from mesh.errors import ProtocolError, SubjectError
 from mesh.model.control import Subscription
-from mesh.model.headers import header_fault
 from mesh.model.names import name_fault
+from mesh.model.record_headers import header_fault
 from mesh.model.subject import check_filter, check_subject
 from mesh.model.topology import Topology
 from mesh.transport.port import Headers
@@ -55,8 +55,8 @@ def outgoing(
     own = list(map(_header, headers))  # which may come one by one
     try:
         size = len(encode_tail(key, own, payload))
-    except ProtocolError as exc:
-        raise SubjectError(f"header: {exc}") from exc
+    except ProtocolError as error:
+        raise SubjectError(f"header: {error}") from error
     if size > (limit := topology.max_message_bytes):
         raise SubjectError(
             f"the message has {size} bytes with key and headers; at most {limit} are allowed"
@@ -169,8 +169,8 @@ def encoded(subscription: Subscription) -> bytes:
     try:
         value = encode_subscription(subscription)
         decode_subscription(value)
-    except ProtocolError as exc:
-        raise SubjectError(str(exc)) from exc
+    except ProtocolError as error:
+        raise SubjectError(str(error)) from error
     return value
 
 

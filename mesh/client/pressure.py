@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from mesh.client.recent import RecentRecords
 from mesh.errors import BackpressureError, ProtocolError
-from mesh.model.control import FULL
-from mesh.model.topics import TopicNames
 from mesh.model.topology import ANY, Topology, WhenFull
+from mesh.model.words import EndpointWord, LinkWord
 from mesh.transport.port import KafkaCluster
 from mesh.wire.control import decode_heartbeat
 from mesh.wire.keys import NODE_KEYS, HeartbeatKey, parse_key
@@ -28,9 +27,7 @@ class Pressure:
         self, topology: Topology, node: str, kafka: KafkaCluster, now_ms: Callable[[], int]
     ) -> None:
         self._node = node
-        self._records = RecentRecords(
-            kafka, TopicNames(topology.prefix).control(node), "pressure", now_ms
-        )
+        self._records = RecentRecords(kafka, topology.names.control(node), "pressure", now_ms)
         self._rejecting = {
             neighbour
             for neighbour in topology.neighbours(node)
@@ -46,7 +43,7 @@ class Pressure:
         self._full: list[str] = []
 
     def check(self) -> None:
-        """Return if the node takes messages.
+        """Raise unless the node takes messages.
 
         Raises:
             BackpressureError: It does not, for the reason told.
@@ -73,12 +70,12 @@ class Pressure:
             self._full = [
                 f"link to {link.neighbour}: {link.reason}"
                 for link in beat.links
-                if link.state == FULL and link.neighbour in self._rejecting
+                if link.state == LinkWord.FULL and link.neighbour in self._rejecting
             ]
             self._full += [
                 f"endpoint {one.endpoint}: {one.reason}"
                 for one in beat.endpoints
-                if one.state == FULL and self._rejects(one.endpoint)
+                if one.state == EndpointWord.FULL and self._rejects(one.endpoint)
             ]
 
     def _rejects(self, endpoint: str) -> bool:

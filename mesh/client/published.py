@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mesh.errors import MeshError
 from mesh.model.frames import MessageClass
 from mesh.view.messages import MessageIdentity
 
@@ -19,7 +21,7 @@ class Published:
         topic_id: The broker's id of that topic, 32 hexadecimal digits.
         partition: Its partition; -1 until it is written.
         offset: Its offset there, likewise.
-        error: Why it was not written; empty otherwise.
+        error: Why Kafka has not acknowledged it; empty otherwise.
     """
 
     subject: str
@@ -55,3 +57,20 @@ class Published:
     def settle(self, partition: int, offset: int, error: str) -> None:
         """Record what became of it; called by the writer."""
         self.partition, self.offset, self.error = partition, offset, error
+
+
+class NotPublishedError(MeshError):
+    """Kafka has not acknowledged some messages; they may be published again.
+
+    One that brokers have refused, as the text says, was not written. One of which nobody has said
+    anything may have been, and comes twice then.
+
+    Attributes:
+        failed: How many.
+        refused: What `publish` returned for each of them; the first hundred thousand.
+    """
+
+    def __init__(self, text: str, *, failed: int, refused: Sequence[Published] = ()) -> None:
+        self.failed = failed
+        self.refused = tuple(refused)
+        super().__init__(text)

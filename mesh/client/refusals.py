@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mesh.model.control import REFUSED
+from mesh.model.words import EndpointWord
 from mesh.view.mesh_view import MeshView
 
 _LOOK_S = 0.1
@@ -27,7 +27,7 @@ def refusal(
         view: Follows the node; it was refreshed just now.
         node: The node.
         endpoint: Of the subscription, which the node has read.
-        until_ms: When to go by what is known, if the node does not beat.
+        until_ms: When to go by what is known, if the node sends no heartbeats.
         now_ms: The clock.
         pause: Waits so many seconds.
     """
@@ -43,6 +43,5 @@ def refusal(
             break
         pause(_LOOK_S)
     endpoints = beat.endpoints if beat is not None else ()
-    return next(
-        (one.reason for one in endpoints if one.endpoint == endpoint and one.state == REFUSED), None
-    )
+    refused = (one for one in endpoints if one.state == EndpointWord.REFUSED)
+    return next((one.reason for one in refused if one.endpoint == endpoint), None)

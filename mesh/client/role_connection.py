@@ -11,8 +11,15 @@ from mesh.client.awaited import READ_S
 from mesh.errors import ClosedError, DecodeError, TransportDeniedError
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey, RoleRequest
-from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition, Writer
-from mesh.view.messages import place_of
+from mesh.transport.port import (
+    BEGINNING,
+    KafkaCluster,
+    Reader,
+    Record,
+    TopicPartition,
+    Writer,
+    place_of,
+)
 from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
 from mesh.wire.tree_events import EventRecord, decode_event
 
@@ -20,6 +27,10 @@ READ_LIMIT = 500
 
 RENEWALS = 3
 """How often a lease is renewed within its time."""
+
+AGAIN_MS = 1_000
+"""What Kafka has not taken is written again no sooner: it may refuse at once, for as long as it
+likes."""
 
 FAREWELL_S = 1.0
 """How long Kafka may take for the word that an application ends."""
@@ -60,6 +71,8 @@ class RoleConnection:
         self._place = TopicPartition(names.app(node, app), 0)
         self._lease_ms, self._now_ms = lease_ms, now_ms
         self._renewed_ms = 0
+        self._has_lost = False
+        self._lost_ms = -AGAIN_MS
         # Held by whoever uses the client library, which must not be closed beside a read.
         self._lock = threading.RLock()
         self._is_closed = False
@@ -121,7 +134,22 @@ class RoleConnection:
 
     def flush(self, patience_s: float | None = None) -> int:
         """Wait until Kafka has acknowledged all records; return how many were lost."""
-        return self._writer.flush(patience_s)
+        lost = self._writer.flush(patience_s)
+        self._has_lost |= lost > 0
+        return lost
+
+    def is_written(self) -> bool:
+        """Return whether Kafka has taken all records."""
+        with self._used():
+            self._has_lost |= self._writer.failed() > 0
+            return not (self._has_lost or self._writer.pending())
+
+    def has_lost(self) -> bool:
+        """Return, once, whether records were lost, which are to be written again by now."""
+        if not self._has_lost or self._now_ms() - self._lost_ms < AGAIN_MS:
+            return False
+        self._has_lost, self._lost_ms = False, self._now_ms()
+        return True
 
     # -- read -----------------------------------------------------------------------------
 
@@ -135,9 +163,11 @@ class RoleConnection:
         return True
 
     def read(self, timeout_s: float) -> bool:
-        """Read what is there; say whether anything came."""
+        """Read what is there, and renew the lease; return whether anything came."""
         left_s = timeout_s
         while True:
+            if self.is_due():  # however long somebody waits
+                self.renew()
             with self._used():
                 if self._reader is None:
                     return False
@@ -160,8 +190,8 @@ class RoleConnection:
             raise
         return records
 
-    def passes_lost(self) -> bool:
-        """Go on behind what was deleted unread; say whether anything was.
+    def skips_deleted(self) -> bool:
+        """Go on behind what was deleted unread; return whether anything was.
 
         It happens to one that was away for longer than its topic keeps, or reads too slowly.
         """

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from mesh.errors import SubjectError
 from mesh.model.tree_apps import (
     ColourChanged,
-    FoundTold,
-    NewsOf,
+    NewsKind,
     NewsWanted,
+    NodesFound,
+    NodesLost,
     PartitionSuspected,
     Refused,
     RoleLost,
     RoleTaken,
-    SplitTold,
     TreeBuilt,
     Unpartitioned,
 )
 
-OfTheMesh = PartitionSuspected | Unpartitioned | SplitTold | FoundTold | ColourChanged | TreeBuilt
+OfTheMesh = PartitionSuspected | Unpartitioned | NodesLost | NodesFound | ColourChanged | TreeBuilt
 """Links lost and heals; and if it asks: who can no longer be reached and who can again, colours,
 trees."""
 
@@ -32,19 +32,19 @@ News = RoleTaken | RoleLost | Refused | OfTheMesh
 
 
 @dataclass(slots=True)
-class Wanted:
+class WantedNews:
     """What one application has asked to hear of."""
 
     app: str
-    _of: dict[NewsOf, None] = field(default_factory=dict)
+    _of: dict[NewsKind, None] = field(default_factory=dict)
 
-    def begin(self, news: Iterable[NewsOf | str]) -> Iterator[NewsWanted]:
+    def begin(self, news: Iterable[NewsKind | str]) -> Iterator[NewsWanted]:
         """Yield what its node must hear."""
         for of in [_news(one) for one in news]:
             self._of[of] = None
             yield NewsWanted(self.app, of)
 
-    def end(self, news: Iterable[NewsOf | str]) -> Iterator[NewsWanted]:
+    def end(self, news: Iterable[NewsKind | str]) -> Iterator[NewsWanted]:
         """Yield what its node must hear."""
         for of in [_news(one) for one in news]:
             self._of.pop(of, None)
@@ -56,9 +56,9 @@ class Wanted:
             yield NewsWanted(self.app, of)
 
 
-def _news(name: NewsOf | str) -> NewsOf:
+def _news(name: NewsKind | str) -> NewsKind:
     try:
-        return NewsOf(name)
+        return NewsKind(name)
     except ValueError as error:
-        text = f"there is no news of {name!r}; write one of {', '.join(NewsOf)}"
+        text = f"there is no news of {name!r}; write one of {', '.join(NewsKind)}"
         raise SubjectError(text) from error

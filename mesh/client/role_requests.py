@@ -33,6 +33,7 @@ class RoleRequests:
     _requests: dict[RoleKey, RoleRequest] = field(default_factory=dict)
     _keys: dict[Address, dict[RoleKey, None]] = field(default_factory=dict)
     _refused: dict[Address, Refused] = field(default_factory=dict)
+    _given_up: dict[RoleKey, None] = field(default_factory=dict)
 
     def want(self, tree: str, request: RoleRequest) -> None:
         """Ask for a role on a tree, by name or UUID."""
@@ -55,6 +56,7 @@ class RoleRequests:
     def give_up(self, tree: str, address: Address) -> None:
         """Give a role up, by whatever name of its tree it was asked for."""
         for key in self._forget(address) or [RoleKey(self.app, tree, address.role)]:
+            self._given_up[key] = None
             self.write(key, None)
         self.held.pop(address, None)
 
@@ -87,10 +89,21 @@ class RoleRequests:
     def say_again(self) -> None:
         """Ask for everything once more: the node has forgotten it."""
         self.held.clear()
+        self.write_again()
+
+    def write_again(self) -> None:
+        """Write once more what Kafka may not have taken; what was given up first."""
+        for key in self._given_up:
+            self.write(key, None)
         for key, request in self._requests.items():
             self.write(key, request)
 
+    def written(self) -> None:
+        """Record that Kafka has taken all that was written until now."""
+        self._given_up.clear()
+
     def _request(self, key: RoleKey, request: RoleRequest) -> None:
+        self._given_up.pop(key, None)
         self._requests[key] = request
         self._keys.setdefault(request.address, {})[key] = None
         self.write(key, request)

@@ -15,7 +15,6 @@ messages steps; an application that does neither calls `step` at least every few
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -26,19 +25,20 @@ from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
 from mesh.client.outbound import check_flags, check_name
+from mesh.client.process_guard import ProcessGuard
 from mesh.client.role_connection import FAREWELL_S, RoleConnection
 from mesh.client.role_messages import Call, Calls, RoleMessage, RoleReply, message_of, reply_of
-from mesh.client.role_news import News, Wanted
+from mesh.client.role_news import News, WantedNews
 from mesh.client.role_records import address_of, check_request, encoded_said, on_tree
 from mesh.client.role_requests import RoleRequests
 from mesh.client.watching import Watcher, Watches
 from mesh.errors import ClosedError, SubjectError, TransportUnavailableError
 from mesh.model import tree_apps
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.tree_nodes import NODES, NodeSeen, nodes_in
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId
+from mesh.transport import clock
 from mesh.transport.port import KafkaCluster
 from mesh.wire.tree_events import EventRecord
 
@@ -71,7 +71,7 @@ class Roles:
         app: str,
         *,
         lease_s: float = tree_apps.LEASE_MS / 1000,
-        now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+        now_ms: Callable[[], int] = clock.now_ms,
         pause: Callable[[float], None] = time.sleep,
         is_new: bool = True,
         check_usable: Callable[[], None] = lambda: None,
@@ -82,11 +82,11 @@ class Roles:
         self.app = app
         self.listener: Callable[[News], None] | None = None
         self._kafka, self._node = kafka, node
-        self._names, self._bytes_max = TopicNames(topology.prefix), topology.max_message_bytes
+        self._names, self._bytes_max = topology.names, topology.max_message_bytes
         self._lease_ms = max(1, int(lease_s * 1000))
         self._now_ms, self._pause = now_ms, pause
         self._is_new, self._sent = is_new, 0
-        self._check_usable, self._process = check_usable, os.getpid()
+        self._check_usable, self._process = check_usable, ProcessGuard(f"application {app}")
         self._forget()
 
     def _forget(self) -> None:
@@ -99,7 +99,7 @@ class Roles:
         self._messages: deque[RoleMessage] = deque()
         self._asked_routes: dict[str, list[tree_apps.RoutesTold]] = {}
         self._watches = Watches()
-        self._wanted = Wanted(self.app)
+        self._wanted = WantedNews(self.app)
         self._connection: RoleConnection | None = None
 
     # -- life -----------------------------------------------------------------------------
@@ -146,9 +146,7 @@ class Roles:
         return 0 if self._connection is None else self._connection.unreadable
 
     def _refuse_unusable(self) -> None:
-        if os.getpid() != self._process:
-            text = f"application {self.app} was made before this process was forked; make it in it"
-            raise ClosedError(text)
+        self._process.check()
         self._check_usable()
 
     def _connected(self) -> RoleConnection:
@@ -167,7 +165,7 @@ class Roles:
         """End the application: its roles are gone at once."""
         connection = self._connection
         try:
-            if connection is not None and os.getpid() == self._process:
+            if connection is not None and not self._process.is_forked:
                 with suppress(ClosedError):  # its client is closed beside it: the lease runs out
                     connection.end_lease()
                     connection.flush(FAREWELL_S)
@@ -179,7 +177,7 @@ class Roles:
 
         After a fork, what is to be released belongs to the other process.
         """
-        if os.getpid() != self._process:
+        if self._process.is_forked:
             return
         connection = self._connection
         self._forget()
@@ -290,11 +288,11 @@ class Roles:
 
     # -- the mesh ------------------------------------------------------------------------
 
-    def listen(self, *news: tree_apps.NewsOf | str) -> None:
+    def listen(self, *news: tree_apps.NewsKind | str) -> None:
         """Notify `listener` of more than concerns this application itself. Spec: 7.4, 8.
 
         Args:
-            news: `"splits"`: which nodes are lost (`SplitTold`) and found again (`FoundTold`);
+            news: `"splits"`: which nodes are lost (`NodesLost`) and found again (`NodesFound`);
                 costs a count of all nodes at each lost link, and every half minute. `"colours"`:
                 the label of this part of the mesh (`ColourChanged`), at once and whenever it
                 changes. `"trees"`: which trees the node knows (`TreeBuilt`), at once and whenever
@@ -306,7 +304,7 @@ class Roles:
         for wanted in self._wanted.begin(news):
             self.say(wanted)
 
-    def stop_listening(self, *news: tree_apps.NewsOf | str) -> None:
+    def stop_listening(self, *news: tree_apps.NewsKind | str) -> None:
         """Stop hearing what `listen` asked for; raises as that does."""
         for wanted in self._wanted.end(news):
             self.say(wanted)
@@ -391,7 +389,7 @@ class Roles:
             header: More content, for applications that watch messages on their way.
             one_way: No replies: best effort.
             one_instance: To one of the holders, the nearest.
-            one_response: All answers in one reply.
+            one_response: Ask for all answers in one reply.
             local_realm: To holders in the node's realm only.
             iid: To one instance.
             protocol: To those who listen to it.
@@ -473,24 +471,33 @@ class Roles:
 
         What a listener or watcher raises is raised here; what follows waits for the next step.
         """
+        self.deadline(timeout_s)  # refused if it is no time
         connection = self._connected()
-        if connection.is_due():
-            connection.renew()
         has_come = connection.read(timeout_s)
         # One by one: a listener or watcher may raise, step itself, or close all of it.
         while self._connection is connection and connection.told:
             decoded = connection.told.popleft()
             if self._is_current(decoded):
                 self._take(decoded.event)
-        if self._connection is connection and connection.passes_lost():
+        if self._connection is connection and connection.skips_deleted():
             # What was deleted unread never comes again, be it that the lease has ended.
             self._calls.end_all(None)
             connection.end_lease()
             self._say_all_again()
+        if self._connection is connection:
+            self._see_to_lost(connection)
         self._calls.end_old(self._now_ms())
         if not has_come:
             self._pause(0)
         return has_come
+
+    def _see_to_lost(self, connection: RoleConnection) -> None:
+        """Write again what Kafka has not taken: an outage may last longer than records wait."""
+        if connection.is_written():
+            self._requests.written()
+        elif connection.has_lost():
+            self._requests.write_again()
+            self._watch_again()
 
     def deadline(self, timeout_s: float) -> int:
         """Return the moment at which a wait of this long ends."""

@@ -2,15 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from mesh.core.endpoints import form_of, prevailing_form
 from mesh.errors import OtherKindError, ProtocolError, SubjectError
 from mesh.model.control import Subscription
 from mesh.model.names import fold
-from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.transport.reading import read_logs
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.reading import read_range
 from mesh.wire.keys import parse_subscription_key
 from mesh.wire.subscriptions import decode_subscription
+
+
+class ClientsLog:
+    """A `clients` topic; each look shows what has come since the one before.
+
+    Attributes:
+        topic_id: Of the topic that is read; none before the first look.
+        passed: The offset to be read next.
+
+    Args:
+        kafka: Kafka cluster of the node.
+        topic: Its `clients` topic.
+    """
+
+    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+        self.topic_id = b""
+        self.passed = 0
+        self._kafka = kafka
+        self._place = TopicPartition(topic, 0)
+        self._end = 0
+
+    def look(self) -> int | None:
+        """See how far it goes; return from where on it is another one by now, to be read whole.
+
+        That is 0 where somebody has recreated the topic, and its present end where it has lost the
+        former one; None where it goes on.
+
+        Raises:
+            TransportError: The Kafka cluster does not answer.
+        """
+        admin, topic = self._kafka.admin(), self._place.topic
+        known = admin.describe([topic]).get(topic)
+        self._end = admin.stable_ends([self._place]).get(self._place, 0)
+        topic_id = b"" if known is None else known.topic_id
+        if topic_id == self.topic_id and self._end >= self.passed:
+            return None
+        another = self._end if topic_id == self.topic_id else 0
+        self.topic_id, self.passed = topic_id, 0
+        return another
+
+    def records(self) -> Iterator[Record]:
+        """Yield what has come, as of the last look.
+
+        Raises:
+            TransportError: The Kafka cluster does not answer.
+        """
+        begins, ends = {self._place: self.passed}, {self._place: self._end}
+        for record in read_range(self._kafka, begins, ends, name="subscribed"):
+            self.passed = record.offset() + 1
+            yield record
+        self.passed = max(self.passed, self._end)
+
+    def wrote(self, offset: int) -> None:
+        """Pass over a record of one's own that stands where the next one was to be read."""
+        self.passed += offset == self.passed
 
 
 class Subscriptions:
@@ -22,10 +78,13 @@ class Subscriptions:
     """
 
     def __init__(self, kafka: KafkaCluster, topic: str) -> None:
-        self._kafka = kafka
-        self._place = TopicPartition(topic, 0)
-        self._passed = 0
+        self._log = ClientsLog(kafka, topic)
         self._found: dict[tuple[str, str], Subscription] = {}
+
+    @property
+    def topic_id(self) -> bytes:
+        """Of the topic, as of the last refresh."""
+        return self._log.topic_id
 
     def refresh(self) -> Mapping[tuple[str, str], Subscription]:
         """Return every subscription by (endpoint, filter), in the order written.
@@ -33,12 +92,9 @@ class Subscriptions:
         Raises:
             TransportError: The Kafka cluster does not answer.
         """
-        end = self._kafka.admin().ends([self._place]).get(self._place, 0)
-        if end < self._passed:  # the topic was recreated
-            self._passed, self._found = 0, {}
-        begins = {self._place: self._passed}
-        for record in read_logs(self._kafka, [self._place], passed=begins, name="subscribed"):
-            self._passed = record.offset() + 1
+        if self._log.look() is not None:
+            self._found = {}
+        for record in self._log.records():
             value = record.value()
             try:
                 key = parse_subscription_key(record.key() or b"")
@@ -60,17 +116,17 @@ class Subscriptions:
         Spec: K13, DESIGN 3.
         """
         found = self.refresh()
-        known = next((one for (name, _), one in found.items() if name == endpoint), None)
+        known = [form_of(one) for (name, _), one in found.items() if name == endpoint]
         alike = next((name for name, _ in found if fold(name) == fold(endpoint)), endpoint)
-        if known is None and alike != endpoint:
+        if not known and alike != endpoint:
             raise SubjectError(
                 f"{endpoint} at {node} would be a second {alike}: names are the same whatever "
                 f"their case; nothing was changed; subscribe {alike}, or name another endpoint"
             )
-        if known is None or (known.kind, known.message_class) == (asked.kind, asked.message_class):
+        if not known or form_of(asked) == prevailing_form(known):
             return
         raise OtherKindError(
-            f"{endpoint} at {node} is a {known.message_class} {known.kind} already and cannot be a "
-            f"{asked.message_class} {asked.kind} too, nothing was changed: name another endpoint, "
-            "or end what it is by `mesh unsubscribe`"
+            f"{endpoint} at {node} is a {prevailing_form(known)} already and cannot be a "
+            f"{form_of(asked)} too, nothing was changed: name another endpoint, or end what it is "
+            "by `mesh unsubscribe`"
         )

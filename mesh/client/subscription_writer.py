@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mesh.client.in_flight import InFlight
+from mesh.client.lease_records import ClientsRecords
 from mesh.client.leases import Leases
 from mesh.client.outbound import encoded
 from mesh.client.subscribed import Subscriptions
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.control import Subscription
-from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.wire.keys import subscription_key
 
 POLL_S = 0.1
@@ -42,8 +43,8 @@ class SubscriptionWriter:
         self._now_ms = now_ms
         self._pause = pause
         self._subscriptions = Subscriptions(kafka, topic)
-        self._lease_writer: Writer | None = None
-        self.leases = Leases(self._renew, now_ms)
+        self._renewed = ClientsRecords(kafka, topic)
+        self.leases = Leases(self._renewed, now_ms)
 
     def subscribe(self, node: str, endpoint: str, filter_: str, asked: Subscription) -> int:
         """Write a subscription, and renew it if it has a lease; return its version.
@@ -64,7 +65,8 @@ class SubscriptionWriter:
             self.leases.put_back(key, before)
             raise
         if asked.lease_s is not None:
-            self.leases.keep(key, value, asked.lease_s)
+            self._renewed.begin(self._subscriptions.topic_id, version)
+            self.leases.keep(key, value, asked.lease_s, version)
         return version
 
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
@@ -105,14 +107,6 @@ class SubscriptionWriter:
             "hanging transaction"
         )
 
-    def _renew(self, key: bytes, value: bytes) -> None:
-        if self._lease_writer is None:
-            self._lease_writer = self._kafka.writer("lease")
-        self._lease_writer.produce(self._topic, value, key, 0)
-        if self._lease_writer.flush():
-            raise TransportUnavailableError(f"topic {self._topic} did not take the subscription")
-
     def close(self) -> None:
         """Release what renews; leases that are renewed no longer run out."""
-        if self._lease_writer is not None:
-            self._lease_writer.close()
+        self._renewed.close()

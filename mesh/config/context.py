@@ -201,10 +201,10 @@ def _load(folder: Path | None) -> _Stored:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return _Stored({}, selected="", previous="")
-    except OSError as exc:
+    except OSError as error:
         raise wrong_input(
-            str(path), f"cannot be read: {exc.strerror}; check its rights", code="UNREADABLE"
-        ) from exc
+            str(path), f"cannot be read: {error.strerror}; check its rights", code="UNREADABLE"
+        ) from error
     try:
         data = json.loads(text)
         contexts = {
@@ -214,9 +214,9 @@ def _load(folder: Path | None) -> _Stored:
             for name, one in data["contexts"].items()
         }
         return _Stored(contexts, str(data["selected"]), str(data.get("previous", "")))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as exc:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         message = "is not a list of contexts; remove it, then add and select them again"
-        raise wrong_input(str(path), message, code="UNREADABLE") from exc
+        raise wrong_input(str(path), message, code="UNREADABLE") from error
 
 
 def _texts(addresses: Mapping[str, object]) -> Mapping[str, str]:
@@ -245,7 +245,7 @@ def _store(stored: _Stored, folder: Path | None) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=2)
         fresh.replace(path)
-    except OSError as exc:
+    except OSError as error:
         raise wrong_input(
-            str(path), f"cannot be written: {exc.strerror}; check its rights", code="UNWRITABLE"
-        ) from exc
+            str(path), f"cannot be written: {error.strerror}; check its rights", code="UNWRITABLE"
+        ) from error

@@ -7,9 +7,11 @@ what makes the client library load or run programs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from ipaddress import ip_address
+
+from mesh.errors import ConfigError, Problem
 
 _EXACTLY_ONCE = "exactly-once delivery depends on it"
 _LANES = "the ownership of lanes depends on it"
@@ -168,7 +170,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _REFERENCE = re.compile(r"\$\{([^}]*)\}?")
 _KNOWN_REFERENCE = re.compile(r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^}\0]+)\}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
-_RULE = "write host:port, several separated by commas"
+SERVERS_RULE = "write host:port, several separated by commas"
 
 
 def published_options(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -195,7 +197,7 @@ def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str
         elif (named := _name_fault(option)) is not None:
             yield option, *named
         elif option == SERVERS and not isinstance(value, str):
-            yield option, "WRONG_TYPE", f"must be text; {_RULE}"
+            yield option, "WRONG_TYPE", f"must be text; {SERVERS_RULE}"
         elif not isinstance(value, str | int | float):
             yield option, "WRONG_TYPE", "must be text, a number, true or false"
         elif option in MANAGED:
@@ -248,15 +250,54 @@ def bootstrap_fault(value: str) -> str | None:
     for broker in value.split(","):
         text = broker.strip()
         if not text:
-            return f"a broker is empty; {_RULE}"
+            return f"a broker is empty; {SERVERS_RULE}"
         protocol, mark, rest = text.rpartition("://")
         if mark and protocol not in _PROTOCOLS:
-            return f"{text!r} is a URL; {_RULE}"
+            return f"{text!r} is a URL; {SERVERS_RULE}"
         match = _BROKER.fullmatch(rest)
         if match is None or not _is_host(match[1]):
-            return f"{text!r} is not a broker; {_RULE}"
+            return f"{text!r} is not a broker; {SERVERS_RULE}"
         if not 1 <= int(match[2]) <= 65535:
-            return f"port {match[2]} is not between 1 and 65535; {_RULE}"
+            return f"port {match[2]} is not between 1 and 65535; {SERVERS_RULE}"
+    return None
+
+
+def addresses_of(options: Sequence[str], known: Collection[str] | None = None) -> dict[str, str]:
+    """Return `--bootstrap NAME=HOST:PORT` options as a mapping.
+
+    Args:
+        options: What was given.
+        known: Names of Kafka clusters; None where it is not known yet which there are.
+
+    Raises:
+        ConfigError: Lists all that have another form, name a Kafka cluster that does not exist, or
+            give one two addresses.
+    """
+    found: dict[str, str] = {}
+    problems: list[Problem] = []
+    for option in options:
+        name, _, address = option.partition("=")
+        fault = _address_fault(name, address, found, known)
+        if fault is None:
+            found[name] = address
+        else:
+            problems.append(Problem(code="BAD_VALUE", message=fault, where=f"--bootstrap {option}"))
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def _address_fault(
+    name: str, address: str, found: Mapping[str, str], known: Collection[str] | None
+) -> str | None:
+    if not (name and address):
+        return "write NAME=HOST:PORT"
+    if known is not None and name not in known:
+        return f"no Kafka cluster is called {name}; known here: {', '.join(known)}"
+    if (fault := bootstrap_fault(address)) is not None:
+        return f"{fault}: NAME=HOST:PORT,HOST:PORT"
+    if found.get(name, address) != address:
+        return f"{name} is {found[name]} already; leave one out, or write {name}=HOST:PORT,..."
     return None
 
 

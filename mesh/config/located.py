@@ -108,9 +108,9 @@ def read_document(path: str | Path) -> Document:
         raise wrong_input(name, "no such file; check the path", code="NO_FILE") from None
     except IsADirectoryError:
         raise wrong_input(name, "is a directory; name a file", code="IS_DIRECTORY") from None
-    except (OSError, ValueError) as exc:
-        reason = (isinstance(exc, OSError) and exc.strerror) or str(exc)
-        raise wrong_input(name, f"cannot be read: {reason}; check it", code="UNREADABLE") from exc
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise wrong_input(name, f"cannot be read: {reason}; check it", code="UNREADABLE") from error
     return parse_document(data, name)
 
 
@@ -128,24 +128,24 @@ def parse_document(data: bytes, name: str) -> Document:
         raise wrong_input(name, message, code="NOT_UTF8")
     try:
         text = data.decode()
-    except UnicodeDecodeError as exc:
-        message = f"is not UTF-8 at byte {exc.start}; save it as UTF-8"
-        raise wrong_input(name, message, code="NOT_UTF8") from exc
+    except UnicodeDecodeError as error:
+        message = f"is not UTF-8 at byte {error.start}; save it as UTF-8"
+        raise wrong_input(name, message, code="NOT_UTF8") from error
     builder = _Builder(name=name)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
-    except MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        what = _one_line(exc.problem or exc.context or "not YAML")
+        what = _one_line(error.problem or error.context or "not YAML")
         near = text[max(0, mark.index - 1) : mark.index + 1] if mark else ""
         sign = next((one for one in near if one in _NO_BEGINNING), "")
         way = f"quote text that begins with {sign}" if sign else "correct it"
-        raise wrong_input(place, f"not valid YAML: {what}; {way}", code="SYNTAX") from exc
-    except (YAMLError, ValueError, OverflowError) as exc:  # an escape may name no character
-        what = _one_line(str(exc))
-        raise wrong_input(name, f"not valid YAML: {what}; correct it", code="SYNTAX") from exc
+        raise wrong_input(place, f"not valid YAML: {what}; {way}", code="SYNTAX") from error
+    except (YAMLError, ValueError, OverflowError) as error:  # an escape may name no character
+        what = _one_line(str(error))
+        raise wrong_input(name, f"not valid YAML: {what}; correct it", code="SYNTAX") from error
     if builder.problems:
         raise ConfigError(builder.problems)
     if builder.root is None:

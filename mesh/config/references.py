@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from mesh.config.kafka_options import SERVERS, SERVERS_RULE, bootstrap_fault
 from mesh.errors import ConfigError, Problem
 
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")
@@ -28,16 +29,16 @@ def read_secret_file(path: str) -> str:
         file = Path(path)
         mode = stat.S_IMODE(file.stat().st_mode)
         data = b"" if mode & stat.S_IROTH else file.read_bytes()
-    except OSError as exc:
-        raise ValueError(f"file {path} cannot be read: {exc.strerror}; check the path") from exc
+    except OSError as error:
+        raise ValueError(f"file {path} cannot be read: {error.strerror}; check the path") from error
     if mode & stat.S_IROTH:
         raise ValueError(f"file {path} has mode {mode:04o}, readable by everybody; chmod 0600 it")
     if len(data) > _SECRET_BYTES_MAX:
         raise ValueError(f"file {path} has {len(data)} bytes; a secret has at most 64 KiB")
     try:
         return data.decode().rstrip("\r\n")
-    except UnicodeDecodeError as exc:
-        raise ValueError(f"file {path} is not UTF-8 at byte {exc.start}; correct it") from exc
+    except UnicodeDecodeError as error:
+        raise ValueError(f"file {path} is not UTF-8 at byte {error.start}; correct it") from error
 
 
 def files_of(options: Mapping[str, str]) -> list[str]:
@@ -68,7 +69,8 @@ def resolve_options(
         where: The Kafka cluster, for messages, for example `spec.kafka.tokyo`.
 
     Raises:
-        ConfigError: A variable is not set or a file cannot be had; lists all problems.
+        ConfigError: A variable is not set, a file cannot be had, or brokers have no address then;
+            lists all problems.
     """
     problems: list[Problem] = []
 
@@ -78,8 +80,8 @@ def resolve_options(
             return environment[name] if kind == "env" else read_file(name)
         except KeyError:
             message = f"environment variable {name} is not set; set it"
-        except ValueError as exc:
-            message = str(exc)
+        except ValueError as error:
+            message = str(error)
         place = f"{where}.{option}" if where else option
         problems.append(Problem(code="UNRESOLVED", message=message, where=place))
         return ""
@@ -88,6 +90,12 @@ def resolve_options(
         option: _REFERENCE.sub(partial(replacement, option), value)
         for option, value in options.items()
     }
+    servers = options.get(SERVERS, "")
+    if not problems and "${" in servers and bootstrap_fault(resolved[SERVERS]) is not None:
+        # A variable that is set and empty, for one: brokers would be waited for that are nowhere.
+        message = f"{servers} stands for no list of brokers; {SERVERS_RULE}"
+        place = f"{where}.{SERVERS}" if where else SERVERS
+        problems.append(Problem(code="UNRESOLVED", message=message, where=place))
     if problems:
         raise ConfigError(problems)
     return resolved

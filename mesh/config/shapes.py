@@ -66,9 +66,9 @@ def check_shape(
     """
     try:
         return model.model_validate(value), []
-    except ValidationError as exc:
-        errors = exc.errors(include_url=False, include_context=True)
-        return None, [_problem(model, error, locate) for error in errors]
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=True)
+        return None, [_problem(model, fault, locate) for fault in faults]
 
 
 def shown(value: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from mesh.config.controls import controls_of
+from mesh.config.interest_controls import controls_of
 from mesh.config.kafka_options import option_text
 from mesh.config.located import Document, Locate, dotted, read_document
 from mesh.config.queues import queue_of

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from mesh.config.controls import InterestSpec
+from mesh.config.interest_controls import InterestSpec
 from mesh.config.queues import QueueSpec
 from mesh.config.selectors import SelectorSpec
 from mesh.config.shapes import OneLine, StrictModel
@@ -23,7 +23,9 @@ from mesh.model.topology import (
     RolePings,
 )
 
-MESSAGE_BYTES_MAX = 100_000_000
+MESSAGE_BYTES_MAX = 48_000_000
+"""What the client library's queue to the brokers has room for, in the form of the largest record:
+roles carry a message as text, which is a third longer."""
 LANES_MAX = 64
 PARTITIONS_MAX = 1024
 
@@ -54,7 +56,9 @@ class ZoneSpec(StrictModel):
     title: OneLine = Field("", max_length=200, description="What people read.")
     exclusive: bool = Field(False, description="Its members are in no other zone, joins apart.")
     direct_only: bool = Field(
-        False, alias="directOnly", description="Clusters: guaranteed messages cross no link of it."
+        False,
+        alias="directOnly",
+        description="Clusters only: guaranteed messages cross no link of it.",
     )
     from_: str | None = Field(None, alias="from", description="Joins: where messages come from.")
     to: str | None = Field(None, description="Joins: where they go.")
@@ -63,7 +67,7 @@ class ZoneSpec(StrictModel):
         JOIN_HOPS_DEFAULT,
         ge=1,
         le=JOIN_HOPS_MAX,
-        description="Joins: longest row of joins, less one.",
+        description="Joins only: how many further joins a message may cross in a row.",
     )
 
 
@@ -89,7 +93,7 @@ class LimitSpec(StrictModel):
     when_full: WhenFullName | None = Field(
         None,
         alias="whenFull",
-        description="reject: nothing more is taken of clients; stop: this link or endpoint alone "
+        description="reject: nothing more is taken from clients; stop: this link or endpoint alone "
         "waits; dead-letter: the oldest of the endpoint are given up.",
     )
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from mesh.config.controls import interest_problems
 from mesh.config.exclusive import exclusive_faults
+from mesh.config.interest_controls import interest_problems
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import KeyPath, Locate
 from mesh.config.nearest import nearest
@@ -22,10 +22,8 @@ from mesh.config.selectors import selector_problems
 from mesh.errors import Problem
 from mesh.model.names import fold, name_fault, prefix_fault
 from mesh.model.subject import filter_fault
-from mesh.model.topology import ANY, RolePings, WhenFull, ZoneKind
+from mesh.model.topology import ANY, RolePings, WhenFull, ZoneForm, ZoneKind
 
-_BY_NODES_ONLY = ZoneKind.CLUSTER
-_BY_LINKS_ONLY = ZoneKind.EXTERNAL
 _NO_CLUSTERS = frozenset(ZoneKind) - {ZoneKind.CLUSTER}
 _ENDS = ("from", "to")
 _JOIN_KEYS = (*_ENDS, "filter", "hops")
@@ -251,18 +249,18 @@ class _Checker:
 
     def _form(self, name: str, kind: ZoneKind, *, by_nodes: bool, by_links: bool) -> None:
         path: KeyPath = ("zones", name)
-        if kind is _BY_NODES_ONLY and by_links:
+        if kind.form is ZoneForm.NODES and by_links:
             message = "a cluster is fully linked: list its nodes and no links"
             self._note("WRONG_FORM", message, (*path, "links"))
-        elif kind is _BY_LINKS_ONLY and by_nodes:
+        elif kind.form is ZoneForm.LINKS and by_nodes:
             message = "external links are listed one by one: write links and no nodes"
             self._note("WRONG_FORM", message, (*path, "nodes"))
         elif by_nodes and by_links:
             message = "has nodes (a full mesh) and links (as listed); keep one of the two"
             self._note("WRONG_FORM", message, path)
         elif not by_nodes and not by_links:
-            wanted = "nodes" if kind is _BY_NODES_ONLY else "links"
-            if kind not in {_BY_NODES_ONLY, _BY_LINKS_ONLY}:
+            wanted = str(kind.form)
+            if kind.form is ZoneForm.EITHER:
                 wanted = "nodes (a full mesh) or links (as listed)"
             self._note("WRONG_FORM", f"does not say what it links; add {wanted}", path)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
-from mesh.config.controls import controls_written
+from mesh.config.interest_controls import controls_written
 from mesh.config.selectors import written_selectors
 from mesh.model.queues import Queue
 from mesh.model.topology import (
@@ -21,7 +21,7 @@ from mesh.model.topology import (
     RolePings,
     Topology,
     Zone,
-    ZoneKind,
+    ZoneForm,
 )
 
 
@@ -112,7 +112,7 @@ def _endpoint_limit(limit: EndpointLimit) -> Mapping[str, object]:
     if limit.size is not None:
         written["bytes"] = limit.size
     if limit.age_s is not None:
-        written["age"] = f"{round(limit.age_s * 1000)}ms"
+        written["age"] = _duration(limit.age_s)
     return {**written, "whenFull": limit.when_full.value}
 
 
@@ -157,7 +157,7 @@ def _zone(zone: Zone) -> Mapping[str, object]:
         }
     pairs = [link.ends for link in zone.links]
     is_full = pairs == list(combinations(zone.nodes, 2))
-    if is_full and zone.kind is not ZoneKind.EXTERNAL:
+    if is_full and zone.kind.form is not ZoneForm.LINKS:
         written["nodes"] = list(zone.nodes)
     else:
         written["links"] = [list(pair) for pair in pairs]

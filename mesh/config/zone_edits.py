@@ -14,7 +14,7 @@ from mesh.config.nearest import nearest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_document
 from mesh.errors import ConfigError, wrong_input
-from mesh.model.topology import Link, Topology, Zone, ZoneKind
+from mesh.model.topology import Link, Topology, Zone, ZoneForm, ZoneKind
 
 Spec = Mapping[str, object]
 """What stands under `spec` of a topology file."""
@@ -175,9 +175,11 @@ def zone_of(topology: Topology, name: str) -> Zone:
 
 def _formed(zone: Spec) -> Spec:
     """Return a zone that says what it has, if that is nothing."""
-    if "nodes" in zone or "links" in zone or zone.get("kind") == ZoneKind.JOIN:
+    kind = str(zone.get("kind"))
+    form = ZoneKind(kind).form if kind in set(ZoneKind) else ZoneForm.EITHER
+    if "nodes" in zone or "links" in zone or form is ZoneForm.ENDS:
         return zone
-    return {**zone, "links" if zone.get("kind") == ZoneKind.EXTERNAL else "nodes": []}
+    return {**zone, "links" if form is ZoneForm.LINKS else "nodes": []}
 
 
 def _full_mesh(before: Topology, name: str, word: str) -> Zone:
@@ -185,7 +187,7 @@ def _full_mesh(before: Topology, name: str, word: str) -> Zone:
     links = [Link(name, pair) for pair in combinations(zone.nodes, 2)]
     if zone.join is not None:
         _refuse(WRONG_FORM, name, _JOIN)
-    if zone.kind is ZoneKind.EXTERNAL or list(zone.links) != links:
+    if zone.kind.form is ZoneForm.LINKS or list(zone.links) != links:
         how = f"mesh zone {word} {name} --link A-B"
         _refuse(WRONG_FORM, name, f"has links as listed and no nodes: give `{how}`")
     return zone
@@ -195,7 +197,7 @@ def _linked(before: Topology, name: str) -> Zone:
     zone = zone_of(before, name)
     if zone.join is not None:
         _refuse(WRONG_FORM, name, _JOIN)
-    if zone.kind is ZoneKind.CLUSTER:
+    if not zone.kind.takes_links:
         _refuse(WRONG_FORM, name, "is a cluster, which is fully linked: name nodes, not links")
     return zone
 

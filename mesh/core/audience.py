@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.core.controls import covers, filters_at
+from mesh.core.interest_controls import covers, filters_at
 from mesh.core.walks import Tree, Visit
-from mesh.model.controls import ControlKind
+from mesh.model.interest_controls import ControlKind
 from mesh.model.topology import Topology
 
 

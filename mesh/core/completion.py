@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.model.control import Acknowledgement, Scope
+from mesh.model.interest_inputs import neighbour_of
 
 WAITING_MAX = 64
 """Versions of one input that are awaited individually. While a node is down nothing completes, and
@@ -49,42 +50,51 @@ class Completion:
     _reported: dict[str, Acknowledgement] = field(default_factory=dict)
 
     def acknowledged(self, reader: str, scope: Scope, ack: Acknowledgement) -> None:
-        """Take a reader's acknowledgement of one of this node's scopes."""
-        self.acks[reader, scope] = ack
+        """Take a reader's acknowledgement of one of this node's scopes.
 
-    def applied(self, source: str, epoch: int, number: int, needs: Sequence[Need]) -> None:
+        One that says less is an old record that came again, or of a reader that began again:
+        neither takes back what was acknowledged, which nobody might say once more.
+        """
+        known = self._ack_of(reader, scope)
+        if known is NOTHING:
+            self.acks[reader, scope] = ack
+        elif ack.epoch == self.epoch and ack.applied >= known.applied:
+            complete = max(ack.complete, known.complete)
+            self.acks[reader, scope] = replace(ack, complete=complete)
+
+    def applied(self, input_: str, epoch: int, number: int, needs: Sequence[Need]) -> None:
         """Record that version `number` of an input is in force in every lane here.
 
         Args:
-            source: Name of the input.
+            input_: Name of the input.
             epoch: Epoch of the input's writer.
             number: The version in force.
             needs: What must be complete elsewhere for it to be complete.
         """
-        before = self._state.get(source, NOTHING)
+        before = self._state.get(input_, NOTHING)
         if before.epoch != epoch:
-            self._waiting[source] = deque()
+            self._waiting[input_] = deque()
             before = Acknowledgement(epoch, -1, -1)
-        waiting = self._waiting[source]
+        waiting = self._waiting[input_]
         waiting.append((number, tuple(needs)))
         if len(waiting) > WAITING_MAX:
             newest, older = waiting.pop()[1], waiting.pop()[1]
             waiting.append((number, _both(older, newest)))
-        self._state[source] = Acknowledgement(epoch, number, before.complete, before.open_links)
+        self._state[input_] = Acknowledgement(epoch, number, before.complete, before.open_links)
 
     def settle(self) -> Mapping[str, Acknowledgement]:
         """Work out what is complete and what is open; return the inputs whose state has changed."""
         news: dict[str, Acknowledgement] = {}
-        for source in sorted(self._waiting):
-            waiting = self._waiting[source]
-            state = self._state[source]
+        for input_ in sorted(self._waiting):
+            waiting = self._waiting[input_]
+            state = self._state[input_]
             complete = state.complete
             while waiting and all(self._is_complete(need) for need in waiting[0][1]):
                 complete = waiting.popleft()[0]
             state = Acknowledgement(state.epoch, state.applied, complete, self._open(waiting))
-            self._state[source] = state
-            if self._reported.get(source) != state:
-                self._reported[source] = news[source] = state
+            self._state[input_] = state
+            if self._reported.get(input_) != state:
+                self._reported[input_] = news[input_] = state
         return news
 
     def has(self, reader: str, scope: Scope, number: int) -> bool:
@@ -107,13 +117,13 @@ class Completion:
             gone: Neighbours; one whose link was replaced starts over.
             readers: Who reads each scope that is left.
         """
-        for source in [one for one in self._state if " " in one and one.split(" ")[0] in gone]:
+        for input_ in [one for one in self._state if neighbour_of(one) in gone]:
             for known in (self._waiting, self._state, self._reported):
-                known.pop(source, None)
+                known.pop(input_, None)
         for reader, scope in [key for key in self.acks if key[0] in gone]:
             del self.acks[reader, scope]
-        for source, waiting in self._waiting.items():
-            self._waiting[source] = deque(
+        for input_, waiting in self._waiting.items():
+            self._waiting[input_] = deque(
                 (number, tuple(_left(needs, gone, readers))) for number, needs in waiting
             )
 
@@ -123,14 +133,14 @@ class Completion:
         Args:
             needs: Given an input, returns what else must be complete for it to be.
         """
-        for source, waiting in self._waiting.items():
+        for input_, waiting in self._waiting.items():
             if waiting:
-                more = tuple(needs(source))
-                self._waiting[source] = deque((number, (*old, *more)) for number, old in waiting)
+                more = tuple(needs(input_))
+                self._waiting[input_] = deque((number, (*old, *more)) for number, old in waiting)
 
-    def state(self, source: str) -> Acknowledgement:
+    def state(self, input_: str) -> Acknowledgement:
         """Return what is known of an input."""
-        return self._state.get(source, NOTHING)
+        return self._state.get(input_, NOTHING)
 
     def _ack_of(self, reader: str, scope: Scope) -> Acknowledgement:
         ack = self.acks.get((reader, scope), NOTHING)

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from mesh.model.record_headers import Headers
 from mesh.model.selectors import HEADERS, SUBJECT
 
-if TYPE_CHECKING:
-    from cel import Program
 
-Headers = Sequence[tuple[str, bytes | None]]
-"""Client headers in order; names may repeat and values be None."""
+class Program(Protocol):
+    """What is asked of a compiled condition; the library itself takes long to import."""
+
+    def execute(self, context: dict[str, object]) -> object:
+        """Return the answer for what the names stand for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Who has to hold still while a topology is exchanged for another, and what has to drain first.
 
-A source holds if one of its walks moves or ends, or if a link on it is made of anything else than
+A node holds if one of its walks moves or ends, or if a link on it is made of anything else than
 before (zone, kind, joins) or carries other messages (selectors, local subjects, direct-only zones):
 what it sent must have come to the end of the old walk, because behind the switch nobody reads there
 any more, or another way leads to the same node. All hold if a queue is shared out in another way:
@@ -18,10 +18,10 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.core.controls import filters_at
-from mesh.core.links import Ends, links_made
+from mesh.core.interest_controls import filters_at
+from mesh.core.lineage import Ends, links_made
 from mesh.core.walks import Graph, Tree, Visit, tree_from
-from mesh.model.controls import ControlKind
+from mesh.model.interest_controls import ControlKind
 from mesh.model.topology import Topology
 
 Direction = tuple[str, str]
@@ -33,8 +33,8 @@ class CutOver:
     """What a change asks of the nodes; everything sorted.
 
     Attributes:
-        holding: Sources that take nothing of their clients meanwhile.
-        rounds: Directions of links that drain one after the other, each up to where it ends when
+        holding: Sources that take nothing from their clients meanwhile.
+        drain_waves: Directions of links that drain, wave after wave, each up to where it ends when
             its turn comes: first those that sources send over, then those behind them, as deep as
             the longest walk that moves or ends, or leads to a node that a walk moves over.
         taking_part: Nodes without which the change cannot be made.
@@ -42,7 +42,7 @@ class CutOver:
         leaving: Nodes that are no longer there afterwards.
         heard: Links over which both ends must hear each other before sources go on, so that
             operators may not disable them: all if queues are shared out in another way.
-        rerouted: Directions that the walk between some source and node leads over afterwards and
+        rerouted: Directions that the walk between some origin and node leads over afterwards and
             not before. Their sender must hear what the reader wants by then: else it would find
             nobody who wants what it was sent for.
         remade: Directions, on walks that there were before, over links that are made of something
@@ -51,7 +51,7 @@ class CutOver:
     """
 
     holding: Sequence[str] = ()
-    rounds: Sequence[Sequence[Direction]] = ()
+    drain_waves: Sequence[Sequence[Direction]] = ()
     taking_part: Sequence[str] = ()
     arriving: Sequence[str] = ()
     leaving: Sequence[str] = ()
@@ -82,25 +82,25 @@ def cut_over(
     holding: list[str] = []
     moving: dict[str, None] = {}  # who holds for walks that begin may be down meanwhile
     taking_part: dict[str, None] = {}
-    rounds: list[dict[Direction, None]] = []
+    waves: list[dict[Direction, None]] = []
     rerouted: dict[Direction, None] = {}
     over_remade: dict[Direction, None] = {}
-    for source in sorted({**before.nodes, **after.nodes}):
-        old = tree_from(old_graph, source) if source in before.nodes else {}
-        new = tree_from(new_graph, source) if source in after.nodes else {}
+    for origin in sorted({**before.nodes, **after.nodes}):
+        old = tree_from(old_graph, origin) if origin in before.nodes else {}
+        new = tree_from(new_graph, origin) if origin in after.nodes else {}
         ended = list(old) if is_shared_otherwise else _ended(before, after, old, new, remade)
         # Nothing of it is under way, but it would look for members before it can know any.
         is_new_to_queues = is_shared_otherwise and bool(new)
-        moves = bool(ended) or source not in after.nodes or is_new_to_queues
+        moves = bool(ended) or origin not in after.nodes or is_new_to_queues
         if moves:
-            moving[source] = None
+            moving[origin] = None
         strays = any(node in ends for node in new if node not in old)
-        if (moves or strays) and source not in given_up:
-            holding.append(source)
+        if (moves or strays) and origin not in given_up:
+            holding.append(origin)
         for depth, direction in _directions(old, [*ended, *_on_the_way(new, ended)], given_up):
             taking_part |= dict.fromkeys(direction)
-            rounds.extend({} for _ in range(depth + 1 - len(rounds)))
-            rounds[depth][direction] = None
+            waves.extend({} for _ in range(depth + 1 - len(waves)))
+            waves[depth][direction] = None
         rerouted |= dict.fromkeys(_rerouted(old, new))
         over_remade |= dict.fromkeys(_over(new, old, remade))
     taking_part |= moving | ends | dict.fromkeys(_ends(after, before))
@@ -108,7 +108,7 @@ def cut_over(
     linked = dict.fromkeys(itertools.chain(*(link.ends for link in before.links), after.nodes))
     return CutOver(
         holding=holding,
-        rounds=[sorted(pairs) for pairs in rounds],
+        drain_waves=[sorted(pairs) for pairs in waves],
         taking_part=sorted(node for node in taking_part if node not in given_up and node in linked),
         arriving=sorted(node for node in after.nodes if node not in before.nodes),
         leaving=sorted(node for node in before.nodes if node not in after.nodes),
@@ -121,7 +121,7 @@ def cut_over(
 def _ended(
     before: Topology, after: Topology, old: Tree, new: Tree, remade: Collection[Ends]
 ) -> Collection[str]:
-    """Return the nodes whose walk from one source becomes another one or ends, nearest first.
+    """Return the nodes whose walk from one origin becomes another one or ends, nearest first.
 
     So does a walk over a link that is recreated, as its ends see it: nothing crosses that before
     it is proven, though one of two joins on it be the same.
@@ -137,7 +137,7 @@ def _ended(
 
 
 def _rerouted(old: Tree, new: Tree) -> Iterator[Direction]:
-    """Yield the directions on a source's new walks that its old walk to the same node spares."""
+    """Yield the directions on an origin's new walks that its old walk to the same node spares."""
     differs: dict[str, None] = {}  # nodes whose walk is another one, nearest first
     for node, visit in new.items():
         was = old.get(node)

@@ -137,7 +137,7 @@ class _Search:
             targets=sorted(
                 name
                 for name, zone in topology.zones.items()
-                if zone.kind in _HOLDS_LISTED_LINKS and not zone.exclusive
+                if zone.kind.takes_links and not zone.exclusive
             ),
             new=frozenset(new),
             sources=sorted(topology.nodes),
@@ -228,9 +228,6 @@ class _Search:
         if edit.operation is Operation.MOVE:
             self.graph.remove(_result(edit))
         self.graph.add(edit.link)
-
-
-_HOLDS_LISTED_LINKS = (ZoneKind.ONE_HOP, ZoneKind.MULTI_HOP, ZoneKind.EXTERNAL)
 
 
 def _result(edit: Edit) -> Link:

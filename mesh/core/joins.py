@@ -34,13 +34,13 @@ def row_of(joins: Joins, path: Sequence[str], count: int) -> JoinRow:
     Args:
         joins: Of the topology; one that it does not know limits nothing.
         path: Nodes visited, this one last.
-        count: Joins crossed in a row.
+        count: Joins crossed in a row; a number that no row comes to is as good as the first one.
     """
-    if not count:
+    if count <= 0:
         return NO_JOINS
     crossed = [joins.get(pair) for pair in pairwise(path[-count - 1 :])]
     hops = [join.hops for join in crossed if join is not None]
-    return JoinRow(count, min(hops, default=JOIN_HOPS_MAX))
+    return JoinRow(min(count, JOIN_HOPS_MAX + 1), min(hops, default=JOIN_HOPS_MAX))
 
 
 def rows_back(joins: Joins, join: Join) -> Sequence[JoinRow]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.conditions import Condition, condition, selects_subject
-from mesh.core.controls import NO_LOCALS, Locals, locals_on
+from mesh.core.interest_controls import NO_LOCALS, Locals, locals_on
 from mesh.core.joins import rows_back
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from mesh.core.controls import controls_barring
+from mesh.core.interest_controls import controls_barring
 from mesh.core.matcher import Shape, ShapeIndex
 from mesh.core.walks import Walk, walks_from
 from mesh.model.frames import MessageClass

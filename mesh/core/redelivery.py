@@ -102,14 +102,18 @@ class Share:
         self._often[offset] = self.times(offset) - 1
 
     def finish(self, offset: int, left: Iterable[int], end: int) -> None:
-        """Note that the message at an offset is done.
+        """Note that nobody is to see what stands at an offset again.
+
+        Nothing beyond the window is noted: it was never handed out, so it is no message, and
+        whoever comes next passes it over as well. A remark that named it would be as good as none.
 
         Args:
             offset: Its own.
             left: Offsets read so far that are not done.
             end: First offset that was not read yet.
         """
-        self._done.add(offset)
+        if self.has_room(offset):
+            self._done.add(offset)
         self._often.pop(offset, None)
         self.skip(left, end)
 

@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from mesh.model.joins import NO_JOINS, JoinRow
+from mesh.model.queues import addresses_of, is_of_queue
 from mesh.model.reasons import Reason
 
 MEMO_MAX = 65_536
 """Subjects remembered per arrival before the older half is forgotten."""
+
+ROUTES_MAX = 65_536
+"""Distinct routes shared before all that is remembered is forgotten: clients choose subjects, and
+the endpoints that want one may be others for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ RouteKey = tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """Where messages go; equal routes of one router are one object.
+    """Where messages go; equal routes of one router are one object, unless they name a subject.
 
     Attributes:
         neighbours: Links they leave on, sorted.
@@ -71,6 +76,12 @@ class Route:
     addressed: tuple[tuple[str, str], ...] = ()
     homeless: tuple[str, ...] = ()
     widened: tuple[str, ...] = ()
+
+    @property
+    def names_a_client_subject(self) -> bool:
+        """Whether a client's subject is in it: then no message of another subject has it."""
+        several = (one for _, text in self.addressed for one in addresses_of(text))
+        return any(not is_of_queue(one) for one in several)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.conditions import (
-    Headers,
     first_refusing,
     header_texts,
     needs_headers,
@@ -19,12 +18,23 @@ from mesh.core.interest import InterestTable, Members, union
 from mesh.core.local_links import Causes, LocalLink
 from mesh.core.matcher import Matched
 from mesh.core.queues import Nearness, choose, chosen_locally
-from mesh.core.routes import ALIKE_MAX, PUBLISHED_HERE, Alike, Arrival, Memo, Route, RouteSum
+from mesh.core.routes import (
+    ALIKE_MAX,
+    PUBLISHED_HERE,
+    ROUTES_MAX,
+    Alike,
+    Arrival,
+    Memo,
+    Route,
+    RouteKey,
+    RouteSum,
+)
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.link_modes import CONDUCT, Conduct, LinkMode
 from mesh.model.queues import addressed, addresses_of, is_of_queue, member_of
 from mesh.model.reasons import Reason
+from mesh.model.record_headers import Headers
 from mesh.model.subject import matches
 from mesh.model.topology import ZoneKind
 
@@ -51,7 +61,7 @@ class Router:
     near: Nearness | None = None
     _unread: frozenset[str] = frozenset()
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
-    _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
+    _routes: dict[RouteKey, Route] = field(default_factory=dict)
     _choosy: Sequence[LocalLink] | None = None
 
     def forget(self) -> None:
@@ -141,7 +151,7 @@ class Router:
             route.homeless,
             tuple(name for name in route.widened if name not in barred),
         )
-        return self._routes.setdefault(key, Route(*key))
+        return self._shared(key)
 
     def allowed(self, arrival: Arrival, message_class: MessageClass) -> Sequence[str]:
         """Return every link that messages may leave on, whether or not somebody wants them."""
@@ -186,11 +196,24 @@ class Router:
             if link in refused or several[1:]:
                 found.append((link, addressed(several)))
         total.addressed = tuple(found)
-        return self._shared(total)
+        return self._shared(total.key())
 
-    def _shared(self, total: RouteSum) -> Route:
-        key = total.key()
-        return self._routes.setdefault(key, Route(*key))
+    def _shared(self, key: RouteKey) -> Route:
+        """Return the one object for equal routes.
+
+        One that names a client's subject is kept by the memo of that subject alone: no other has
+        it, and clients may choose a new subject for each message.
+        """
+        route = self._routes.get(key)
+        if route is not None:
+            return route
+        route = Route(*key)
+        if route.names_a_client_subject:
+            return route
+        if len(self._routes) >= ROUTES_MAX:
+            self.forget()
+        self._routes[key] = route
+        return route
 
     def _to_member(self, route: Route, subject: str, here: str) -> Route:
         """Return the route of a copy for a member, which may have left meanwhile."""
@@ -199,7 +222,7 @@ class Router:
             return route
         total = RouteSum.of([route])
         total.homeless += (queue,)
-        return self._shared(total)
+        return self._shared(total.key())
 
     def _to_queues(
         self,
@@ -223,7 +246,7 @@ class Router:
         total = RouteSum.of([route])
         if not is_published:
             self._deliver_to(total, chosen_locally(found, near.node))
-            return self._shared(total)
+            return self._shared(total.key())
         chosen = choose(found, near, subject, message_class)
         self._deliver_to(total, chosen.here)
         by_link: dict[str, list[str]] = {}
@@ -237,7 +260,7 @@ class Router:
             (link, addressed([*([subject] if link in route.neighbours else []), *addresses]))
             for link, addresses in sorted(by_link.items())
         )
-        return self._shared(total)
+        return self._shared(total.key())
 
     def _deliver_to(self, total: RouteSum, queues: Sequence[str]) -> None:
         total.endpoints.update(dict.fromkeys(q for q in queues if self.only in (None, q)))
@@ -315,7 +338,7 @@ class Router:
             (),
             tuple(sorted(one for one in wide if one in neighbours or one in endpoints)),
         )
-        return self._routes.setdefault(key, Route(*key))
+        return self._shared(key)
 
     def _reason(
         self,
@@ -327,21 +350,16 @@ class Router:
     ) -> Reason | None:
         """Return why a message does not leave on a link on which it may, or None if it does.
 
-        Over a link of joins nobody needs to want it. Spec: UM-5.
+        Of several that apply it is the first in the order of `Reason`. Over a link of joins nobody
+        needs to want it. Spec: UM-5, lab.md 2.
         """
         against, unselected = causes
+        if against is not None or unselected is not None:
+            return Reason.FILTER
         conduct, is_direct = self.conduct(link.neighbour), message_class is MessageClass.DIRECT
-        if against is not None:
-            return Reason.FILTER
-        if link.kind is ZoneKind.JOIN:
-            down = conduct.direct if is_direct else conduct.guaranteed
-            return down if unselected is None else Reason.FILTER
-        if conduct.guaranteed is not None:
-            return conduct.guaranteed
-        if unselected is not None:
-            return Reason.FILTER
-        if is_direct and conduct.direct is not None:
-            return conduct.direct
+        reason = conduct.direct if is_direct else conduct.guaranteed
+        if reason is not None or link.kind is ZoneKind.JOIN:
+            return reason
         interest = union(
             interest
             for _, members in wanted

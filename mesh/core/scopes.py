@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.core.digest import MODULUS, entry_digest
-from mesh.model.control import Interest, Mark
+from mesh.model.control import NEVER, Interest, Mark, Version
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class ScopeReader:
         mark: Newest mark, or None.
         proven: Whether `view` agrees with it.
         recalled: Version that the node has acknowledged, although this reader has not come as far;
-            (-1, -1) for none. Nothing that an older mark proves ends what is in force.
+            `NEVER` for none. Nothing that an older mark proves ends what is in force.
     """
 
     view: dict[str, Interest] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ScopeReader:
     pending: dict[str, Interest | None] = field(default_factory=dict)
     mark: Mark | None = None
     proven: bool = False
-    recalled: tuple[int, int] = (-1, -1)
+    recalled: Version = NEVER
     _digest: int = 0
 
     def advert(self, filter_: str, interest: Interest | None) -> None:
@@ -89,10 +89,9 @@ class ScopeReader:
         """Whether the newest mark is proven, and is not older than what was acknowledged."""
         return self.mark is None or (self.proven and self._has_come_as_far())
 
-    def is_older(self, version: tuple[int, int] | None) -> bool:
+    def is_older(self, version: Version) -> bool:
         """Return whether nothing is read yet, or less than what was proven at a version."""
-        mark = self.mark
-        return mark is None or (version is not None and (mark.epoch, mark.number) < version)
+        return self.mark is None or (self.mark.epoch, self.mark.number) < version
 
     def freeze(self, filters: Sequence[str]) -> dict[str, Interest | None]:
         """Bring into force what was proven last, of a neighbour that cannot be read; return it.
@@ -111,9 +110,7 @@ class ScopeReader:
         self.ghosts.update(frozen)
         return dict(frozen)
 
-    def recall(
-        self, filters: Sequence[str], version: tuple[int, int]
-    ) -> dict[str, Interest | None]:
+    def recall(self, filters: Sequence[str], version: Version) -> dict[str, Interest | None]:
         """Bring into force what the node has acknowledged up to a version; return it. Spec: K21."""
         self.recalled = max(self.recalled, version)
         return self.freeze(filters)
@@ -125,13 +122,13 @@ class ScopeReader:
             has_lost_end: Whether newer records than those that are left were read: what older
                 marks prove is what was offered long ago, and ends nothing.
         """
-        known = (-1, -1) if self.mark is None else (self.mark.epoch, self.mark.number)
+        known = NEVER if self.mark is None else (self.mark.epoch, self.mark.number)
         self.ghosts.update(self.view)
         self.view.clear()
         self.pending.clear()
         self.mark, self.proven, self._digest = None, False, 0
         # Else what was acknowledged is read as well, or has been lost there for good.
-        self.recalled = max(self.recalled, known) if has_lost_end else (-1, -1)
+        self.recalled = max(self.recalled, known) if has_lost_end else NEVER
 
     def in_force(self) -> Iterator[tuple[str, Interest]]:
         """Yield every entry in force, unproven removals included."""

@@ -21,10 +21,10 @@ WALKS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """One way from a source.
+    """One way from an origin.
 
     Attributes:
-        nodes: Visited nodes, source first; it ends at the first that is repeated.
+        nodes: Visited nodes, origin first; it ends at the first that is repeated.
         links: Crossed links, one less than nodes.
     """
 
@@ -49,10 +49,10 @@ class Visit:
 
     Attributes:
         node: Where it is.
-        link: The link it arrived on, or None at the source.
+        link: The link it arrived on, or None at the origin.
         crossed_external: Whether it has crossed an external link.
         row: Joins crossed in a row.
-        before: The previous visit, or None at the source.
+        before: The previous visit, or None at the origin.
     """
 
     node: str
@@ -83,7 +83,7 @@ class Visit:
 
 
 Tree = Mapping[str, Visit]
-"""Node -> how a source's message comes there, nearest first, the source left out."""
+"""Node -> how an origin's message comes there, nearest first, the origin left out."""
 
 
 @dataclass(slots=True)
@@ -197,16 +197,16 @@ class Graph:
 
 
 def walks_from(
-    topology: Topology, source: str, *, walks_max: int = WALKS_MAX
+    topology: Topology, origin: str, *, walks_max: int = WALKS_MAX
 ) -> Mapping[str, list[Walk]]:
     """Return every walk from a node, by the node it ends at; unreached nodes are left out.
 
-    In a legal topology each reached node has one walk, and the source has none. In an illegal
+    In a legal topology each reached node has one walk, and the origin has none. In an illegal
     one a walk ends at the first repeated node, and the listing at `walks_max` walks.
 
     Args:
         topology: Legal or not.
-        source: Where messages are published.
+        origin: Where messages are published.
         walks_max: Largest number of walks.
 
     Returns:
@@ -217,7 +217,7 @@ def walks_from(
     graph = Graph.of(topology)
     found: dict[str, list[Walk]] = {}
     count = 0
-    edge = [Visit(source)]
+    edge = [Visit(origin)]
     while edge:
         reached: list[Visit] = []
         for visit in edge:
@@ -232,15 +232,15 @@ def walks_from(
     return found
 
 
-def tree_from(graph: Graph, source: str) -> Tree:
-    """Return how messages of a source come to every node, under interest everywhere."""
-    start = Visit(source)
-    found: dict[str, Visit] = {source: start}
+def tree_from(graph: Graph, origin: str) -> Tree:
+    """Return how messages of an origin come to every node, under interest everywhere."""
+    start = Visit(origin)
+    found: dict[str, Visit] = {origin: start}
     queue = [start]
     for visit in queue:
         for step in graph.onward(visit):
             if step.node not in found:
                 found[step.node] = step
                 queue.append(step)
-    del found[source]
+    del found[origin]
     return found

@@ -49,34 +49,34 @@ class DeadEnd:
         return None if self.link is None else (last, self.link.other(last))
 
 
-def way_between(topology: Topology, source: str, target: str) -> Walk | DeadEnd:
+def way_between(topology: Topology, origin: str, target: str) -> Walk | DeadEnd:
     """Return the walk that messages take under interest everywhere, or where they stop.
 
     Args:
         topology: A legal one.
-        source: Where messages are published.
+        origin: Where messages are published.
         target: Another node.
     """
-    tree = tree_from(Graph.of(topology), source)
+    tree = tree_from(Graph.of(topology), origin)
     if target in tree:
         return tree[target].walk()
-    return _dead_end(topology, tree, source, target)
+    return _dead_end(topology, tree, origin, target)
 
 
-def dead_ends(topology: Topology, source: str) -> Mapping[str, DeadEnd]:
-    """Return where messages of a source stop on the way to each node that they never reach."""
-    tree = tree_from(Graph.of(topology), source)
+def dead_ends(topology: Topology, origin: str) -> Mapping[str, DeadEnd]:
+    """Return where messages of an origin stop on the way to each node that they never reach."""
+    tree = tree_from(Graph.of(topology), origin)
     return {
-        target: _dead_end(topology, tree, source, target)
+        target: _dead_end(topology, tree, origin, target)
         for target in sorted(topology.nodes)
-        if target != source and target not in tree
+        if target != origin and target not in tree
     }
 
 
-def _dead_end(topology: Topology, tree: Tree, source: str, target: str) -> DeadEnd:
-    start = Visit(source)
+def _dead_end(topology: Topology, tree: Tree, origin: str, target: str) -> DeadEnd:
+    start = Visit(origin)
     distances = _distances(topology, target)
-    reached = [start, *tree.values()]  # nearest to the source first, which min() keeps
+    reached = [start, *tree.values()]  # nearest to the origin first, which min() keeps
     near = [visit for visit in reached if visit.node in distances]
     if not near:
         nothing = NoWay.NOT_LINKED

@@ -21,7 +21,7 @@ from mesh.model.control import Stage
 from mesh.model.topology import Topology
 from mesh.operate.changes.begin import begin_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext, Outcome
+from mesh.operate.changes.driver import ChangeContext, ChangeOutcome
 from mesh.operate.changes.in_force import TopologyInForce, read_in_force
 from mesh.operate.changes.plan import refuse_loss
 from mesh.operate.changes.proposal import plan_on_mesh
@@ -71,7 +71,7 @@ def _refused(driver: Driver, number: int, step: Apply, problems: Sequence[Proble
     return {"refused": codes}
 
 
-def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> Outcome:
+def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> ChangeOutcome:
     after = _with_kafka(driver, after)
     kafka = driver.backend.kafka
     found, records = read_in_force(kafka, driver.topology.prefix)
@@ -90,7 +90,7 @@ def _carry_out(
     after: Topology,
     reports: FollowedLaneReports,
     timeout_s: float,
-) -> Outcome:
+) -> ChangeOutcome:
     before, now_ms, kafka = driver.topology, driver.backend.now_ms, driver.backend.kafka
 
     def pause(seconds: float) -> None:
@@ -117,7 +117,7 @@ def _carry_out(
         reports=reports,
     )
     change = begin_change(found, after, begun, means)
-    cut = change.way.cut
+    cut = change.way.cut_over
     driver.adopt(after)
     try:
         driver.start_nodes([node for node in cut.arriving if node not in driver.faults.running])

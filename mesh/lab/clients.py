@@ -12,7 +12,7 @@ from mesh.lab.steps import Detail
 from mesh.lab.tally import MessageId, Published, Tally
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicPartition, Writer
@@ -87,7 +87,7 @@ class ScenarioClients:
 
     def __post_init__(self) -> None:
         """Know how topics are called."""
-        self._names = TopicNames(self.topology.prefix)
+        self._names = self.topology.names
 
     def _writer(self, node: str) -> Writer:
         kafka = self.topology.nodes[node].kafka
@@ -157,9 +157,8 @@ class ScenarioClients:
         """
         message_class = MessageClass(step.class_)
         topic = self._names.ingress(step.node, message_class)
-        kafka = self.backend.kafka[self.topology.nodes[step.node].kafka]
-        partitions = range(self.topology.nodes[step.node].partitions)
-        places = [TopicPartition(topic, partition) for partition in partitions]
+        kafka = self.topology.home_of(step.node, self.backend.kafka)
+        places = TopicPartition.all_of(topic, self.topology.nodes[step.node].partitions)
         begins = kafka.admin().ends(places)
         writer = self._writer(step.node)
         key = None if step.key is None else step.key.encode()

@@ -39,7 +39,7 @@ class Consumers:
         if key in self._joined:
             return
         self._joined[key] = QueueConsumer(
-            self.backend.kafka[topology.nodes[step.node].kafka],
+            topology.home_of(step.node, self.backend.kafka),
             topology,
             step.node,
             step.queue,

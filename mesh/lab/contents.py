@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.errors import ProtocolError
-from mesh.lab.checker.history import Held
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.lab.checker.history import HeldRecord
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.transport.following import Follower
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Headers, KafkaCluster, Record, TopicPartition
@@ -32,7 +32,7 @@ class HeldRecords:
     begins: Mapping[TopicPartition, int]
     now_ms: Callable[[], int]
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[HeldRecord]:
         """Yield each record once, every partition in order.
 
         Raises:
@@ -50,7 +50,7 @@ class HeldRecords:
                 if held is not None:
                     yield held
 
-    def _held(self, record: Record) -> Held | None:
+    def _held(self, record: Record) -> HeldRecord | None:
         headers = headers_of(record)
         origin = self._origin(headers)
         if origin is not None:
@@ -59,7 +59,7 @@ class HeldRecords:
                 return None
         subjects = [value for name, value in headers if name == SUBJECT_HEADER]
         key = record.key()
-        return Held(
+        return HeldRecord(
             endpoint=self.endpoints[record.topic()][1],
             partition=record.partition(),
             offset=record.offset(),

@@ -8,6 +8,7 @@ from mesh.errors import TransportError
 from mesh.lab.faults import Faults
 from mesh.lab.tally import Tally
 from mesh.model.facts import Gap, Held
+from mesh.model.topics import SourceName
 
 
 def undrained(tally: Tally, faults: Faults) -> tuple[Sequence[str], Mapping[str, int]]:
@@ -19,18 +20,18 @@ def undrained(tally: Tally, faults: Faults) -> tuple[Sequence[str], Mapping[str,
     waiting: dict[str, int] = {}
     left: list[str] = []
     for place, end in tally.ends.items():
-        owner, reader = _reader_of(faults, place.topic)
+        owner, reader, _ = _source(faults, place.topic)
         behind = end - tally.position(reader, place)
         if behind <= 0:
             continue
         stopped = reader not in faults.serving()
         if stopped or (owner != reader and faults.is_closed(owner, reader)):
-            waiting[f"{place.topic}[{place.partition}]"] = behind
+            waiting[str(place)] = behind
         else:
-            left.append(f"{place.topic}[{place.partition}] lacks {behind}")
+            left.append(f"{place} lacks {behind}")
     for node, owed in tally.pending:
         if _can_catch_up(faults, node, owed):
-            left.append(f"{owed.at.topic}[{owed.at.partition}] is not caught up")
+            left.append(f"{owed.at} is not caught up")
     return left, waiting
 
 
@@ -39,11 +40,12 @@ def _can_catch_up(faults: Faults, node: str, owed: Gap | Held) -> bool:
     serving = faults.serving()
     if isinstance(owed, Held):
         return node in serving
-    owner, _ = _reader_of(faults, owed.at.topic)
+    owner = _source(faults, owed.at.topic).owner
     return {owner, node} <= set(serving) and not faults.is_closed(owner, node)
 
 
-def _reader_of(faults: Faults, topic: str) -> tuple[str, str]:
-    """Return (owner, reader) of an ingress or outbox."""
-    words = topic.removeprefix(faults.topology.prefix).split(".")
-    return (words[0], words[0]) if words[1] == "in" else (words[0], words[2])
+def _source(faults: Faults, topic: str) -> SourceName:
+    """Return what the name of an ingress or outbox says."""
+    found = faults.topology.names.source_of(topic)
+    assert found is not None, topic
+    return found

@@ -31,8 +31,8 @@ from mesh.view.mesh_view import MeshView
 COPIES_MS = 100
 """How long a direct copy may wait to be written once the position behind it is committed."""
 
-COUNT_S = 30.0
-"""How long a count may wait for brokers: one that is busy may lead nothing for a moment."""
+COUNT_S = 120.0
+"""How long a count may wait for brokers: one of a machine that is full may not answer for long."""
 
 
 @dataclass(slots=True)
@@ -187,13 +187,9 @@ class Driver:
         """
         source, target = ends_of(self.topology, step.from_, step.to)
         self.view.refresh()
-        identities = {node: seen.identity for node, seen in self.view.nodes.items()}
-        planter = Planter(
-            self.topology,
-            self.backend.kafka,
-            {node: one.uuid for node, one in identities.items() if one is not None},
-            self.backend.now_ms,
-            self.backend.advance,
+        backend = self.backend
+        planter = Planter.seeing(
+            self.view, self.topology, backend.kafka, backend.now_ms, backend.advance
         )
         self.planted = planter.plant(DrillKind(step.drill), source, target)
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.errors import MeshError
 from mesh.lab.backend import Backend
 from mesh.lab.steps import BrokerStep, Clock, NodeStep, Slow
 from mesh.model.control import Pause
@@ -16,7 +17,7 @@ from mesh.worker.process.drills import Drill, SlowLink
 _Ends = frozenset[str]
 
 
-class StepFailedError(Exception):
+class StepFailedError(MeshError):
     """A step that did not come to its end; the text says what was still missing."""
 
 
@@ -76,7 +77,8 @@ class Faults:
             self.view.refresh()
         self.least_epochs[node] = self.view.nodes[node].epoch + 1
         self._drill(node)
-        self.backend.start(node, self.workers.get(node, 1))
+        for worker in range(self.workers.get(node, 1)):
+            self.backend.start(node, worker)
         self.running[node] = None
 
     def forget(self, node: str) -> None:
@@ -127,10 +129,10 @@ class Faults:
             raise StepFailedError(f"worker {worker} of {node} {state}")
         if word == "kill":
             self._lone[node, worker] = None
-            self.backend.kill_worker(node, worker)
+            self.backend.kill(node, worker)
         else:
             del self._lone[node, worker]
-            self.backend.start_worker(node, worker)
+            self.backend.start(node, worker)
 
     # -- links and clocks -----------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.errors import TransportError, TransportFencedError, TransportUnknownError
-from mesh.lab.checker.history import Outcome, Publish
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.lab.checker.history import Publish, PublishOutcome
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
@@ -96,7 +96,7 @@ class Publisher:
         except TransportError as error:
             unclear = isinstance(error, TransportUnknownError | TransportFencedError)
             is_surely_not = transaction is not None and (is_aborted or not unclear)
-            outcome = Outcome.FAILED if is_surely_not else Outcome.UNKNOWN
+            outcome = PublishOutcome.FAILED if is_surely_not else PublishOutcome.UNKNOWN
             self.close()
         ended_ms = self.now_ms()
         self.published += [
@@ -122,13 +122,15 @@ class Publisher:
             key=key,
             headers=f"{NUMBER_HEADER}={sequence}",
             guaranteed=self.guaranteed,
-            outcome=Outcome.UNKNOWN,
+            outcome=PublishOutcome.UNKNOWN,
             invoked_ms=now,
             ended_ms=now,
             transaction=transaction,
         )
 
-    def _write(self, writer: Writer, messages: Sequence[Publish], *, is_aborted: bool) -> Outcome:
+    def _write(
+        self, writer: Writer, messages: Sequence[Publish], *, is_aborted: bool
+    ) -> PublishOutcome:
         """Write messages; return what is known of all of them.
 
         Raises:
@@ -149,13 +151,13 @@ class Publisher:
             )
         if self.transactional_id is None:
             # A flush says how many failed, not which, nor whether a broker has them all the same.
-            return Outcome.UNKNOWN if writer.flush() else Outcome.OK
+            return PublishOutcome.UNKNOWN if writer.flush() else PublishOutcome.OK
         if is_aborted:
             writer.flush()
             writer.abort()
-            return Outcome.FAILED
+            return PublishOutcome.FAILED
         writer.commit()
-        return Outcome.OK
+        return PublishOutcome.OK
 
     def close(self) -> None:
         """Release the writer."""
@@ -165,7 +167,7 @@ class Publisher:
 
 
 @dataclass(slots=True)
-class Watch:
+class SilenceWatch:
     """Looks at endpoints of one Kafka cluster: how long nothing came to one.
 
     Attributes:
@@ -201,10 +203,8 @@ class Watch:
     def _open(self) -> Follower:
         if self._follower is None:
             self._follower = Follower(self.kafka, "storm-watch", self.now_ms)
-            places = [
-                TopicPartition(t, n) for t, count in self.topics.items() for n in range(count)
-            ]
-            self._follower.add(places)
+            for topic, count in self.topics.items():
+                self._follower.add(TopicPartition.all_of(topic, count))
         return self._follower
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ def run_log_fault(
             spec = _spec_of(step.topic, topology, node, classes)
             backend.delete_topic(step.topic, kafka)
             backend.kafka[kafka].admin().create([spec])
-            places = [TopicPartition(step.topic, index) for index in range(spec.partitions)]
+            places = TopicPartition.all_of(step.topic, spec.partitions)
             tally.read_again(dict.fromkeys(places, 0))
             return {}
 
@@ -67,6 +67,6 @@ def _spec_of(topic: str, topology: Topology, node: str, classes: EndpointClasses
     for spec in node_topics(topology, node):
         if spec.name == topic:
             return spec
-    endpoint = topic.removeprefix(f"{topology.prefix}{node}.ep.")
+    endpoint = topology.names.endpoint_of(node, topic)
     message_class = classes.get(f"{node}/{endpoint}", MessageClass.GUARANTEED)
     return endpoint_topic(topology, node, endpoint, message_class)

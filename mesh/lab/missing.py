@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mesh.lab.checker.history import Held, History, Outcome, Publish, Wanted
+from mesh.lab.checker.history import HeldRecord, History, Publish, PublishOutcome, SubscriptionSpan
 from mesh.lab.checker.judge import check
 from mesh.lab.clients import ScenarioSubscription
 from mesh.lab.driver import Driver
@@ -68,15 +68,15 @@ class _Ends:
                         key=None,
                         headers="",
                         guaranteed=self.message_class is MessageClass.GUARANTEED,
-                        outcome=Outcome.OK,
+                        outcome=PublishOutcome.OK,
                         invoked_ms=publication.step,
                         ended_ms=publication.step,
                     )
 
-    def _subscriptions(self) -> Iterator[Wanted]:
+    def _subscriptions(self) -> Iterator[SubscriptionSpan]:
         for one in self.driver.clients.subscriptions:
             self._asked[one.place, one.filter_, one.began_at] = one
-            yield Wanted(
+            yield SubscriptionSpan(
                 endpoint=one.place,
                 filter=one.filter_,
                 guaranteed=True,  # once settled and drained, an endpoint of any class has them
@@ -85,17 +85,17 @@ class _Ends:
                 ending_ms=END if one.ended_at is None else one.ended_at,
             )
 
-    def _held(self) -> Iterator[Held]:
+    def _held(self) -> Iterator[HeldRecord]:
         """Yield what endpoints have; of a shared queue each member has what all have together."""
         for name, tally in self.driver.tally.endpoints.items():
             for identity in self.accounts.seen_by_all(name, tally):
                 payload = f"{_source(identity)}-{identity[-1]}"
-                yield Held(
+                yield HeldRecord(
                     endpoint=name, partition=0, offset=0, payload=payload, subject="", key=None,
                     headers="",
                 )  # fmt: skip
 
-    def _comes(self, publish: Publish, wanted: Wanted) -> bool:
+    def _comes(self, publish: Publish, wanted: SubscriptionSpan) -> bool:
         """Return whether a message must come, by all that was in force since it was settled."""
         driver, at = self.driver, publish.invoked_ms
         asked = self._asked[wanted.endpoint, wanted.filter, wanted.invoked_ms]

@@ -25,7 +25,7 @@ def open_transactions(
     """
     try:
         return [
-            f"{at.topic}[{at.partition}] has an open transaction"
+            f"{at} has an open transaction"
             for kafka, asked in places.items()
             for at in _with_open_transactions(clusters[kafka], asked)
         ]

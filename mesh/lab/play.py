@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mesh.errors import StartError, TransportError
 from mesh.lab import steps
 from mesh.lab.changing import run_apply
@@ -60,24 +62,31 @@ def _run(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
         case steps.Storm() as step:
             return run_storm(driver, number, step, named.timeout_s)
         case steps.Truncate() | steps.DeleteRecords() | steps.RecreateTopic() as step:
-            classes = {one.place: one.message_class for one in driver.clients.subscriptions}
-            driver.clients.forget_writers()
-            return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
+            return _harm(driver, step)
         case steps.Expect(findings=dict(kinds)):
             return driver.await_findings(kinds, named.timeout_s)
         case steps.Expect():
             driver.count_everything()
             return {}
         case steps.LinkStep(link=ends) if named.word in ("disable", "enable"):
-            is_disabled = named.word == "disable"
-            driver.faults.disable(ends, is_disabled=is_disabled)
-            driver.wait(
-                named.timeout_s, lambda: driver.faults.untold(ends, is_disabled=is_disabled)
-            )
+            _disable(driver, ends, named.timeout_s, is_disabled=named.word == "disable")
             return {}
         case step:
             driver.break_or_mend(named.word, step)
             return {}
+
+
+def _harm(
+    driver: Driver, step: steps.Truncate | steps.DeleteRecords | steps.RecreateTopic
+) -> Detail:
+    classes = {one.place: one.message_class for one in driver.clients.subscriptions}
+    driver.clients.forget_writers()
+    return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
+
+
+def _disable(driver: Driver, ends: Sequence[str], timeout_s: float, *, is_disabled: bool) -> None:
+    driver.faults.disable(ends, is_disabled=is_disabled)
+    driver.wait(timeout_s, lambda: driver.faults.untold(ends, is_disabled=is_disabled))
 
 
 def _wait(driver: Driver, seconds: float) -> None:

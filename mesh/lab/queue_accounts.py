@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from mesh.lab.checker.history import Publish
 from mesh.lab.checker.matching import wants
@@ -77,10 +78,15 @@ class QueueAccounts:
         if is_refused(subscription, topology):
             return False
         way = topologies.way(source, subscription.node, step, message_class)
-        if policy is QueuePolicy.LOCAL:
-            return source == subscription.node or (way is not None and way.by_join)
-        if policy not in SHARED:
-            return True
+        match policy:
+            case None | QueuePolicy.EVERY:
+                return True
+            case QueuePolicy.LOCAL:
+                return source == subscription.node or (way is not None and way.by_join)
+            case QueuePolicy.HOME | QueuePolicy.ANY:
+                pass
+            case _:
+                assert_never(policy)
         if way is None or not self._is_settled(step, subscription, subject):
             return False
         rivals = [

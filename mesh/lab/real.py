@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mesh.errors import StartError, TransportError
+from mesh.lab.audit_follower import AuditFollower
 from mesh.lab.backend import PAUSE_S, Audited
 from mesh.lab.companions import Companions
 from mesh.lab.segments import cut_newest
-from mesh.lab.verdicts import Verdicts
 from mesh.local.auditor import spawn_auditor
 from mesh.local.fleet import Fleet
 from mesh.local.processes import Process
@@ -45,13 +45,17 @@ class RealBackend:
         self._clock = MonotonicClock()
         self._clients = {name: fleet.kafka(name, "mesh-lab") for name in fleet.topology.kafka}
         self._auditor: Process | None = None
-        self._verdicts: Verdicts | None = None
+        self._follower: AuditFollower | None = None
         self._companions: Companions | None = None
         self._killed: dict[tuple[str, int], None] = {}
         self._guards = False
         self._guarded_ms = 0
         self._fallen: list[str] = []
-        self.kafka: Mapping[str, KafkaCluster] = self._clients
+
+    @property
+    def kafka(self) -> Mapping[str, KafkaCluster]:
+        """Clients of the lab itself."""
+        return self._clients
 
     def now_ms(self) -> int:
         """Return real time."""
@@ -76,12 +80,17 @@ class RealBackend:
         """Write the topology file again."""
         self._fleet.adopt(topology)
 
-    def start(self, node: str, workers: int = 1) -> None:
-        """Start the node's worker processes."""
-        self._fleet.start_node(node, workers)
+    def start(self, node: str, worker: int = 0) -> None:
+        """Start a worker process of the node."""
+        self._killed.pop((node, worker), None)
+        self._fleet.start_worker(node, worker)
 
-    def kill(self, node: str) -> None:
+    def kill(self, node: str, worker: int | None = None) -> None:
         """SIGKILL."""
+        if worker is not None:
+            self._fleet.kill_worker(node, worker)
+            self._killed[node, worker] = None
+            return
         self._killed = {one: None for one in self._killed if one[0] != node}
         self._fleet.kill_node(node)
 
@@ -89,16 +98,6 @@ class RealBackend:
         """SIGTERM."""
         self._killed = {one: None for one in self._killed if one[0] != node}
         self._fleet.stop_node(node)
-
-    def kill_worker(self, node: str, worker: int) -> None:
-        """SIGKILL one worker of several."""
-        self._fleet.kill_worker(node, worker)
-        self._killed[node, worker] = None
-
-    def start_worker(self, node: str, worker: int) -> None:
-        """Start it again."""
-        self._killed.pop((node, worker), None)
-        self._fleet.restart_worker(node, worker)
 
     def pause(self, node: str) -> None:
         """SIGSTOP."""
@@ -187,19 +186,19 @@ class RealBackend:
             for index, process in enumerate(running):
                 if not process.is_alive() and (node, index) not in self._killed:
                     self._fallen.append(f"{process.name}: {process.log_tail(1)}")
-                    self._fleet.restart_worker(node, index)
+                    self._fleet.start_worker(node, index)
 
     def begin_audit(self) -> None:
         """Start the real auditor; it reads everything from the beginning."""
         self._auditor = spawn_auditor(self._fleet)
-        self._verdicts = Verdicts(self._fleet.topology, self.kafka, self.now_ms)
+        self._follower = AuditFollower(self._fleet.topology, self.kafka, self.now_ms)
 
     def found(self) -> Mapping[str, int] | None:
         """Return how many findings of each kind the auditor has made so far."""
-        if self._verdicts is None:
+        if self._follower is None:
             return None
-        self._verdicts.refresh()
-        return self._verdicts.found()
+        self._follower.refresh()
+        return self._follower.found()
 
     def audit(self, delivered: Mapping[str, int]) -> Audited | None:
         """Return what the auditor says once so many messages per endpoint are certified.
@@ -209,24 +208,24 @@ class RealBackend:
         Raises:
             StartError: The auditor died, or did not come to its end in time.
         """
-        auditor, verdicts = self._auditor, self._verdicts
-        if auditor is None or verdicts is None:
+        auditor, follower = self._auditor, self._follower
+        if auditor is None or follower is None:
             return None
         deadline = self.now_ms() + AUDIT_MS
         wanted = {name: count for name, count in delivered.items() if count}
-        while not (verdicts.is_live and verdicts.covers(wanted)):
+        while not (follower.is_live and follower.covers(wanted)):
             if not auditor.is_alive():
                 raise StartError(f"the auditor ended by itself: {auditor.log_tail(1)}")
             if self.now_ms() > deadline:
                 break  # what is not certified is told below
             self.advance()
-            verdicts.refresh()
+            follower.refresh()
         auditor.stop(AUDIT_STOP_S)
-        verdicts.refresh()
+        follower.refresh()
         return Audited(
-            list(verdicts.findings.values()),
-            list(verdicts.certificates.values()),
-            verdicts.lacks(wanted, AUDIT_MS // 1000),
+            list(follower.findings),
+            list(follower.certificates),
+            follower.lacks(wanted, AUDIT_MS // 1000),
         )
 
     def close(self) -> None:
@@ -235,7 +234,7 @@ class RealBackend:
             self._companions.stop()
         if self._auditor is not None:
             self._auditor.stop(AUDIT_STOP_S)
-        if self._verdicts is not None:
-            self._verdicts.close()
+        if self._follower is not None:
+            self._follower.close()
         for kafka in self._clients.values():
             kafka.close()

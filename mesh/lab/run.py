@@ -14,11 +14,11 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.missing import missing
 from mesh.lab.play import run_step
 from mesh.lab.queue_accounts import QueueAccounts
-from mesh.lab.scenario import Scenario, uses_trees
+from mesh.lab.scenario import Scenario
 from mesh.lab.steps import Expect, NamedStep
 from mesh.lab.tally import EndpointTally, LinkTally, Tally
 from mesh.lab.tree_results import TreeFrames, colours, tree_faults
-from mesh.lab.verdicts import WAITS
+from mesh.model.findings import WAITS
 from mesh.model.topology import Topology
 from mesh.operate.links.flows import wanted_over
 from mesh.view.mesh_view import MeshView
@@ -58,7 +58,7 @@ def run_scenario(
         history=history,
     )
     steps: list[dict[str, object]] = []
-    frames = TreeFrames(topology, backend) if uses_trees(scenario) else None
+    frames = TreeFrames(topology, backend) if scenario.uses_trees else None
     if scenario.audit:
         backend.begin_audit()
     try:

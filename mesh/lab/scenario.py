@@ -58,10 +58,10 @@ class Scenario:
     proposals: Mapping[int, Proposal] = field(default_factory=dict)
     apart: Mapping[str, Topology] = field(default_factory=dict)
 
-
-def uses_trees(scenario: Scenario) -> bool:
-    """Return whether any step needs the tree layer, which the simulator leaves out otherwise."""
-    return any(named.is_of_trees for named in scenario.steps)
+    @property
+    def uses_trees(self) -> bool:
+        """Whether any step needs the tree layer, which the simulator leaves out otherwise."""
+        return any(named.is_of_trees for named in self.steps)
 
 
 def with_storm(

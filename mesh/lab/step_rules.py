@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import starmap
+from typing import assert_never
 
 from mesh.config.nearest import nearest, node_fault
-from mesh.config.shapes import StrictModel
 from mesh.errors import ConfigError
 from mesh.lab import steps
 from mesh.lab.tree_rules import expected_of_trees, sends_named_twice, tree_faults
-from mesh.model.controls import ControlKind
+from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
-from mesh.model.headers import header_fault
+from mesh.model.interest_controls import ControlKind
 from mesh.model.names import name_fault
+from mesh.model.record_headers import header_fault
 from mesh.model.subject import filter_fault, subject_fault
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.audit.drills import ends_of, refuse_unless_allowed
-from mesh.operate.audit.latest import KINDS
 
 Workers = Mapping[str, int]
 """Worker processes per node, where they are not one."""
 
 
-def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers) -> list[str]:
+def faults_of(word: str, step: steps.Step, topology: Topology, workers: Workers) -> list[str]:
     """Return what is wrong with a step's values."""
     faults: list[str | None] = []
     match step:
@@ -64,8 +63,10 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
             faults.append(_storm(step, topology))
         case steps.Expect():
             faults.append(_expected(step, topology))
+        case steps.Settle() | steps.Drain() | steps.Wait() | steps.Apply():
+            pass  # they name nothing of a topology; what `Apply` leads to is judged by itself
         case _:
-            pass
+            assert_never(step)
     return [fault for fault in faults if fault is not None]
 
 
@@ -135,8 +136,8 @@ def _expected(step: steps.Expect, topology: Topology) -> str | None:
 
 
 def _found(kind: str, count: int) -> str | None:
-    if kind not in KINDS:
-        return f"the auditor has no finding {kind!r}{nearest(kind, KINDS)}"
+    if kind not in set(FindingKind):
+        return f"the auditor has no finding {kind!r}{nearest(kind, list(FindingKind))}"
     return None if count > 0 else f"write how many findings {kind} there are: 1 or more"
 
 
@@ -197,7 +198,7 @@ def _broker(step: steps.BrokerStep, topology: Topology) -> str | None:
 
 def owner_of(topic: str, topology: Topology) -> str | None:
     """Return the node that a data topic belongs to: ingress, outbox or endpoint; or None."""
-    names = TopicNames(topology.prefix)
+    names = topology.names
     for node in topology.nodes:
         data = [
             name
@@ -213,8 +214,7 @@ def owner_of(topic: str, topology: Topology) -> str | None:
         ]
         if topic in data:
             return node
-        endpoint = names.endpoint(node, "")
-        if topic.startswith(endpoint) and not name_fault(topic.removeprefix(endpoint)):
+        if name_fault(names.endpoint_of(node, topic)) is None:
             return node
     return None
 
@@ -223,7 +223,7 @@ def _data(topic: str, partition: int, topology: Topology) -> str | None:
     node = owner_of(topic, topology)
     if node is None:
         some = min(topology.nodes, default="NODE")
-        example = TopicNames(topology.prefix).ingress(some, MessageClass.GUARANTEED)
+        example = topology.names.ingress(some, MessageClass.GUARANTEED)
         return (
             f"{topic!r} is not an ingress, outbox or endpoint topic of this mesh; "
             f"write for example {example}"
@@ -237,7 +237,7 @@ def _one_broker(step: steps.Truncate, topology: Topology) -> str | None:
     node = owner_of(step.topic, topology)
     if node is None:
         return None
-    kafka = topology.kafka[topology.nodes[node].kafka]
+    kafka = topology.home_of(node, topology.kafka)
     if kafka.is_embedded and kafka.brokers == 1:
         return None
     return f"truncate needs an embedded Kafka cluster of one broker; {kafka.name} is not one"

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.lab.checker.history import History, Publish, Wanted, write_history
+from mesh.lab.checker.history import History, Publish, SubscriptionSpan, write_history
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
 from mesh.lab.clients import ScenarioSubscription
 from mesh.lab.contents import HeldRecords, read_all
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
-from mesh.lab.load import Publisher, Watch
+from mesh.lab.load import Publisher, SilenceWatch
 from mesh.lab.open_transactions import open_transactions
 from mesh.lab.queue_accounts import policy_of
 from mesh.lab.schedule import moments, storm_schedule
@@ -24,7 +24,7 @@ from mesh.lab.steps import Storm
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
 from mesh.model.topics import TopicNames
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import TopicPartition, place_of
 
 
 def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Mapping[str, object]:
@@ -81,10 +81,10 @@ class _Storm:
     _began_ms: int = field(init=False)
     _begins: dict[TopicPartition, int] = field(default_factory=dict)
     _publishers: list[Publisher] = field(default_factory=list)
-    _watches: list[Watch] = field(default_factory=list)
+    _watches: list[SilenceWatch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._names = TopicNames(self.driver.topology.prefix)
+        self._names = self.driver.topology.names
         self._began_ms = self.driver.backend.now_ms()
         for kafka, places in self._ingresses().items():
             self._begins |= self.driver.backend.kafka[kafka].admin().ends(places)
@@ -99,11 +99,10 @@ class _Storm:
         """Return the ingress partitions of each Kafka cluster."""
         found: dict[str, list[TopicPartition]] = {}
         for node, declared in self.driver.topology.nodes.items():
-            found.setdefault(declared.kafka, []).extend(
-                TopicPartition(self._names.ingress(node, message_class), partition)
-                for message_class in MessageClass
-                for partition in range(declared.partitions)
-            )
+            here = found.setdefault(declared.kafka, [])
+            for message_class in MessageClass:
+                ingress = self._names.ingress(node, message_class)
+                here += TopicPartition.all_of(ingress, declared.partitions)
         return found
 
     def _make_clients(self) -> None:
@@ -119,7 +118,7 @@ class _Storm:
         for kafka in self.driver.topology.kafka:
             topics = {t: count for t, (at, _, count) in self._endpoints().items() if at == kafka}
             self._watches.append(
-                Watch(self.driver.backend.kafka[kafka], topics, self.driver.backend.now_ms)
+                SilenceWatch(self.driver.backend.kafka[kafka], topics, self.driver.backend.now_ms)
             )
 
     def _publish(
@@ -224,9 +223,9 @@ class _Storm:
             for link in topology.links_of(node):
                 for message_class in MessageClass if topology.sends(node, link.other(node)) else ():
                     outbox = self._names.outbox(node, link.other(node), message_class)
-                    found += [TopicPartition(outbox, n) for n in range(declared.partitions)]
+                    found += TopicPartition.all_of(outbox, declared.partitions)
         for topic, (kafka, _, partitions) in self._endpoints().items():
-            places[kafka] += [TopicPartition(topic, number) for number in range(partitions)]
+            places[kafka] += TopicPartition.all_of(topic, partitions)
         return open_transactions(self.driver.backend.kafka, places)
 
     # -- the verdict ----------------------------------------------------------------------
@@ -256,8 +255,7 @@ class _Storm:
         for kafka, places in self._ingresses().items():
             cluster = self.driver.backend.kafka[kafka]
             for record in read_all(cluster, places, self.driver.backend.now_ms):
-                place = TopicPartition(record.topic(), record.partition())
-                if record.offset() >= self._begins.get(place, 0):
+                if record.offset() >= self._begins.get(place_of(record), 0):
                     payload = (record.value() or b"").decode(errors="replace")
                     offsets[record.topic(), payload] = record.offset()
         return [
@@ -266,10 +264,10 @@ class _Storm:
             for one in publisher.published
         ]
 
-    def _subscriptions(self) -> Sequence[Wanted]:
+    def _subscriptions(self) -> Sequence[SubscriptionSpan]:
         """Return every subscription: in force for the whole storm, or ended before it."""
         return [
-            Wanted(
+            SubscriptionSpan(
                 endpoint=subscription.place,
                 filter=subscription.filter_,
                 guaranteed=subscription.message_class is MessageClass.GUARANTEED,

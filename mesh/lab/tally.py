@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 
 from mesh.model.facts import Gap, Held
 from mesh.model.frames import FrameFlags, MessageClass
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import moves_of
 from mesh.model.reasons import DISCARDED_DIRECT, Reason
-from mesh.model.topics import TopicNames
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.topology import Node, Topology
 from mesh.transport.following import Follower
 from mesh.transport.headers import headers_of
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, place_of
 from mesh.view.lane_reports import LaneReport
 from mesh.wire.announcements import is_announcement
 from mesh.wire.deliveries import decode_delivery
@@ -100,7 +99,7 @@ class Tally:
         self._reports: dict[str, LaneReport] = {}
         self._nodes: dict[str, Node] = {}
         self._kafka = kafka
-        self._names = TopicNames(topology.prefix)
+        self._names = topology.names
         self._decoders: dict[str, Callable[[Record], None]] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._homes: dict[str, Follower] = {}
@@ -131,9 +130,9 @@ class Tally:
             for message_class in MessageClass if self._topology.sends(node, other) else ():
                 outbox = names.outbox(node, other, message_class)
                 self._follow(node, outbox, declared.partitions, self._frames_of(node, other))
-        self._follow(node, names.ledger(node), 2 * declared.lanes, self._ledger)
+        self._follow(node, names.ledger(node), declared.lane_partitions, self._ledger)
         report = self._reports.setdefault(node, LaneReport(declared.lanes))
-        self._follow(node, names.progress(node), 2 * declared.lanes, report.take)
+        self._follow(node, names.progress(node), declared.lane_partitions, report.take)
         self._follow(node, names.control_log(node), 1, self._control_of(node))
 
     def _follow(
@@ -143,7 +142,7 @@ class Tally:
             return
         self._decoders[topic] = decode
         follower = self._homes[topic] = self._followers[self._nodes[node].kafka]
-        follower.add([TopicPartition(topic, partition) for partition in range(partitions)])
+        follower.add(TopicPartition.all_of(topic, partitions))
 
     def follow_endpoint(self, node: str, endpoint: str) -> None:
         """Count an endpoint from now on, its past included."""
@@ -175,9 +174,9 @@ class Tally:
 
     def _is_known(self, record: Record) -> bool:
         """Return whether a record was counted before its log changed; note that it is there."""
-        place = TopicPartition(record.topic(), record.partition())
+        place = place_of(record)
         is_known = record.offset() < self._skipped.get(place, 0)
-        if is_known and place.topic.removeprefix(self._names.prefix).split(".")[1] != "ep":
+        if is_known and not self._names.is_endpoint(place.topic):
             self.ends[place] = record.offset() + 1
         return is_known
 
@@ -185,12 +184,12 @@ class Tally:
 
     def _ingress(self, record: Record) -> None:
         topic = record.topic()
-        place = TopicPartition(topic, record.partition())
+        place = place_of(record)
         self.ends[place] = record.offset() + 1
         subjects = [value for name, value in headers_of(record) if name == SUBJECT_HEADER]
         subject = (subjects[0] or b"").decode(errors="replace") if len(subjects) == 1 else ""
-        is_direct = topic.endswith(f".{MessageClass.DIRECT.letter}")
-        message_class = MessageClass.DIRECT if is_direct else MessageClass.GUARANTEED
+        message_class = self._names.class_of(topic)
+        assert message_class is not None, topic
         identity = (self.topic_id(topic), place.partition, 0, record.offset())
         self.published[identity] = Published(place, record.offset(), message_class, subject)
 
@@ -202,7 +201,7 @@ class Tally:
     def position(self, reader: str, place: TopicPartition) -> int:
         """Return the next offset of a source; one in a topic that was deleted is none. Spec: K4."""
         report = self._reports.get(reader)
-        found = None if report is None else report.sources.get(place)
+        found = None if report is None else report.read.sources.get(place)
         if found is None or self.topic_id(place.topic) not in (b"", found.topic_id):
             return 0
         return found.next
@@ -219,8 +218,7 @@ class Tally:
         tally = self.links[f"{source}->{target}"]
 
         def decode(record: Record) -> None:
-            place = TopicPartition(record.topic(), record.partition())
-            self.ends[place] = record.offset() + 1
+            self.ends[place_of(record)] = record.offset() + 1
             header = decode_header(record.key() or b"")
             if not header.flags & FrameFlags.REPAIR:
                 tally.messages += header.origin.count

@@ -14,9 +14,8 @@ from mesh.errors import TransportError
 from mesh.lab.backend import Backend
 from mesh.lab.steps import Expect
 from mesh.lab.tree_sends import LabApplications
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import TopicPartition, place_of
 from mesh.transport.reading import read_logs
 from mesh.view.mesh_view import MeshView
 
@@ -77,7 +76,7 @@ class TreeFrames:
                 for record in logs:
                     kind = _COUNTED.get((record.key() or b"").decode("utf-8", "replace"))
                     if kind is not None:
-                        link = places[TopicPartition(record.topic(), record.partition())]
+                        link = places[place_of(record)]
                         counted[link][kind] += 1
                 counts |= counted
         return {
@@ -89,7 +88,7 @@ def _places(topologies: Sequence[Topology]) -> Mapping[str, Mapping[TopicPartiti
     """Return, per Kafka cluster, the topic of each direction, and what it is called."""
     found: dict[str, dict[TopicPartition, str]] = {}
     for topology in topologies:
-        names = TopicNames(topology.prefix)
+        names = topology.names
         for node, declared in topology.nodes.items():
             for other in topology.neighbours(node):
                 place = TopicPartition(names.to_trees(node, other), 0)

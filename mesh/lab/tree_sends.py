@@ -16,7 +16,7 @@ from mesh.errors import MeshError
 from mesh.lab.backend import Backend
 from mesh.lab.consuming import Consumers
 from mesh.lab.faults import StepFailedError
-from mesh.lab.steps import Evict, Leave, Move, Role, Script, Send, TreeStep, Unrole
+from mesh.lab.steps import Detail, Evict, Leave, Move, Role, Script, Send, TreeStep, Unrole
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import Address, Extent, tree_id
@@ -28,7 +28,6 @@ REPLIES_S = 30.0
 MOVE = b"move"
 """Header of the message that asks for a role; names of sends stand there else."""
 
-Detail = Mapping[str, object]
 AppKey = tuple[str, str]
 
 
@@ -218,7 +217,7 @@ class LabApplications:
         """Return an application of a node; it is opened when it is first named."""
         key = (node, app or APP)
         if key not in self._apps:
-            kafka = self.backend.kafka[self.topology.nodes[node].kafka]
+            kafka = self.topology.home_of(node, self.backend.kafka)
             opened = Roles(
                 kafka, self.topology, node, key[1], now_ms=self.backend.now_ms, pause=self.pause
             )

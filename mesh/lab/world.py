@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_consumer import MemoryConsumer
@@ -112,9 +111,9 @@ class World:
         self._left = {node: one for node, one in kept.items() if node not in topology.nodes}
         self.topology = topology
 
-    def start(self, node: str, index: int = 0) -> None:
+    def start(self, node: str, worker: int = 0) -> None:
         """Start a worker of the node; it serves after some turns, and once its Kafka answers."""
-        name = worker_name(node, index)
+        name = worker_name(node, worker)
         if not self._try_to_start(name):
             self._waiting[name] = None
             self._schedule(name, RETRY_MS)
@@ -145,7 +144,7 @@ class World:
         self._waiting.pop(name, None)
         self._intakes[name] = intake
         self.workers[name].isolate(self._cut.get(node, ()))
-        intake.slow(self._slow.get(node, ()), node, TopicNames(self.topology.prefix))
+        intake.slow(self._slow.get(node, ()), node, self.topology.names)
         self._schedule(name)
         return True
 
@@ -160,11 +159,11 @@ class World:
             if name not in self.kafka:
                 self.kafka[name] = MemoryKafka(name, now_ms=self.clock.now_ms)
 
-    def kill(self, node: str, index: int | None = None) -> None:
+    def kill(self, node: str, worker: int | None = None) -> None:
         """End the node's workers, or one, between two turns: volatile state goes, durable stays."""
-        for name in self._names(node, index):
-            if (worker := self._forget(name)) is not None:
-                _crash(worker)
+        for name in self._names(node, worker):
+            if (killed := self._forget(name)) is not None:
+                _crash(killed)
 
     def stop(self, node: str) -> None:
         """End the node's workers in good order; one whose Kafka does not answer just ends."""
@@ -212,7 +211,7 @@ class World:
         self._slow[node] = links
         for name in self._names(node):
             if name in self._intakes:
-                self._intakes[name].slow(links, node, TopicNames(self.topology.prefix))
+                self._intakes[name].slow(links, node, self.topology.names)
 
     def kill_broker(self, kafka: str, broker: int | None = None) -> None:
         """Take brokers down; a Kafka cluster serves while most of its brokers do."""
@@ -221,7 +220,13 @@ class World:
         down.update(dict.fromkeys(range(1, count + 1) if broker is None else [broker]))
         self.kafka[kafka].available = 2 * len(down) < count
 
-    def start_broker(self, kafka: str, broker: int | None = None) -> None:
+    def start_broker(
+        self,
+        kafka: str,
+        broker: int | None = None,
+        *,
+        awaited: bool = True,  # noqa: ARG002 - they answer at once
+    ) -> None:
         """Let them answer again."""
         down = self._down.setdefault(kafka, {})
         for number in list(down) if broker is None else [broker]:
@@ -230,7 +235,7 @@ class World:
 
     def set_clock(self, node: str, off_s: float) -> None:
         """Set the node's wall clock wrong: the one by which its Kafka stamps records."""
-        kafka = self.kafka[self.topology.nodes[node].kafka]
+        kafka = self.topology.home_of(node, self.kafka)
         kafka.now_ms = lambda: self.clock.ms + int(off_s * 1000)
 
     def advance(self) -> None:

@@ -129,12 +129,12 @@ class Batch:
         generation: int,
         first: int,
         last: int,
-        n: int,
+        messages: int,
         *,
         records: int = 1,
         leader_epoch: int | None = None,
     ) -> None:
-        """Account for `n` messages in so many records of a source, offsets `first` to `last`."""
+        """Account for messages in so many records of a source, offsets `first` to `last`."""
         reading = self.readings.get(source)
         if reading is None:
             reading = self.readings[source] = Reading(topic_id, generation, first, first)
@@ -144,37 +144,37 @@ class Batch:
         elif reading.next != last + 1:
             reading.leader_epoch = -1  # of what lies before that now nothing is known
         reading.next = last + 1
-        reading.messages += n
+        reading.messages += messages
         self.records += records
 
-    def sent(self, neighbour: str, message_class: MessageClass, messages: int) -> None:
+    def count_sent(self, neighbour: str, message_class: MessageClass, messages: int) -> None:
         """Account for one frame."""
         counts = self._sent.setdefault((neighbour, message_class), [0, 0])
         counts[0] += messages
         counts[1] += 1
 
-    def delivered(self, endpoint: str, message_class: MessageClass, messages: int) -> None:
+    def count_delivered(self, endpoint: str, message_class: MessageClass, messages: int) -> None:
         """Account for deliveries to an endpoint."""
         self._delivered[endpoint, message_class] += messages
         self.records += messages
 
-    def refused(
+    def count_not_forwarded(
         self, reasons: Sequence[tuple[str, Reason]], message_class: MessageClass, messages: int
     ) -> None:
         """Account for messages that did not leave on these links, each with its one reason."""
         for neighbour, reason in reasons:
             self._refused[neighbour, reason, message_class] += messages
 
-    def dropped(self, reason: DropReason, source: TopicPartition, messages: int = 1) -> None:
+    def count_dropped(self, reason: DropReason, source: TopicPartition, messages: int = 1) -> None:
         """Account for messages of a source that went nowhere, or headers that were removed."""
         self._dropped[reason, source] += messages
 
-    def widened(self, names: Sequence[str], messages: int) -> None:
+    def count_widened(self, names: Sequence[str], messages: int) -> None:
         """Account for copies that may be needless, each for a link or endpoint."""
         for name in names:
             self.needless[name] += messages
 
-    def lost(
+    def count_lost(
         self,
         reason: DropReason,
         source: TopicPartition,
@@ -185,7 +185,7 @@ class Batch:
         neighbour: str = "",
     ) -> None:
         """Account for messages counted as written which one target does not get after all."""
-        self.dropped(reason, source, messages)
+        self.count_dropped(reason, source, messages)
         if endpoint:
             self._delivered[endpoint, message_class] -= messages
         if neighbour:
@@ -198,10 +198,15 @@ class Batch:
         self.direct.append((topic, partition, rows))
         self.note_unwritten(at, self.unwritten)
 
-    def note_unwritten(self, at: TopicPartition, firsts: dict[TopicPartition, int]) -> None:
-        """Record that copies of what is being read are not in Kafka yet; of the first keep where.
+    def wait_for_commit(self, at: TopicPartition) -> None:
+        """Have copies of a direct source wait: it is read beyond what is reserved."""
+        self.waiting[at] = None
+        self.is_awaited = True
 
-        What is not being read only announces a loss, and is no copy.
+    def note_unwritten(self, at: TopicPartition, firsts: dict[TopicPartition, int]) -> None:
+        """Record the first offset of a source of which a copy is not in Kafka yet.
+
+        Rows of anything but what is being read only announce a loss, and are no copies.
         """
         if self.taking is not None and self.taking[0] == at:
             firsts.setdefault(*self.taking)
@@ -252,21 +257,23 @@ class Batch:
             lane=self.lane,
             lane_epoch=self.lane_epoch,
             sources=[
-                SourceRange(tp.topic, r.topic_id, tp.partition, r.first, r.next, r.messages)
-                for tp, r in self.readings.items()
+                SourceRange(
+                    at.topic, read.topic_id, at.partition, read.first, read.next, read.messages
+                )
+                for at, read in self.readings.items()
             ],
             sent=[
                 SentCount(neighbour, message_class, messages, frames)
                 for (neighbour, message_class), (messages, frames) in self._sent.items()
             ],
-            delivered=[DeliveredCount(*key, n) for key, n in self._delivered.items()],
+            delivered=[DeliveredCount(*key, count) for key, count in self._delivered.items()],
             not_forwarded=[
-                NotForwarded(neighbour, reason, message_class, n)
-                for (neighbour, reason, message_class), n in self._refused.items()
+                NotForwarded(neighbour, reason, message_class, count)
+                for (neighbour, reason, message_class), count in self._refused.items()
             ],
             dropped=[
-                Dropped(reason, tp.topic, tp.partition, n)
-                for (reason, tp), n in self._dropped.items()
+                Dropped(reason, at.topic, at.partition, count)
+                for (reason, at), count in self._dropped.items()
             ],
             cuts=self.cuts,
         )

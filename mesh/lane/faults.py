@@ -20,14 +20,6 @@ from mesh.transport.port import TopicPartition
 REPAIRS_MAX = 3
 """A frame that cannot be read comes again in each repair: after so many its gap is announced."""
 
-AGAIN_MS = 15_000
-"""How long a repair may take to come before it is asked for again, and how long one that has come
-several times for nothing is not asked for."""
-
-DOUBLINGS_MAX = 5
-"""Without a later frame of the chain each wait is twice the one before, up to eight minutes: the
-source may not be read at all just now, and each repair sends all that is missing."""
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -50,45 +42,33 @@ class Asked:
 
 
 def keep_stop(lane: Lane, stop: Stop, now_ms: int) -> None:
-    """Have the next commit keep that a source is read no further. Spec: R6."""
-    batch = lane.open(now_ms)
-    batch.is_awaited = True
-    lane.note(batch, Halted(stop))
+    """Record in the next commit that a source is read no further. Spec: R6."""
+    lane.note(lane.open(now_ms, is_awaited=True), Halted(stop))
 
 
 def lift_stop(lane: Lane, stop: Stop, now_ms: int) -> None:
-    """Have the next commit keep that a source is read again."""
-    batch = lane.open(now_ms)
-    batch.is_awaited = True
-    lane.note(batch, Halted(replace(stop, reason="")))
+    """Record in the next commit that a source is read again."""
+    lane.note(lane.open(now_ms, is_awaited=True), Halted(replace(stop, reason="")))
 
 
 def ask_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
-    """Have the next commit keep that a chain is broken, and the node ask for a repair. K11."""
-    last = lane.positions.accepted.get(key, NONE_OFFSET)
-    _, attempts = lane.positions.gaps.get(key, (last, -1))
-    lane.broken.asked_ms[key] = batch.opened_ms
-    lane.broken.ask_again_ms[key] = batch.opened_ms + _patience_ms(attempts + 1)
-    lane.broken.unreadable.pop(key[0], None)
+    """Record in the next commit that a chain is broken, and have a repair asked for. Spec: K11."""
+    last = lane.progress.accepted.get(key, NONE_OFFSET)
+    _, attempts = lane.progress.gaps.get(key, (last, -1))
+    lane.broken.repair_asked(key, attempts + 1, batch.opened_ms)
     lane.note(batch, Gap(*key, last, attempts + 1, is_open=True))
-
-
-def _patience_ms(attempts: int) -> int:
-    """Return how long to wait for a repair that was asked for so often in vain. Spec: K11."""
-    return AGAIN_MS << min(attempts, DOUBLINGS_MAX)
 
 
 def repair_comes(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Record that a repair is under way, and wait as long once more. Spec: K11."""
-    gap = lane.positions.gaps.get(key)
+    gap = lane.progress.gaps.get(key)
     if gap is not None:
-        lane.broken.asked_ms[key] = batch.opened_ms
-        lane.broken.ask_again_ms[key] = batch.opened_ms + _patience_ms(gap[1])
+        lane.broken.repair_comes(key, gap[1], batch.opened_ms)
 
 
 def ask_again(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Ask once more if the repair has not come for long: it may have been lost as well. K11."""
-    if batch.opened_ms - lane.broken.asked_ms.setdefault(key, batch.opened_ms) >= AGAIN_MS:
+    if lane.broken.is_late(key, batch.opened_ms):
         ask_repair(lane, batch, key)
 
 
@@ -99,10 +79,10 @@ def repair_failed(lane: Lane, batch: Batch, key: ChainKey) -> None:
     as long as a target is left out.
     """
     _give_up_if_hopeless(lane, key)
-    if key in lane.broken.given_up or not _is_vain(lane, key):
+    if lane.broken.is_given_up(key) or not _is_vain(lane, key):
         ask_repair(lane, batch, key)
     else:
-        lane.broken.ask_again_ms[key] = batch.opened_ms + AGAIN_MS
+        lane.broken.rest([key], batch.opened_ms)
 
 
 def ask_due(lane: Lane, now_ms: int) -> None:
@@ -111,14 +91,12 @@ def ask_due(lane: Lane, now_ms: int) -> None:
     One that was lost on its way may be the last that was ever said of its chain: no later frame
     would show that it does not come. K11.
     """
-    for key in [key for key, due_ms in lane.broken.ask_again_ms.items() if due_ms <= now_ms]:
-        if key not in lane.positions.gaps:
-            del lane.broken.ask_again_ms[key]  # it came after all
+    for key in lane.broken.due(now_ms):
+        if key not in lane.progress.gaps:
+            lane.broken.mended(key)
             continue
         _give_up_if_hopeless(lane, key)
-        batch = lane.open(now_ms)
-        batch.is_awaited = True
-        ask_repair(lane, batch, key)
+        ask_repair(lane, lane.open(now_ms, is_awaited=True), key)
 
 
 def _give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
@@ -131,19 +109,19 @@ def _give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
     """
     if lane.holds_any:
         return
-    if _is_vain(lane, key) and key[0] in lane.broken.unreadable:
-        lane.broken.given_up.add(key)
+    if _is_vain(lane, key) and lane.broken.has_unreadable(key[0]):
+        lane.broken.give_up(key)
 
 
 def _is_vain(lane: Lane, key: ChainKey) -> bool:
     """Return whether what a chain lacks was asked for so often that once more will hardly help."""
-    _, attempt = lane.positions.gaps.get(key, (NONE_OFFSET, 0))
+    _, attempt = lane.progress.gaps.get(key, (NONE_OFFSET, 0))
     return attempt + 1 >= REPAIRS_MAX
 
 
 def end_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
-    """Have the next commit keep that a chain is whole again, if it was broken. Spec: K20."""
-    gap = lane.positions.gaps.get(key)
+    """Record in the next commit that a chain is whole again, if it was broken. Spec: K20."""
+    gap = lane.progress.gaps.get(key)
     if gap is not None:
         lane.note(batch, Gap(*key, *gap, is_open=False))
 
@@ -160,30 +138,30 @@ def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
         neighbours: Outbox topic -> who writes it.
         now_ms: The present moment.
     """
-    positions = lane.positions
+    progress = lane.progress
     notices = lane.open(now_ms).notices
     notices += _over(lane)
     known: list[Fact] = []
-    for stop in list(positions.stopped.values()):
+    for stop in list(progress.stopped.values()):
         if stop.reason == StopReason.VERSION:
             lift_stop(lane, stop, now_ms)
         else:
             known.append(Halted(stop))
-    known += [Gap(*key, *gap, is_open=True) for key, gap in positions.gaps.items()]
-    lane.broken.ask_again_ms = dict.fromkeys(positions.gaps, now_ms + AGAIN_MS)
+    known += [Gap(*key, *gap, is_open=True) for key, gap in progress.gaps.items()]
+    lane.broken.rest(progress.gaps, now_ms)
     notices += inputs_of(known, neighbours)
 
 
 def _over(lane: Lane) -> Iterator[Input]:
     """Yield the end of those faults that the node knows of a lane, and the lane does not."""
-    positions, known = lane.positions, lane.learner.faults
+    progress, known = lane.progress, lane.learner.faults
     for (neighbour, *_), request in known.gaps.items():
         at = TopicPartition(request.outbox, request.outbox_partition)
         of = SourcePartition(request.topic_id, request.partition)
-        if lane.has(at.partition) and (at, of) not in positions.gaps:
+        if lane.has(at.partition) and (at, of) not in progress.gaps:
             yield GapMended(neighbour, request)
     for topic, partition in known.stops:
-        is_stopped = TopicPartition(topic, partition) in positions.stopped
+        is_stopped = TopicPartition(topic, partition) in progress.stopped
         if lane.has(partition) and not is_stopped:
             yield SourceResumed(topic, partition)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mesh.core.routes import Arrival, Route
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 
 Known = dict[tuple[str, bytes | None], tuple[str, Route]]
 """Header as clients wrote it -> subject and route, since the routing last changed."""
@@ -18,7 +18,7 @@ PLANS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TablePlan:
     """What becomes of frames with one subject table that came one way.
 
     Attributes:
@@ -34,12 +34,16 @@ class Plan:
     delivers: bool
 
 
+Plans = dict[bytes, TablePlan]
+"""Subject table as it stands in frames -> what becomes of them."""
+
+
 @dataclass(slots=True)
 class Memos:
     """Subjects published here, plans for frames, and headers for those it delivers to."""
 
     _known: dict[MessageClass, Known] = field(default_factory=dict)
-    _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
+    _plans: dict[tuple[Arrival, MessageClass], Plans] = field(default_factory=dict)
     _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
 
     def forget_routes(self) -> None:
@@ -65,12 +69,17 @@ class Memos:
         known[SUBJECT_HEADER, raw] = found
         return found
 
-    def plans(self, arrival: Arrival, message_class: MessageClass) -> dict[bytes, Plan]:
-        """Return the plans for frames that came one way, by subject table."""
-        plans = self._plans.setdefault((arrival, message_class), {})
+    def plans(self, arrival: Arrival, message_class: MessageClass) -> Plans:
+        """Return the plans for frames that came one way, to be added to by `remember_plan`."""
+        return self._plans.setdefault((arrival, message_class), {})
+
+    @staticmethod
+    def remember_plan(plans: Plans, table: bytes, plan: TablePlan) -> TablePlan:
+        """Remember what becomes of frames with one subject table."""
         if len(plans) >= PLANS_MAX:
             plans.clear()
-        return plans
+        plans[table] = plan
+        return plan
 
     def address(self, subject: str) -> tuple[str, bytes]:
         """Return the header that repeats a subject to those it is delivered to. Spec: K8."""

@@ -12,15 +12,15 @@ from dataclasses import replace
 
 from mesh.lane.batch import Batch
 from mesh.lane.faults import end_repair, lift_stop
-from mesh.lane.held import (
+from mesh.lane.lane import Lane
+from mesh.lane.sources import Source
+from mesh.lane.target_holds import (
     guaranteed_sources,
     hold_key,
     let_go,
     link_of,
     release,
 )
-from mesh.lane.lane import Lane
-from mesh.lane.sources import Source
 from mesh.model.effects import Relinked
 from mesh.model.facts import UNLINKED
 from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
@@ -36,8 +36,7 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
         now_ms: The present moment.
     """
     lane.topology = relinked.topology
-    batch = lane.open(now_ms)
-    batch.is_awaited = True
+    batch = lane.open(now_ms, is_awaited=True)
     _leave_outboxes(lane, gone, now_ms)
     for neighbour in relinked.gone:
         target = lane.names.outbox(lane.node, neighbour, MessageClass.GUARANTEED)
@@ -58,7 +57,7 @@ def begin_links(
     *,
     are_new: bool = False,
 ) -> None:
-    """Have the next commit keep from which position on links carry a source. Spec: K20.
+    """Record in the next commit from which position on links carry a source. Spec: K20.
 
     Args:
         lane: Which reads it.
@@ -68,38 +67,39 @@ def begin_links(
         are_new: Whether they are, also if a link before them was used; else nothing changes of
             those that were, and are the same.
     """
-    positions = lane.positions
+    progress = lane.progress
     if source.message_class is MessageClass.DIRECT:
         return
-    stop = positions.stopped.get(source.at)
+    stop = progress.stopped.get(source.at)
     for link in [one for one in lane.learner.links if one.neighbour in neighbours and one.sends]:
         key = (lane.outbox(link, source), source.identity)
         offset = max(0, lane.position(source.at) if stop is None else stop.first)
         since = position_in_chain(lane.generation(source.at), offset)
-        is_other = positions.links.get(key, 0) != lane.ages.numbers.get(key[0].topic, 0)
-        if are_new or is_other or positions.since.get(key, UNLINKED) == UNLINKED:
-            sent = positions.sent.get(key, NONE_OFFSET)
+        is_other = progress.links.get(key, 0) != lane.ages.numbers.get(key[0].topic, 0)
+        if are_new or is_other or progress.since.get(key, UNLINKED) == UNLINKED:
+            sent = progress.sent.get(key, NONE_OFFSET)
             lane.note(lane.open(now_ms), lane.sent(key, sent, since))
 
 
 def _resting_sources(lane: Lane) -> list[Source]:
     """Return what a lane has read and does not read now: stopped, left, or not found yet."""
-    positions, letter = lane.positions, MessageClass.GUARANTEED.letter
-    ids = {at: stop.topic_id for at, stop in positions.stopped.items()} | positions.topic_ids
+    progress, guaranteed = lane.progress, MessageClass.GUARANTEED
+    ids = {at: stop.topic_id for at, stop in progress.stopped.items()} | progress.topic_ids
     return [
-        Source(at, topic_id, MessageClass.GUARANTEED, None)
+        Source(at, topic_id, guaranteed, None)
         for at, topic_id in ids.items()
-        if at not in lane.sources and at.topic.endswith(f".{letter}")
+        if at not in lane.sources and lane.names.class_of(at.topic) is guaranteed
     ]
 
 
 def _mark_unlinked(lane: Lane, batch: Batch) -> None:
-    """Have the next commit keep which outboxes have no link: one that comes back starts over."""
-    positions, letter = lane.positions, MessageClass.GUARANTEED.letter
-    for (outbox, of), sent in positions.sent.items():
-        if not outbox.topic.endswith(f".{letter}") or link_of(lane, outbox.topic) is not None:
+    """Record in the next commit which outboxes have no link: one that comes back starts over."""
+    progress = lane.progress
+    for (outbox, of), sent in progress.sent.items():
+        is_guaranteed = lane.names.class_of(outbox.topic) is MessageClass.GUARANTEED
+        if not is_guaranteed or link_of(lane, outbox.topic) is not None:
             continue
-        if positions.since.get((outbox, of)) != UNLINKED:
+        if progress.since.get((outbox, of)) != UNLINKED:
             lane.note(batch, lane.sent((outbox, of), sent, UNLINKED))
 
 
@@ -111,42 +111,39 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
         read: Topics that it will read.
         now_ms: The present moment.
     """
-    positions = lane.positions
-    known = [
-        at for at in (*positions.topic_ids, *positions.stopped) if at not in positions.unlinked
-    ]
-    if lane.followed < lane.learner.followed:
+    progress = lane.progress
+    known = [at for at in (*progress.topic_ids, *progress.stopped) if at not in progress.unlinked]
+    if lane.following.change < lane.learner.followed:
         _mark_unlinked(lane, lane.open(now_ms))
         for source in _resting_sources(lane):
             begin_links(lane, source, list(lane.learner.neighbours), now_ms)
     if gone := [topic for topic in dict.fromkeys(at.topic for at in known) if topic not in read]:
         _leave_outboxes(lane, gone, now_ms)
-    letter = MessageClass.GUARANTEED.letter
-    outboxes = lane.names.outbox(lane.node, "", MessageClass.GUARANTEED).removesuffix(f".{letter}")
-    for target in [one for one in lane.held_targets if one.startswith(outboxes)]:
-        if link_of(lane, target) is None:
+    for target in lane.held_targets:
+        is_outbox = lane.names.source_of(target) is not None
+        if is_outbox and link_of(lane, target) is None:
             release(lane, target, now_ms)
             lane.log.warning("target.hold_ended", target=target, lane=lane.number)
 
 
 def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
-    """Have the next commit keep that outboxes are read no further, and nothing amiss with them."""
-    positions, batch = lane.positions, lane.open(now_ms)
-    for stop in [one for one in positions.stopped.values() if one.topic in gone]:
+    """Record in the next commit that outboxes are read no further, and lack nothing."""
+    progress, batch = lane.progress, lane.open(now_ms)
+    for stop in [one for one in progress.stopped.values() if one.topic in gone]:
         lane.log.warning("source.stop_ended", lane=lane.number, range=stop.range)
         lift_stop(lane, stop, now_ms)
-    for key in [key for key in positions.gaps if key[0].topic in gone]:
+    for key in [key for key in progress.gaps if key[0].topic in gone]:
         end_repair(lane, batch, key)
     for source in [one for one in guaranteed_sources(lane) if one.at.topic in gone]:
-        for target in list(positions.holds):
-            held = positions.holds.next(target)
+        for target in list(progress.holds):
+            held = progress.holds.next(target)
             if (first := held.get(hold_key(lane, target, source))) is not None:
                 place = {"source": source.at.topic, "partition": source.at.partition}
                 ends = lane.position(source.at)
                 lane.log.error("target.lacks", target=target, **place, first=first, next=ends)
                 let_go(lane, batch, target, source)
-    for at in [one for one in positions.topic_ids if one.topic in gone]:
-        if at.topic.endswith(f".{MessageClass.DIRECT.letter}"):
+    for at in [one for one in progress.topic_ids if one.topic in gone]:
+        if lane.names.class_of(at.topic) is MessageClass.DIRECT:
             continue  # one that is recreated is read on as ever
-        kept = positions.source_at(at, max(0, lane.position(at)))
+        kept = progress.source_at(at, max(0, lane.position(at)))
         lane.note(batch, replace(kept, leader_epoch=-1, is_unlinked=True))

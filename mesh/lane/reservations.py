@@ -72,8 +72,7 @@ class Reservations:
     def about_to_read(self, batch: Batch, at: TopicPartition, last: int) -> None:
         """Decide whether copies of records up to offset `last` may go before the next commit."""
         if last >= self.ahead.get(at, 0):
-            batch.waiting[at] = None
-            batch.is_awaited = True
+            batch.wait_for_commit(at)
         else:
             self.handed_on[at] = last + 1
 
@@ -122,6 +121,29 @@ class Reservations:
         self.doubtful[at] = max(0, committed - position)
         self.inherited.pop(at, None)
         self.handed_on[at] = max(position, committed)
+
+    def forget(self, at: TopicPartition) -> None:
+        """Know nothing of what was reserved of a source: its topic is another one."""
+        self.ahead.pop(at, None)
+        self.inherited.pop(at, None)
+
+    def passed_inherited(self, at: TopicPartition) -> None:
+        """Record that a source is read on behind all that the former owner had reserved."""
+        self.inherited.pop(at, None)
+
+    def take_doubtful(self) -> Mapping[TopicPartition, int]:
+        """Return what may be lost of each source, to be counted once."""
+        doubtful, self.doubtful = self.doubtful, {}
+        return doubtful
+
+    def ready_sent(self) -> None:
+        """Record that all that was ready was handed to the client library."""
+        self.ready.clear()
+        self.unwritten.hand_over()
+
+    def all_written(self) -> None:
+        """Record that all that was handed to the client library is in Kafka."""
+        self.unwritten.sent.clear()
 
     def take_back(self, ready: int, handed_on: Mapping[TopicPartition, int]) -> None:
         """Forget copies that became ready since: what failed comes again."""

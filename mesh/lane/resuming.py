@@ -11,10 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mesh.lane.batch import RESERVED_MS
+from mesh.lane.cuts import forget_eras
 from mesh.lane.faults import keep_stop, lift_stop
+from mesh.lane.handover import skip
 from mesh.lane.lane import Lane
 from mesh.lane.messages.gaps import announce, own_provenance
+from mesh.lane.partly_taken import cut_off_partly_taken, forget_partly_taken, note_partly_taken
 from mesh.lane.sources import Source, SourceTopic
+from mesh.lane.truncations import keep_truncation
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import Truncation
 from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
@@ -38,7 +42,7 @@ def begin_of(lane: Lane, at: TopicPartition) -> int:
 
 def reached(lane: Lane, at: TopicPartition) -> int:
     """Return how far a source is read for certain; behind where its log was cut off nothing is."""
-    position, stop = lane.committed_position(at), lane.positions.stopped.get(at)
+    position, stop = lane.committed_position(at), lane.progress.stopped.get(at)
     return position if stop is None else min(position, stop.first)
 
 
@@ -76,7 +80,7 @@ def go_on(
 def stop_source(lane: Lane, stop: Stop, now_ms: int) -> None:
     """Read a source no further until an operator has accepted what it lost."""
     at = TopicPartition(stop.topic, stop.partition)
-    stop = replace(stop, generation=lane.positions.generations.get(at, 0))
+    stop = replace(stop, generation=lane.progress.generations.get(at, 0))
     lane.log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
     keep_stop(lane, stop, now_ms)
 
@@ -105,7 +109,7 @@ def accept_loss(
         # More was deleted meanwhile: nobody has accepted that.
         stop_source(lane, replace(stop, next=start), now_ms)
         return
-    generation = lane.positions.generations.get(at, 0)
+    generation = lane.progress.generations.get(at, 0)
     source = Source(at, stop.topic_id, topic.message_class, topic.link, generation)
     position = {
         StopReason.RETENTION: stop.next,
@@ -120,15 +124,15 @@ def accept_loss(
     goes_on = position_in_chain(generation, offset)
     announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
     if reason is StopReason.VERSION:
-        lane.note_partly_taken(batch, source, stop.first)
-        lane.broken.forgiven.add(at)
+        note_partly_taken(lane, batch, source, stop.first)
+        lane.broken.expect_hole(at)
     if reason is StopReason.TRUNCATED:
-        lane.keep_truncation(batch, source, Truncation(generation, position, stop.next))
-        lane.cut_marks_off(batch, at, position)
+        keep_truncation(lane, batch, source, Truncation(generation, position, stop.next))
+        cut_off_partly_taken(lane, batch, at, position)
     if reason is StopReason.RECREATED:
         generation = 0
     batch.read(at, topic_id, generation, position, position - 1, 0, records=0)
-    batch.dropped(DropReason.GAP_ACCEPTED, at, max(1, stop.next - stop.first))
+    batch.count_dropped(DropReason.GAP_ACCEPTED, at, max(1, stop.next - stop.first))
     lift_stop(lane, stop, now_ms)
     lane.log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
 
@@ -137,18 +141,16 @@ def _is_same(
     lane: Lane, topic: SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
 ) -> bool:
     """Return whether a position still belongs to the topic; else keep a stop."""
-    positions = lane.positions
-    former = positions.topic_ids.get(at, topic_id)
+    progress = lane.progress
+    former = progress.topic_ids.get(at, topic_id)
     if former == topic_id or lane.position(at) < 0:
         return True  # what was never read lacks nothing
-    if topic.message_class is MessageClass.GUARANTEED and at not in positions.unlinked:
+    if topic.message_class is MessageClass.GUARANTEED and at not in progress.unlinked:
         first = max(0, lane.position(at))
         stop_source(lane, stop_of(at, former, StopReason.RECREATED, first), now_ms)
         return False
     lane.log.warning("source.recreated", topic=at.topic, partition=at.partition)
-    positions.reset(at)
-    for kept in (lane.direct.ahead, lane.direct.inherited):
-        kept.pop(at, None)
+    lane.start_over(at)
     return True
 
 
@@ -163,13 +165,13 @@ def _inside(
     stops: dict[TopicPartition, Stop] = {}
     for at in places:
         # What was never read begins at 0, also if it is not there any more.
-        known_id = lane.positions.topic_ids.get(at, topic_id)
+        known_id = lane.progress.topic_ids.get(at, topic_id)
         position = max(0, lane.position(at))
         known_start, known_end = bounds[at]
         start = 0 if known_start is None else known_start
         end = position if known_end is None else known_end
-        lane.forget_marks(at, topic_id, start, now_ms)
-        lane.forget_eras(at, start, now_ms)
+        forget_partly_taken(lane, at, topic_id, start, now_ms)
+        forget_eras(lane, at, start, now_ms)
         if end < position:
             stops[at] = stop_of(at, known_id, StopReason.TRUNCATED, end, position)
         elif start > position:
@@ -193,9 +195,9 @@ def _resume_direct(
         if end < lane.position(at):
             _turn_back(lane, topic, at, end, now_ms)
         reached = min(lane.direct.inherited.get(at, 0), end)
-        lane.skip(at, DropReason.TAKEOVER, reached, now_ms)
-        lane.skip(at, DropReason.RETENTION, start, now_ms)
-        lane.direct.inherited.pop(at, None)
+        skip(lane, at, DropReason.TAKEOVER, reached, now_ms)
+        skip(lane, at, DropReason.RETENTION, start, now_ms)
+        lane.direct.passed_inherited(at)
 
 
 def _turn_back(lane: Lane, topic: SourceTopic, at: TopicPartition, end: int, now_ms: int) -> None:
@@ -204,11 +206,11 @@ def _turn_back(lane: Lane, topic: SourceTopic, at: TopicPartition, end: int, now
     Who reads the copies must know, or it would take them for repeats. Spec: K9, K11.
     """
     lane.log.warning("direct.truncated", topic=at.topic, partition=at.partition, end=end)
-    batch, topic_id = lane.open(now_ms), lane.positions.topic_ids[at]
+    batch, topic_id = lane.open(now_ms), lane.progress.topic_ids[at]
     generation = lane.generation(at)
     source = Source(at, topic_id, MessageClass.DIRECT, topic.link, generation)
     stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
     goes_on = position_in_chain(generation + 1, end)
     announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
-    lane.direct.inherited.pop(at, None)
+    lane.direct.passed_inherited(at)
     batch.read(at, topic_id, generation + 1, end, end - 1, 0, records=0)

@@ -34,7 +34,7 @@ class Traces(Protocol):
         """Record a batch that was open for so long, with the `traceparent` seen in it."""
 
 
-def see(batch: Batch, headers: Sequence[Headers]) -> None:
+def remember(batch: Batch, headers: Sequence[Headers]) -> None:
     """Have a batch remember the traces of messages."""
     for some in headers:
         for name, value in some:
@@ -44,12 +44,12 @@ def see(batch: Batch, headers: Sequence[Headers]) -> None:
                 batch.parents[value] = None
 
 
-def see_frame(batch: Batch, value: bytes) -> None:
+def remember_frame(batch: Batch, value: bytes) -> None:
     """Have a batch remember the traces of the messages in a frame; what cannot be read has none."""
     if TRACEPARENT.encode() not in value or len(batch.parents) >= PARENTS_MAX:
         return
     try:
         _, items = scan_value(value)
-        see(batch, [read_headers(value, begin) for _, _, _, begin, _ in items])
+        remember(batch, [read_headers(value, begin) for _, _, _, begin, _ in items])
     except (ProtocolError, IndexError):
         return

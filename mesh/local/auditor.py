@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 
-from mesh.errors import StartError
+from mesh.errors import missing_package
 from mesh.local.fleet import Fleet
 from mesh.local.processes import Process, spawn
 from mesh.local.software import with_spark_classes
@@ -18,7 +18,7 @@ def spawn_auditor(fleet: Fleet) -> Process:
         StartError: PySpark is not installed.
     """
     if importlib.util.find_spec("pyspark") is None:
-        raise StartError("the auditor needs PySpark: install trellis-mesh[audit]")
+        raise missing_package("the auditor needs PySpark", "audit")
     return spawn(
         [
             *(sys.executable, "-m", "streaming", "-f", str(fleet.file)),

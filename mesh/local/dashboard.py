@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-from mesh.errors import StartError
+from mesh.errors import missing_package
 from mesh.local.fleet import Fleet
 from mesh.local.ports import LOOPBACK, free_port, is_free
 from mesh.local.processes import Process, spawn
@@ -32,7 +32,7 @@ def spawn_dashboard(
     """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise StartError(f"the page needs {missing[0]}: install trellis-mesh[api]")
+        raise missing_package(f"the page needs {missing[0]}", "api")
     address = listen or f"{LOOPBACK}:{PORT if is_free(PORT) else free_port()}"
     process = spawn(
         [

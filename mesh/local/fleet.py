@@ -197,15 +197,16 @@ class Fleet:
 
     def start_node(self, node: str, workers: int = 1) -> None:
         """Start the worker processes of a node; returns when they run."""
-        running = self.workers.setdefault(node, [])
-        for index in range(len(running), len(running) + workers):
-            running.append(self._spawn(node, index))
+        first = len(self.workers.get(node, ()))
+        for index in range(first, first + workers):
+            self.start_worker(node, index)
 
-    def restart_worker(self, node: str, index: int) -> None:
-        """Start a worker process again that has ended."""
-        self.workers[node][index].kill()
-        self.ready_file(node, index).unlink(missing_ok=True)
-        self.workers[node][index] = self._spawn(node, index)
+    def start_worker(self, node: str, index: int) -> None:
+        """Start a worker process, or again one that has ended."""
+        running = self.workers.setdefault(node, [])
+        if index < len(running):
+            self.kill_worker(node, index)
+        running[index : index + 1] = [self._spawn(node, index)]
 
     def _spawn(self, node: str, index: int) -> Process:
         return spawn(

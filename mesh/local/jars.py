@@ -20,7 +20,7 @@ from pathlib import Path
 
 import platformdirs
 
-from mesh.errors import StartError
+from mesh.errors import StartError, missing_package
 from mesh.local.class_archive import ClassArchive
 from mesh.local.java import find_java
 from mesh.local.processes import Process, spawn
@@ -145,9 +145,8 @@ def ivy_jar() -> Path:
     folders = list(spec.submodule_search_locations or ()) if spec else []
     found = sorted(jar for folder in folders for jar in Path(folder, "jars").glob("ivy-*.jar"))
     if not found:
-        raise StartError(
-            "Kafka's jars are fetched by PySpark's Ivy, which is not installed: "
-            "install trellis-mesh[audit]"
+        raise missing_package(
+            "Kafka's jars are fetched by PySpark's Ivy, which is not installed", "audit"
         )
     return found[-1]
 

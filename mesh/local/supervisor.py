@@ -86,7 +86,7 @@ class Supervisor:
                 self.keep(
                     f"worker {index} of {node}",
                     partial(self._worker, node, index),
-                    partial(self.fleet.restart_worker, node, index),
+                    partial(self.fleet.start_worker, node, index),
                 )
 
     def _worker(self, node: str, index: int) -> Sequence[Process]:

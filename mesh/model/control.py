@@ -5,7 +5,7 @@ Spec: K4, K12, K13, K21-K26, K32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -16,6 +16,12 @@ from mesh.model.joins import NO_JOINS, JoinRow
 
 NO_TOPIC = bytes(16)
 """Stands for the id of a topic that is not known."""
+
+Version = tuple[int, int]
+"""Epoch and number: order of the states of one writer."""
+
+NEVER: Version = (-1, -1)
+"""Older than every version."""
 
 
 class Ownership(StrEnum):
@@ -85,6 +91,10 @@ class Interest:
     clients_offset: int | None = None
 
 
+UNREADABLE_INTEREST = Interest(durable=False, live=False)
+"""Stands for a value that nobody can read: interest for nothing, which is never offered."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
     """Proof of a scope: what a reader must hold. Spec: K23.
@@ -125,17 +135,11 @@ class Identity:
     topics: Sequence[TopicIdentity] = ()
 
 
-FULL = "full"
-DISABLED = "disabled"
-
-
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
     """How a node sees a link.
 
-    `state`: up, down, unproven, frozen, stopped, full, probing, refused or disabled. Full is a
-    link that is up, and whose outbox has reached its limit; probing and refused links carry no
-    data (K27).
+    `state` is a `LinkWord`, or what a node of a later release says.
     """
 
     neighbour: str
@@ -144,23 +148,13 @@ class LinkStatus:
     reason: str = ""
 
 
-LOSSY = "lossy"
-HELD = "held"
-MISSING = "missing"
-REFUSED = "refused"
-UNHEARD = "unheard"
-
-
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
     """An endpoint of a node that has something to report.
 
     Attributes:
         endpoint: Its name.
-        state: `full`: it has reached its limit; `lossy`: its oldest messages became dead
-            letters; `held`: its topic takes no records; `missing`: it has no topic; `refused`: a
-            queue that attracts nothing of what was subscribed; `unheard`: a subscription, or the
-            end of one, stands in a partition of `clients` that is not read.
+        state: An `EndpointWord`, or what a node of a later release says.
         reason: Why, for people.
     """
 
@@ -183,8 +177,23 @@ class Stage(StrEnum):
     SWITCH = "switch"
     RUN = "run"
 
+    @property
+    def holds_sources(self) -> bool:
+        """Whether the nodes that hold take nothing from their clients."""
+        return self in (Stage.HOLD, Stage.SWITCH)
 
-def change_version(number: int, stage: Stage) -> tuple[int, int]:
+    @property
+    def has_switched(self) -> bool:
+        """Whether nodes work by the target."""
+        return self in (Stage.SWITCH, Stage.RUN)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the change has ended, one way or the other."""
+        return self in (Stage.RUN, Stage.ABORT)
+
+
+def change_version(number: int, stage: Stage) -> Version:
     """Return a version that is greater for the newer of two stages, of any changes."""
     return number, list(Stage).index(stage)
 
@@ -236,7 +245,7 @@ class Change:
         number: Of the target topology; higher than the one in force.
         stage: How far the change is.
         topology: The target as JSON text, as the record of the topology in force has it.
-        holding: Nodes that take nothing of their own clients until `run` or `abort`.
+        holding: Nodes that take nothing from their own clients until `run` or `abort`.
         lineage: Of the target.
     """
 
@@ -247,9 +256,15 @@ class Change:
     lineage: Lineage = UNKNOWN_LINEAGE
 
     @property
-    def version(self) -> tuple[int, int]:
+    def version(self) -> Version:
         """What is greater for the newer of two records."""
         return change_version(self.number, self.stage)
+
+    @staticmethod
+    def newest(changes: Iterable[Change | None]) -> Change | None:
+        """Return the newest record; a writer that died leaves older ones in some Kafka clusters."""
+        known = [one for one in changes if one is not None]
+        return max(known, key=lambda one: one.version, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +284,7 @@ class ChangeStatus:
     open_links: Sequence[tuple[str, str]] = ()
 
     @property
-    def version(self) -> tuple[int, int]:
+    def version(self) -> Version:
         """What is greater for the newer of two words."""
         return change_version(self.number, self.stage)
 
@@ -304,6 +319,8 @@ class Heartbeat:
         queues: What is known of consumers of queues, of this node and of others.
         colour: Label of its part of the mesh, as the tree layer has it; "" without one.
         trees: How its tree layer is; None of a node without one.
+        lost_topology: Number of the topology that its lanes have worked by and `mesh.config` holds
+            no longer: they read nothing. 0 for none.
     """
 
     epoch: int
@@ -315,6 +332,7 @@ class Heartbeat:
     queues: Sequence[QueueDemand] = ()
     colour: str = ""
     trees: TreeStatus | None = None
+    lost_topology: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from mesh.model.control import (
     Stop,
 )
 from mesh.model.frames import MessageClass
+from mesh.model.interest_inputs import VersionByInput
 from mesh.model.links import NodeLinks
 from mesh.model.topology import Topology
 
@@ -38,7 +39,7 @@ class Reroute:
     Spec: K12, K25.
     """
 
-    in_force: Mapping[str, tuple[int, int]]
+    in_force: VersionByInput
     cuts: Mapping[str, int]
 
 
@@ -189,6 +190,13 @@ class ReadAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class StartWithout:
+    """Ask what the node has acknowledged of a neighbour: no proof of it comes at the start. K21."""
+
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
 class BecameReady:
     """Every input is proven or frozen, and the first routing is in force."""
 
@@ -226,6 +234,7 @@ Effect = (
     | RestartLeadership
     | RepeatLearned
     | ReadAgain
+    | StartWithout
     | BecameReady
     | Note
 )

@@ -46,6 +46,15 @@ class TopicPartition:
     topic: str
     partition: int
 
+    @classmethod
+    def all_of(cls, topic: str, count: int) -> list[TopicPartition]:
+        """Return the partitions of a topic that has so many."""
+        return [cls(topic, number) for number in range(count)]
+
+    def __str__(self) -> str:
+        """Return `topic[partition]`, as people are told of it everywhere."""
+        return f"{self.topic}[{self.partition}]"
+
 
 @dataclass(frozen=True, slots=True)
 class SourcePartition:

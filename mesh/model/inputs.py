@@ -18,7 +18,9 @@ from mesh.model.control import (
     Stage,
     Stop,
     Subscription,
+    Version,
 )
+from mesh.model.interest_inputs import VersionByInput, VersionByScope
 from mesh.model.links import NodeLinks
 from mesh.model.topology import Topology
 
@@ -124,16 +126,21 @@ class OwnControlReset:
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourUnreachable:
-    """A neighbour's Kafka cluster did not answer within the time allowed. Spec: K21.
+class NeighbourUnproven:
+    """Within the time allowed nothing has proven what a neighbour offers. Spec: K21, K23.
 
     Attributes:
         neighbour: Its name.
         learned: Its guaranteed interest when that was last proven, per scope.
+        versions: (epoch, number) of that, per scope.
+        is_reached: Whether its control topic was read to its end; else its Kafka cluster did not
+            answer.
     """
 
     neighbour: str
     learned: Mapping[Scope, Sequence[str]] = field(default_factory=dict)
+    versions: VersionByScope = field(default_factory=dict)
+    is_reached: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +157,7 @@ class NeighbourLags:
 
     neighbour: str
     learned: Mapping[Scope, Sequence[str]]
-    versions: Mapping[str, tuple[int, int]]
+    versions: VersionByInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +174,7 @@ class LinkDisabled:
 
     neighbour: str
     learned: Mapping[Scope, Sequence[str]] = field(default_factory=dict)
-    versions: Mapping[Scope, tuple[int, int]] = field(default_factory=dict)
+    versions: VersionByScope = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +195,18 @@ class AckRead:
 
 @dataclass(frozen=True, slots=True)
 class LaneApplied:
-    """A lane of this node, here or in another worker, has committed these versions. Spec: K25."""
+    """A lane of this node, here or in another worker, has committed these versions. Spec: K25.
+
+    Attributes:
+        lane: Its number.
+        in_force: The versions.
+        topology: Number of the topology that it works by, or waits for, in this worker; None where
+            this was read in the records of another one.
+    """
 
     lane: int
-    in_force: Mapping[str, tuple[int, int]]
+    in_force: VersionByInput
+    topology: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +284,8 @@ class DrainStepDone:
     """This worker completed a step of the drain by which an open link gives way. Spec: K27, K28.
 
     Attributes:
-        number, step: Of the `Answer` of the node.
-        is_idle: Nothing has arrived since the look before.
+        number, step: Of the `YieldReply` of the node.
+        is_idle: Nothing has arrived since the probe before.
     """
 
     number: int
@@ -278,7 +293,7 @@ class DrainStepDone:
     is_idle: bool = False
 
     @property
-    def version(self) -> tuple[int, int]:
+    def version(self) -> Version:
         """The version that the lanes commit for it."""
         return self.number, 2 * self.step + self.is_idle
 
@@ -317,6 +332,14 @@ class OwnMarkRead:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnBeatRead:
+    """A heartbeat stands on the node's own control topic, whoever wrote it. Spec: K16, K32."""
+
+    epoch: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class OwnControlCaughtUp:
     """The node's own control topic has been read to the end that it had at the start."""
 
@@ -335,6 +358,33 @@ class NeighbourAwaited:
 
     neighbour: str
     is_awaited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsVoided:
+    """Versions that nobody can read any more: the topics that announced them lost their ends. K16.
+
+    Attributes:
+        versions: By input of interest.
+    """
+
+    versions: VersionByInput
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRequested:
+    """A lane has stopped waiting: a round is to begin, also without news. Spec: K16, K28."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyLost:
+    """`mesh.config` holds no longer what lanes have worked by: they read nothing. Spec: K28.
+
+    Attributes:
+        number: Of that topology; 0 once they wait for it no more.
+    """
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +443,7 @@ Input = (
     | StreamReset
     | ClientsReset
     | OwnControlReset
-    | NeighbourUnreachable
+    | NeighbourUnproven
     | NeighbourLags
     | LinkDisabled
     | LinkEnabled
@@ -409,10 +459,14 @@ Input = (
     | GapMended
     | OutboxFull
     | NeighbourAwaited
+    | VersionsVoided
+    | RoundRequested
+    | TopologyLost
     | LinksRead
     | IdentityRead
     | OwnAdvertRead
     | OwnMarkRead
+    | OwnBeatRead
     | OwnControlCaughtUp
     | EndpointSeen
     | EndpointMade

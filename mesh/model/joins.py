@@ -23,7 +23,7 @@ class Join:
         source: Node that messages leave.
         target: Node that they come to.
         filter: Which messages.
-        hops: At most so many joins follow the first in any row that this one is in.
+        hops: At most this many joins follow the first in any row that this one is in.
     """
 
     zone: str

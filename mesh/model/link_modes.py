@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mesh.model.control import DISABLED
 from mesh.model.reasons import Reason
+from mesh.model.words import LinkWord
 
 
 class LinkMode(StrEnum):
@@ -51,18 +51,18 @@ class Conduct:
     reads: bool
     guaranteed: Reason | None
     direct: Reason | None
-    word: str
+    word: LinkWord
 
 
 CONDUCT: Mapping[LinkMode, Conduct] = {
-    LinkMode.DISABLED: Conduct(False, None, Reason.LINK_DISABLED, DISABLED),
-    LinkMode.REFUSED: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, "refused"),
-    LinkMode.PROBING: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, "probing"),
-    LinkMode.RESYNCING: Conduct(False, None, Reason.NOT_RESYNCED, "unproven"),
-    LinkMode.DOWN: Conduct(True, None, Reason.NODE_DOWN, "down"),
-    LinkMode.FROZEN: Conduct(True, None, None, "frozen"),
-    LinkMode.UNPROVEN: Conduct(True, None, None, "unproven"),
-    LinkMode.UP: Conduct(True, None, None, "up"),
+    LinkMode.DISABLED: Conduct(False, None, Reason.LINK_DISABLED, LinkWord.DISABLED),
+    LinkMode.REFUSED: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, LinkWord.REFUSED),
+    LinkMode.PROBING: Conduct(False, Reason.NOT_RESYNCED, Reason.NOT_RESYNCED, LinkWord.PROBING),
+    LinkMode.RESYNCING: Conduct(False, None, Reason.NOT_RESYNCED, LinkWord.UNPROVEN),
+    LinkMode.DOWN: Conduct(True, None, Reason.NODE_DOWN, LinkWord.DOWN),
+    LinkMode.FROZEN: Conduct(True, None, None, LinkWord.FROZEN),
+    LinkMode.UNPROVEN: Conduct(True, None, None, LinkWord.UNPROVEN),
+    LinkMode.UP: Conduct(True, None, None, LinkWord.UP),
 }
 
 CLOSED = frozenset({LinkMode.DISABLED, LinkMode.RESYNCING})

@@ -66,19 +66,19 @@ class GateStatus:
 
 
 ABORT, ASK, HOLD, SWITCH, OPEN, JOIN, RUN = -1, 0, 1, 1_000_000, 1_000_001, 1_000_002, 1_000_003
-"""Steps by which an open link gives way: who is there; sources hold; then looks, counted from 2,
-whether anything is on its way; what loses is shut; what waited for that is opened; what it offers
-is known everywhere; all go on. Or all go on as they were."""
+"""Steps by which an open link gives way: who is there; sources hold; then drain probes, counted
+from 2; what loses is shut; what waited for that is opened; what it offers is known everywhere; all
+go on. Or all go on as they were."""
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """What one end of an open link that gives way asks of all nodes. Spec: K27, K28.
+class YieldProposal:
+    """What one end of an open link that gives way proposes to all nodes. Spec: K27, K28.
 
     Attributes:
         attempt: Rises whenever that node starts over.
         facts: Digest of the facts by which the link gives way.
-        step: `ASK`, `HOLD`, a look, `SWITCH`, `OPEN`, `JOIN`, `RUN` or `ABORT`.
+        step: `ASK`, `HOLD`, a drain probe, `SWITCH`, `OPEN`, `JOIN`, `RUN` or `ABORT`.
     """
 
     attempt: int
@@ -87,7 +87,7 @@ class Word:
 
     @property
     def is_active(self) -> bool:
-        """Whether nodes are to answer."""
+        """Whether nodes are to reply."""
         return ASK <= self.step <= JOIN
 
     @property
@@ -102,16 +102,16 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """How far a node follows such a word.
+class YieldReply:
+    """How far a node follows such a proposal.
 
     Attributes:
-        to: uuid of the node that spoke; empty as long as none has.
-        attempt: Of its word.
-        number: Rises with every word that this node begins to follow: its lanes commit it.
+        to: uuid of the node that proposed it; empty as long as none has.
+        attempt: Of its proposal.
+        number: Rises with every proposal that this node begins to follow: its lanes commit it.
         asked: The step that its workers are at; `ABORT` or `RUN`: its sources go on.
         done: The last step that is committed in all its lanes, or `ABORT` for none.
-        is_idle: Nothing had come between the looks `done - 1` and `done`.
+        is_idle: Nothing had come between the probes `done - 1` and `done`.
     """
 
     to: str = ""
@@ -123,12 +123,12 @@ class Answer:
 
     @property
     def is_holding(self) -> bool:
-        """Whether the node takes nothing of its clients."""
+        """Whether the node takes nothing from its clients."""
         return HOLD <= self.asked <= JOIN
 
     @property
     def is_following(self) -> bool:
-        """Whether the node answers."""
+        """Whether the node replies."""
         return ASK <= self.asked <= JOIN
 
 
@@ -150,8 +150,8 @@ class NodeLinks:
         gate_number: Rises whenever `gates` change.
         links: As it holds them, sorted by neighbour.
         gates: What it lets through, of each neighbour that it has heard of.
-        word: What it asks of all nodes so that an open link gives way, or did last.
-        answer: How far it follows such a word.
+        proposal: What it asks of all nodes so that an open link gives way, or did last.
+        reply: How far it follows such a proposal.
     """
 
     node: str
@@ -165,13 +165,18 @@ class NodeLinks:
     links: Sequence[HeldLink] = field(default=())
     gates: Sequence[GateStatus] = field(default=())
     former: Sequence[str] = field(default=())
-    word: Word | None = None
-    answer: Answer = Answer()
+    proposal: YieldProposal | None = None
+    reply: YieldReply = YieldReply()
 
     @property
     def facts(self) -> tuple[object, ...]:
         """What `number` is the version of."""
         return self.cluster_id, self.digest, tuple(self.links)
+
+    @property
+    def is_giving_way(self) -> bool:
+        """Whether the node proposes that an open link gives way, or follows such a proposal."""
+        return self.reply.is_following or bool(self.proposal and self.proposal.is_active)
 
     def link_to(self, neighbour: str) -> HeldLink | None:
         """Return the link to a neighbour, by its name here."""

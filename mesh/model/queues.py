@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 from mesh.model.names import fold
 
@@ -44,7 +45,13 @@ class QueuePolicy(StrEnum):
     @property
     def is_shared(self) -> bool:
         """Whether one member gets each message; else each member has its own."""
-        return self in (QueuePolicy.HOME, QueuePolicy.ANY)
+        match self:
+            case QueuePolicy.HOME | QueuePolicy.ANY:
+                return True
+            case QueuePolicy.EVERY | QueuePolicy.LOCAL:
+                return False
+            case _:
+                assert_never(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,28 @@
-"""The one builder of Kafka topic, group and transactional names. Spec: kafka.md 1, K15, K16."""
+"""Names of Kafka topics, groups and transactional ids: made and taken apart here alone.
+
+Spec: kafka.md 1, K15, K16.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mesh.model.frames import MessageClass
+
+
+class SourceName(NamedTuple):
+    """What the name of an ingress or outbox says.
+
+    Attributes:
+        owner: The node in whose Kafka cluster it is.
+        reader: Who reads it: of an ingress the owner itself.
+        message_class: Of everything in it.
+    """
+
+    owner: str
+    reader: str
+    message_class: MessageClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +131,8 @@ class TopicNames:
         """Stable transactional id of a lane."""
         return f"{self.prefix}{node}.lane.{lane}"
 
-    def held_transactions(self, node: str, lane: int) -> str:
-        """Transactional id of a lane's catch-up reader. Spec: K16, K20."""
+    def second_writer_transactions(self, node: str, lane: int) -> str:
+        """Transactional id of a lane's second writer. Spec: K16, K20."""
         return f"{self.prefix}{node}.lane.{lane}.held"
 
     def mover_transactions(self, node: str, lane: int, queue: str) -> str:
@@ -128,3 +146,45 @@ class TopicNames:
     def spare_transactions(self, node: str) -> str:
         """Transactional id of that writer while the usual one is held. Spec: K16."""
         return f"{self.prefix}{node}.control.spare"
+
+    # -- names taken apart ----------------------------------------------------------------
+
+    def source_of(self, topic: str) -> SourceName | None:
+        """Return what the name of an ingress or outbox says; None for any other topic."""
+        match topic.removeprefix(self.prefix).split("."):
+            case [node, "in", letter] if letter in _BY_LETTER:
+                return SourceName(node, node, _BY_LETTER[letter])
+            case [node, "to", neighbour, letter] if letter in _BY_LETTER:
+                return SourceName(node, neighbour, _BY_LETTER[letter])
+        return None
+
+    def class_of(self, topic: str) -> MessageClass | None:
+        """Return the class of what an ingress or outbox holds; None for any other topic."""
+        found = self.source_of(topic)
+        return None if found is None else found.message_class
+
+    def endpoint_of(self, node: str, topic: str) -> str:
+        """Return to which endpoint of a node a topic delivers; nothing for any other topic."""
+        return _behind(self.endpoint(node, ""), topic)
+
+    def queue_of_letters(self, node: str, topic: str) -> str:
+        """Return what queue of a node the dead letters in a topic are of; nothing for another."""
+        queue = topic.removesuffix(".dlq")
+        return "" if queue == topic else self.endpoint_of(node, queue)
+
+    def app_of(self, node: str, topic: str) -> str:
+        """Return which application of a node a topic is for; nothing for any other topic."""
+        return _behind(self.app(node, ""), topic)
+
+    def is_endpoint(self, topic: str) -> bool:
+        """Return whether a topic delivers to an endpoint, of whatever node."""
+        return topic.removeprefix(self.prefix).split(".")[1:2] == ["ep"]
+
+
+_BY_LETTER = {one.letter: one for one in MessageClass}
+
+
+def _behind(begin: str, topic: str) -> str:
+    """Return the one word behind the begin of a name, or nothing."""
+    word = topic.removeprefix(begin)
+    return "" if word == topic or "." in word else word

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
+from typing import TypeVar, assert_never
 
-from mesh.model.controls import InterestControl
+from mesh.model.interest_controls import InterestControl
 from mesh.model.joins import Join
 from mesh.model.queues import Queue, QueuePolicy
 from mesh.model.selectors import Selector, by_direction
+from mesh.model.topics import TopicNames
 
 MESSAGE_BYTES_DEFAULT = 900_000
 """With key and headers, uncompressed. Spec: K6."""
@@ -28,6 +30,22 @@ PARTITIONS_DEFAULT = 4
 """Of each data topic. Spec: K2."""
 
 
+_Cluster = TypeVar("_Cluster")
+
+
+class ZoneForm(StrEnum):
+    """How people say which links a zone has."""
+
+    NODES = "nodes"
+    """By its nodes alone: each is linked with each."""
+    LINKS = "links"
+    """By its links alone, as they are listed."""
+    EITHER = "either"
+    """By its nodes or by its links."""
+    ENDS = "ends"
+    """By where its one link leads from and to; that never changes."""
+
+
 class ZoneKind(StrEnum):
     """What the links of a zone do; the rules stand in `mesh.core.forwarding`."""
 
@@ -36,6 +54,26 @@ class ZoneKind(StrEnum):
     MULTI_HOP = "multi-hop"
     EXTERNAL = "external"
     JOIN = "join"
+
+    @property
+    def form(self) -> ZoneForm:
+        """How people say which links such a zone has."""
+        match self:
+            case ZoneKind.CLUSTER:
+                return ZoneForm.NODES
+            case ZoneKind.ONE_HOP | ZoneKind.MULTI_HOP:
+                return ZoneForm.EITHER
+            case ZoneKind.EXTERNAL:
+                return ZoneForm.LINKS
+            case ZoneKind.JOIN:
+                return ZoneForm.ENDS
+            case _:
+                assert_never(self)
+
+    @property
+    def takes_links(self) -> bool:
+        """Whether single links can be put into such a zone, and taken out."""
+        return self.form in (ZoneForm.LINKS, ZoneForm.EITHER)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -115,6 +153,14 @@ class Node:
     lanes: int = 1
     partitions: int = PARTITIONS_DEFAULT
 
+    @property
+    def lane_partitions(self) -> int:
+        """Partitions of what lanes tell of themselves: two of each, one for who writes beside it.
+
+        Spec: K2, K20.
+        """
+        return 2 * self.lanes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
@@ -125,7 +171,7 @@ class Zone:
         kind: What its links do.
         nodes: Members, sorted; a zone may be empty.
         links: Its links, sorted.
-        title: What people read; two zones may share one.
+        title: Title that people read; two zones may share one.
         exclusive: Whether its members may be in no other zone, joins apart. Spec: UM-8.
         join: What it is if it is a join; else None.
         direct_only: Whether guaranteed messages cross none of its links. Spec: DMR-11.
@@ -368,6 +414,15 @@ class Topology:
     def links_of(self, node: str) -> Sequence[Link]:
         """Return the links that end at a node, sorted by zone and ends."""
         return self._links_of[node]
+
+    @property
+    def names(self) -> TopicNames:
+        """Names of its topics, groups and transactions."""
+        return TopicNames(self.prefix)
+
+    def home_of(self, node: str, kafka: Mapping[str, _Cluster]) -> _Cluster:
+        """Return the Kafka cluster of a node, of those given by name."""
+        return kafka[self.nodes[node].kafka]
 
     def unsaid_policy(self, node: str) -> QueuePolicy:
         """Return the policy of a queue of a node of which nothing is said. Spec: DESIGN 6, UM-7.

@@ -181,7 +181,7 @@ class Resumed:
     payload: bytes | None = None
 
 
-class NewsOf(StrEnum):
+class NewsKind(StrEnum):
     """What an application may ask to be told of, beside what concerns itself. Spec: 7.4, 8."""
 
     SPLITS = "splits"
@@ -194,7 +194,7 @@ class NewsWanted:
     """An application wants to hear of something, or with `ends` no longer."""
 
     app: str
-    of: NewsOf
+    of: NewsKind
     ends: bool = False
 
 
@@ -410,7 +410,7 @@ class TreeBuilt:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitTold:
+class NodesLost:
     """Some nodes no longer answer: the mesh is split, or they are dead. Spec: 7.4.
 
     Attributes:
@@ -428,11 +428,11 @@ class SplitTold:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTold:
+class NodesFound:
     """Some nodes answer that did not the last time: they are back, or new.
 
     Attributes:
-        reached, lost, is_minority: As of `SplitTold`.
+        reached, lost, is_minority: As of `NodesLost`.
         found: Who answers again, or for the first time.
     """
 
@@ -535,8 +535,8 @@ AppTold = (
     | Unpartitioned
     | ColourChanged
     | TreeBuilt
-    | SplitTold
-    | FoundTold
+    | NodesLost
+    | NodesFound
     | Served
     | Expired
     | RoutesTold

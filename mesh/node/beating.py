@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mesh.model.control import FULL, ChangeStatus, EndpointStatus, Heartbeat, LinkStatus
+from mesh.model.control import ChangeStatus, EndpointStatus, Heartbeat, LinkStatus
 from mesh.model.effects import WriteHeartbeat, WriteLinkState
+from mesh.model.words import EndpointWord
 from mesh.node.demands import Demands
 from mesh.node.learner import Learner
 
@@ -49,6 +50,7 @@ class Beating:
         *,
         is_ready: bool,
         change: ChangeStatus | None,
+        lost_topology: int = 0,
     ) -> Iterator[WriteHeartbeat | WriteLinkState]:
         """Beat once a second, and report to each neighbour the last beat read from it.
 
@@ -65,13 +67,23 @@ class Beating:
             learner.faults.seen(neighbour.status(learner.faults.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()
         ]
-        full = sorted(learner.faults.endpoints.values(), key=lambda one: one.state != FULL)
-        endpoints = _as_fits([*full, *learner.queues.statuses(), *learner.own.unheard()])
+        faults = learner.faults.endpoints.values()
+        full = sorted(faults, key=lambda one: one.state != EndpointWord.FULL)
+        clients = learner.clients
+        told = [*full, *clients.queues.statuses(), *clients.wanted.unheard()]
+        endpoints = _as_fits(told)
         queues = (
             demands.announced(self.epoch, number + 1) if last is None or is_due else last.queues
         )
         beat = Heartbeat(
-            self.epoch, number + is_due, is_ready, tuple(links), endpoints, change, queues
+            self.epoch,
+            number + is_due,
+            is_ready,
+            tuple(links),
+            endpoints,
+            change,
+            queues,
+            lost_topology=lost_topology,
         )
         self._last_at_ms = now_ms
         if beat == last:
@@ -82,6 +94,11 @@ class Beating:
             self._beat_at_ms = now_ms
             for name, neighbour in learner.neighbours.items():
                 yield WriteLinkState(name, *neighbour.beat)
+
+    @property
+    def number(self) -> int:
+        """Number of the newest heartbeat sent; 0 before the first."""
+        return 0 if self._last is None else self._last.beat
 
     @property
     def has_begun(self) -> bool:
@@ -96,6 +113,7 @@ def _as_fits(statuses: Sequence[EndpointStatus]) -> tuple[EndpointStatus, ...]:
         size += len(f"{one.endpoint} {one.state} {one.reason}".encode())
         if count and size > ENDPOINTS_BYTES:
             last = statuses[count - 1]
-            reason = f"{last.reason}; and of {len(statuses) - count} more something is to be told"
+            more = len(statuses) - count
+            reason = f"{last.reason}; and {more} more endpoints have something to report"
             return (*statuses[: count - 1], replace(last, reason=reason))
     return tuple(statuses)

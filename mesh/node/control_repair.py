@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from mesh.model.control import Scope
 from mesh.model.effects import Note, RestartLeadership, WriteAdvert, WriteMark
-from mesh.model.inputs import OwnAdvertRead, OwnMarkRead
+from mesh.model.inputs import OwnAdvertRead, OwnBeatRead, OwnMarkRead
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 
@@ -39,13 +39,24 @@ class ControlRepair:
     _adverts: dict[tuple[Scope, str], int] = field(default_factory=dict)
     _marks: dict[Scope, int] = field(default_factory=dict)
     _is_outdone: bool = False
+    _beat_outdone_ms: int | None = None
     _patience_ms: dict[Scope, int] = field(default_factory=dict)
 
     def read(
         self, leader: Leader, learner: Learner, said: OwnAdvertRead | OwnMarkRead, now_ms: int
     ) -> None:
-        """Compare an entry or a mark on the topic with what the leader offers."""
+        """Compare an entry or a mark on the topic with what the leader offers.
+
+        With its first offer a leader itself compares all entries, those that come until then too,
+        and marks every scope: no mark from before matters then, unless readers take it for newer.
+        """
         scope = said.scope
+        if not leader.has_offered:
+            if isinstance(said, OwnAdvertRead):
+                leader.note_written(scope, said.filter, said.interest)
+                return
+            if said.mark is None or said.mark.epoch <= leader.epoch:
+                return
         if isinstance(said, OwnAdvertRead):
             agrees = said.interest == leader.entry(learner, scope, said.filter)
             _note(self._adverts, (scope, said.filter), now_ms, agrees=agrees)
@@ -57,11 +68,22 @@ class ControlRepair:
         if said.mark is not None and newest is not None and said.mark > newest:
             self._is_outdone = True
 
+    def read_beat(self, leader: Leader, said: OwnBeatRead, now_ms: int) -> None:
+        """Notice a heartbeat that neighbours take for newer than all that the leader sends."""
+        if (said.epoch, said.number) > (leader.epoch, leader.beating.number):
+            self._beat_outdone_ms = self._beat_outdone_ms or now_ms
+
     def mend(
         self, leader: Leader, learner: Learner, now_ms: int
     ) -> Iterator[WriteAdvert | WriteMark | RestartLeadership | Note]:
         """Write again what has differed for long, with a mark that lets readers prove it."""
-        if not self.caught_up or not (self._adverts or self._marks):
+        if not self.caught_up:
+            return
+        if self._beat_outdone_ms is not None and now_ms - self._beat_outdone_ms >= PATIENCE_MS:
+            yield Note("control.foreign", "a heartbeat is newer than those of the leader")
+            yield RestartLeadership()
+            return
+        if not (self._adverts or self._marks):
             return
         patience = self._patience_ms
         entries = [
@@ -96,6 +118,7 @@ class ControlRepair:
         self._marks.clear()
         self._patience_ms.clear()
         self._is_outdone = False
+        self._beat_outdone_ms = None
 
 
 def _note(differing: dict[Key, int], key: Key, now_ms: int, *, agrees: bool) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mesh.core.controls import filters_at
 from mesh.core.forwarding import ownership_after
 from mesh.core.interest import InterestTable, Member
+from mesh.core.interest_controls import filters_at
 from mesh.core.local_links import local_links
 from mesh.core.routing import Router
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import Interest, Mark, Scope, Subscription, node_address
-from mesh.model.controls import ControlKind
+from mesh.model.interest_controls import ControlKind
 from mesh.model.topology import Topology
 from mesh.node.explanation import KnownNode
 from mesh.node.learner import Learner
@@ -77,7 +77,7 @@ def converged_interest(
 def _own_table(learner: Learner, subscriptions: Subscriptions) -> InterestTable:
     """Return what a node makes of clients' subscriptions; those that it refuses are left out."""
     for number, ((endpoint, filter_), interest) in enumerate(subscriptions.items()):
-        for _ in learner.subscription_read(number, endpoint, filter_, interest, 0):
+        for _ in learner.clients.subscription_read(number, endpoint, filter_, interest, 0):
             pass
     learner.begin_round()
     table = learner.router.table

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.core.interest import Members
-from mesh.model.control import is_address, node_address
-from mesh.node.relinking import is_switching, topology_cut
+from mesh.model.control import Version, is_address, node_address
+from mesh.node.relinking import has_switched, is_switching, topology_cut
 
 
 @dataclass(slots=True)
@@ -39,8 +39,11 @@ class Cuts:
         """Record how much of a node's `clients` is known here."""
         self._news[uuid] = offset
 
-    def follow(self, version: tuple[int, int], entries: Mapping[str, Members]) -> dict[str, int]:
+    def follow(self, version: Version, entries: Mapping[str, Members]) -> dict[str, int]:
         """Follow a stage of a change; return the cut that says which topology holds from here.
+
+        Once every node works by the new topology all is told that is known still: other rules may
+        hold on the way, and by these what was told before says nothing.
 
         Args:
             version: Of the change and its stage.
@@ -48,6 +51,8 @@ class Cuts:
         """
         self._news = self._late | self._news
         self._late = {}
+        if has_switched(version):
+            self._news = dict(_known(entries)) | self._news
         self._reached = dict(_known(entries)) if is_switching(version) else None
         return topology_cut(self.number)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from mesh.model.control import Version
 from mesh.model.demands import QueueDemand
 from mesh.model.names import fold
 
@@ -32,7 +33,7 @@ hear of a member sends it nothing ahead of its time; what waits for it waits whe
 class _Newest:
     """The newest beat heard of a member, and when it arrived."""
 
-    version: tuple[int, int]
+    version: Version
     heard_ms: int
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mesh.core.conditions import first_refusing
-from mesh.core.controls import controls_barring
 from mesh.core.forwarding import crosses_external
+from mesh.core.interest_controls import controls_barring
 from mesh.core.joins import row_over
 from mesh.core.local_links import LocalLink, local_links
 from mesh.core.queues import Nearness
@@ -20,14 +20,14 @@ from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
 from mesh.core.routing import Router
 from mesh.core.walks import walks_from
 from mesh.core.ways import DeadEnd, dead_ends
-from mesh.model.control import Heartbeat, Interest, Mark, Scope, Subscription
+from mesh.model.control import Interest, Mark, Scope, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.joins import NO_JOINS
 from mesh.model.reasons import FilterCause, NoWay, Reason, Why, sentence
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
-from mesh.node.closing import disable
-from mesh.node.learner import DOWN_AFTER_MS, Learner
+from mesh.node.learner import Learner
+from mesh.node.link_disabling import disable
 from mesh.node.queue_choices import queue_choices
 from mesh.node.queues import OwnQueues
 
@@ -264,16 +264,14 @@ def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> 
     queues = OwnQueues.at(node, topology)
     learner = Learner(node, own.uuid or f"unknown-{node}", links, router, queues=queues)
     for number, ((endpoint, filter_), subscription) in enumerate(own.subscriptions.items()):
-        for _ in learner.subscription_read(number, endpoint, filter_, subscription, 0):
+        for _ in learner.clients.subscription_read(number, endpoint, filter_, subscription, 0):
             pass
     for link in links:
         _learn(learner, link.neighbour, known[link.neighbour])
         if link.neighbour in own.disabled:
             disable(learner.neighbours[link.neighbour], learner.router)
-        if link.neighbour not in own.down:
-            learner.beat_read(link.neighbour, Heartbeat(1, 1, True), DOWN_AFTER_MS)
-    for _ in learner.silent(DOWN_AFTER_MS):
-        pass
+        if link.neighbour in own.down:
+            learner.hearing.take_for_down(link.neighbour)
     learner.begin_round()
     return learner.router
 
@@ -281,8 +279,8 @@ def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> 
 def _learn(learner: Learner, neighbour: str, known: KnownNode) -> None:
     for scope, mark in known.marks.items():
         for filter_, interest in known.offers.get(scope, {}).items():
-            learner.advert_read(neighbour, scope, filter_, interest)
-        learner.mark_read(neighbour, scope, mark)
+            learner.hearing.advert_read(neighbour, scope, filter_, interest)
+        learner.hearing.mark_read(neighbour, scope, mark)
 
 
 def _link_to(router: Router, neighbour: str) -> LocalLink:
@@ -325,7 +323,7 @@ def _not_reached(
             yield NotReached(node, Reason.FILTER, step, bool(interests), cause, text)
         else:
             at = next(refused[step] for step in steps if step in refused)
-            yield _where_refused(node, at, interests)
+            yield _where_refused(node, at, interests, is_up=known[node].is_up)
 
 
 def _barred(
@@ -346,15 +344,21 @@ def _at_dead_end(node: str, end: DeadEnd, *, wants: bool) -> NotReached:
     return NotReached(node, NoWay.NO_WAY, end.step, wants, end.reason, end.text)
 
 
-def _where_refused(node: str, at: Refusal, interests: Sequence[Subscription]) -> NotReached:
+def _where_refused(
+    node: str, at: Refusal, interests: Sequence[Subscription], *, is_up: bool
+) -> NotReached:
     """Return why a node that is wanted by no other reason is not reached: its way is refused.
 
-    What it wants may not have travelled to there yet, or does not travel at all.
+    What it wants may not have travelled to there yet, has ended with the node, or does not travel
+    at all.
     """
     reason, text = at.reason, at.text
     if interests and reason is Reason.NO_INTEREST:
         if all(interest.noexport for interest in interests):
             text = f"what wants it at {node} is noexport, so it attracts nothing"
+        elif not is_up and all(one.message_class is MessageClass.DIRECT for one in interests):
+            reason = Reason.NODE_DOWN
+            text = f"{node} is down, and nothing waits for its direct endpoints"
         else:
             reason, text = Reason.NOT_RESYNCED, f"what {node} wants is not known there yet"
     return NotReached(node, reason, (at.node, at.neighbour), bool(interests), at.cause, text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.model.control import FULL, EndpointStatus, LinkStatus, RepairRequest, Stop
+from mesh.model.control import EndpointStatus, LinkStatus, RepairRequest, Stop
 from mesh.model.effects import ResumeSource, WriteRepair, WriteStop
 from mesh.model.inputs import (
     GapFound,
@@ -20,10 +20,9 @@ from mesh.model.inputs import (
     SourceResumed,
     SourceStopped,
 )
+from mesh.model.words import LinkWord
 
-UNPROVEN = "unproven"
-
-AWAITED = "lanes read nothing before all is heard that a former owner of theirs knew of it"
+AWAITED = "lanes wait until this worker has heard all that their former owner knew of it"
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -141,14 +140,14 @@ class Faults:
         A link whose other end is awaited is not up: the node reads nothing before.
         """
         if link.neighbour in self.awaited:
-            state = UNPROVEN if link.state == "up" else link.state
+            state = LinkWord.UNPROVEN if link.state == LinkWord.UP else link.state
             return replace(
                 link, state=state, reason="; ".join(filter(None, [link.reason, AWAITED]))
             )
         if not (text := self.full.get(link.neighbour, "")):
             return link
-        reasons = [text] if link.state == "up" else [text, link.state, link.reason]
-        return replace(link, state=FULL, reason="; ".join(filter(None, reasons)))
+        reasons = [text] if link.state == LinkWord.UP else [text, link.state, link.reason]
+        return replace(link, state=LinkWord.FULL, reason="; ".join(filter(None, reasons)))
 
     def of_neighbour(self, neighbour: str) -> Sequence[Stop]:
         """Return what is stopped of a neighbour's outboxes."""

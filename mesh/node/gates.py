@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mesh.model.interest_inputs import GATES
 from mesh.model.links import Gate, GateStatus
-from mesh.node.closing import route_by
 from mesh.node.learner import Learner
-
-LINKS = "$links"
-"""Name of the gates among the inputs of interest: so every lane commits from which positions on
-it goes by them, and the leader knows when all do."""
-
-
-STILL = "$still"
-"""Name of what sources hold for, and of the looks whether anything is on its way: version
-(`Answer.number`, twice the step, and one more if nothing had come since the look before)."""
+from mesh.node.link_disabling import route_by
 
 
 def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) -> Sequence[str]:
@@ -33,7 +25,7 @@ def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) ->
     Spec: K27.
     """
     shut = []
-    learner.versions.note(LINKS, (0, number))
+    learner.pending.versions.note(GATES, (0, number))
     for name, neighbour in learner.neighbours.items():
         gate = gates.get(name)
         if gate is not None and gate.state is Gate.OPEN:
@@ -43,7 +35,7 @@ def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) ->
             continue
         if gate is not None:
             shut.append(name)
-        learner.regather(name)
+        learner.hearing.regather(name)
     for neighbour in learner.neighbours.values():
         route_by(neighbour, learner.router)
     return shut

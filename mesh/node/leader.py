@@ -18,6 +18,7 @@ from mesh.model.control import (
     Interest,
     Mark,
     Scope,
+    Version,
 )
 from mesh.model.effects import (
     WriteAck,
@@ -31,6 +32,13 @@ from mesh.model.effects import (
     WriteSubscribed,
 )
 from mesh.model.inputs import AckRead
+from mesh.model.interest_inputs import (
+    CLIENTS,
+    VersionByInput,
+    is_acknowledged,
+    neighbour_of,
+    scope_of,
+)
 from mesh.model.links import Gate
 from mesh.node.beating import Beating
 from mesh.node.demands import Demands
@@ -44,8 +52,8 @@ from mesh.node.offers import (
     scopes_of,
     scopes_offering,
 )
-from mesh.node.remembering import Remembering, Versions
-from mesh.node.rounds import CLIENTS, Round, neighbour_of
+from mesh.node.remembering import Remembering
+from mesh.node.rounds import Round
 
 Writes = (
     WriteAdvert
@@ -76,7 +84,7 @@ class Leader:
     node: str
     epoch: int
     links: Sequence[LocalLink]
-    written: Mapping[Scope, Mapping[str, Interest]]
+    written: dict[Scope, dict[str, Interest]]
     stops: Sequence[tuple[str, int]] = ()
     awaited: Sequence[str] = ()
     completion: Completion = field(init=False)
@@ -84,7 +92,7 @@ class Leader:
     remembering: Remembering = field(default_factory=Remembering)
     _scopes: dict[Scope, ScopeWriter] = field(init=False)
     _covers: dict[Scope, Covering] = field(default_factory=dict)
-    _applied: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _applied: dict[str, Version] = field(default_factory=dict)
     _has_offered: bool = False
     _numbers: dict[Scope, int] = field(default_factory=dict)
     _awaited: dict[tuple[str, Scope], int] = field(default_factory=dict)
@@ -98,7 +106,9 @@ class Leader:
 
     # -- offers ---------------------------------------------------------------------------
 
-    def offer(self, learner: Learner, round_: Round, lanes: Sequence[Versions]) -> Iterator[Writes]:
+    def offer(
+        self, learner: Learner, round_: Round, lanes: Sequence[VersionByInput]
+    ) -> Iterator[Writes]:
         """Offer what a round in force in every lane has changed, and keep it to acknowledge it.
 
         The first time, what the control topic offers already is compared with what it should
@@ -205,12 +215,12 @@ class Leader:
         self._forget(round_.links.gone)
         self._await(round_.links.awaited)
         # Over a link that is another one now nobody has acknowledged anything.
-        self.completion.await_more(lambda source: self._needs_of_awaited(source, learner))
+        self.completion.await_more(lambda input_: self._needs_of_awaited(input_, learner))
 
-    def _needs_of_awaited(self, source: str, learner: Learner) -> Sequence[Need]:
+    def _needs_of_awaited(self, input_: str, learner: Learner) -> Sequence[Need]:
         needs = [
             replace(need, readers=tuple(one for one in need.readers if one in self.awaited))
-            for need in self._needs(source, learner)
+            for need in self._needs(input_, learner)
         ]
         return [need for need in needs if need.readers]
 
@@ -223,8 +233,8 @@ class Leader:
     def _forget(self, gone: Sequence[str]) -> None:
         readers = {scope: readers_of(self.links, scope) for scope in self._scopes}
         self.completion.forget(gone, readers)
-        for source in [one for one in self._applied if " " in one and one.split(" ")[0] in gone]:
-            del self._applied[source]
+        for input_ in [one for one in self._applied if neighbour_of(one) in gone]:
+            del self._applied[input_]
         self.remembering.forget(gone)
 
     def _await(self, awaited: Sequence[str]) -> None:
@@ -251,7 +261,7 @@ class Leader:
         wanted = [
             name for name, one in learner.neighbours.items() if one.is_open and not one.is_down
         ]
-        return all(learner.neighbours[name].is_settled for name in wanted) and all(
+        return all(learner.neighbours[name].is_known for name in wanted) and all(
             self.completion.has(reader, scope, writer.number)
             for scope, writer in self._scopes.items()
             for reader in readers_of(self.links, scope)
@@ -260,11 +270,19 @@ class Leader:
 
     def knows_awaited(self, learner: Learner) -> bool:
         """Return whether all that the other ends of awaited links offer is proven here."""
-        return all(learner.neighbours[name].is_settled for name in self.awaited)
+        return all(learner.neighbours[name].is_known for name in self.awaited)
 
     def open_links(self) -> Sequence[tuple[str, str]]:
         """Return the links that have not acknowledged yet what is offered by the newest ones."""
         return self.completion.open_below(self._awaited)
+
+    def note_written(self, scope: Scope, filter_: str, interest: Interest | None) -> None:
+        """Record what its control topic offers, before that is compared with what it should."""
+        entries = self.written.setdefault(scope, {})
+        if interest is None:
+            entries.pop(filter_, None)
+        else:
+            entries[filter_] = interest
 
     @property
     def has_offered(self) -> bool:
@@ -303,19 +321,19 @@ class Leader:
     # -- acknowledgements -----------------------------------------------------------------
 
     def _apply(self, learner: Learner, round_: Round) -> None:
-        for source, (epoch, number) in round_.in_force.items():
-            name = neighbour_of(source)
+        for input_, (epoch, number) in round_.in_force.items():
+            name = neighbour_of(input_)
             if not learner.router.conduct(name).reads:
                 continue  # nobody reads it; what counts is what is proven when it opens
-            if source[0] != "$" and self._applied.get(source) != (epoch, number):
-                self._applied[source] = (epoch, number)
-                self.completion.applied(source, epoch, number, self._needs(source, learner))
+            if is_acknowledged(input_) and self._applied.get(input_) != (epoch, number):
+                self._applied[input_] = (epoch, number)
+                self.completion.applied(input_, epoch, number, self._needs(input_, learner))
 
-    def _needs(self, source: str, learner: Learner) -> Sequence[Need]:
-        name, _, text = source.partition(" ")
+    def _needs(self, input_: str, learner: Learner) -> Sequence[Need]:
+        name = neighbour_of(input_)
         fed = (
-            scopes_fed(self.links, learner.neighbours[name].link, Scope.parse(text))
-            if text
+            scopes_fed(self.links, learner.neighbours[name].link, scope_of(input_))
+            if name
             else scopes_offering(self.links, ADDRESS)
         )
         return [
@@ -352,18 +370,22 @@ class Leader:
             yield from self.acknowledge()
 
     def acknowledged(self, read: AckRead) -> Iterator[Writes]:
-        """Take how far a neighbour has applied a scope; announce what that completes. Spec: K24."""
-        self.completion.acknowledged(read.neighbour, read.scope, read.ack)
-        yield from self.acknowledge()
+        """Take how far a neighbour has applied a scope; announce what that completes. Spec: K24.
+
+        Nobody has applied what was never written: such a record is damaged.
+        """
+        writer, ack = self._scopes.get(read.scope), read.ack
+        if writer is not None and ack.complete <= ack.applied <= writer.number:
+            self.completion.acknowledged(read.neighbour, read.scope, ack)
+            yield from self.acknowledge()
 
     def acknowledge(self) -> Iterator[Writes]:
         """Publish to neighbours and clients what is new about applied, complete and open. K24."""
-        for source, ack in self.completion.settle().items():
-            if source == CLIENTS:
+        for input_, ack in self.completion.settle().items():
+            if input_ == CLIENTS:
                 yield WriteSubscribed(replace(ack, epoch=self.epoch))
-                continue
-            name, _, text = source.partition(" ")
-            yield WriteAck(name, Scope.parse(text), ack)
+            else:
+                yield WriteAck(neighbour_of(input_), scope_of(input_), ack)
 
     # -- heartbeat ------------------------------------------------------------------------
 
@@ -375,9 +397,17 @@ class Leader:
         is_ready: bool,
         demands: Demands,
         change: ChangeStatus | None = None,
+        lost_topology: int = 0,
     ) -> Iterator[Writes]:
         """Beat once a second, and publish what is new at once. Spec: K32."""
-        yield from self.beating.beat(learner, now_ms, demands, is_ready=is_ready, change=change)
+        yield from self.beating.beat(
+            learner,
+            now_ms,
+            demands,
+            is_ready=is_ready,
+            change=change,
+            lost_topology=lost_topology,
+        )
 
     def marks(self) -> Mapping[Scope, Mark]:
         """Return the newest mark of each scope."""

@@ -3,27 +3,34 @@
 The caller's duties, in this order:
 
 1. Feed every record of the own `clients` topic and of the neighbours' control topics as inputs,
-   then `ClientsCaughtUp` and `NeighbourCaughtUp` (or `NeighbourUnreachable`).
+   then `ClientsCaughtUp` and `NeighbourCaughtUp` (or `NeighbourUnproven`).
 2. Perform effects in the order given. `Reroute` means that the router has changed: each owned
    lane commits a cut at its present positions, and then feeds `LaneApplied`.
 3. Write all control records of one `step` in one transaction.
-4. Feed `Ticked` at least every 100 ms.
+4. Feed `Ticked` every 100 ms, or as soon afterwards as a turn allows.
 
 Spec: DESIGN 4.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from mesh.core.controls import filters_at
+from mesh.core.interest_controls import filters_at
 from mesh.core.local_links import local_links
 from mesh.core.queues import Nearness
 from mesh.core.routing import Router
-from mesh.model.control import UNKNOWN_LINEAGE, ChangeStatus, Lineage, Stage, change_version
-from mesh.model.controls import ControlKind
+from mesh.model.control import (
+    NEVER,
+    UNKNOWN_LINEAGE,
+    ChangeStatus,
+    Lineage,
+    Stage,
+    Version,
+    change_version,
+)
 from mesh.model.effects import (
     BecameReady,
     Effect,
@@ -34,6 +41,7 @@ from mesh.model.effects import (
     Reroute,
     RestartLeadership,
     ResumeSource,
+    StartWithout,
     WriteLearned,
 )
 from mesh.model.inputs import (
@@ -62,13 +70,15 @@ from mesh.model.inputs import (
     NeighbourCaughtUp,
     NeighbourLags,
     NeighbourReset,
-    NeighbourUnreachable,
+    NeighbourUnproven,
     OutboxFull,
     OwnAdvertRead,
+    OwnBeatRead,
     OwnControlCaughtUp,
     OwnControlReset,
     OwnMarkRead,
     QueueSeen,
+    RoundRequested,
     SourceResumed,
     SourceStopped,
     StreamReset,
@@ -76,19 +86,22 @@ from mesh.model.inputs import (
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
+    TopologyLost,
+    VersionsVoided,
 )
+from mesh.model.interest_controls import ControlKind
+from mesh.model.interest_inputs import CHANGE, CLIENTS, STILL, VersionByInput, neighbour_of
 from mesh.model.link_modes import CLOSED
 from mesh.model.topology import Topology
-from mesh.node.closing import disable
 from mesh.node.control_repair import ControlRepair
 from mesh.node.demands import Demands
-from mesh.node.gates import STILL
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
+from mesh.node.link_disabling import disable
 from mesh.node.probing import Probing
 from mesh.node.queues import OwnQueues
-from mesh.node.relinking import CHANGE, UNCHANGED, link_changes, scopes_read
-from mesh.node.rounds import CLIENTS, Round, neighbour_of
+from mesh.node.relinking import link_changes, scopes_read
+from mesh.node.rounds import Round
 
 OF_NEIGHBOUR = (
     AdvertRead,
@@ -98,13 +111,18 @@ OF_NEIGHBOUR = (
     StreamReset,
     NeighbourCaughtUp,
     NeighbourLags,
-    NeighbourUnreachable,
+    NeighbourUnproven,
     AckRead,
     GapFound,
     GapMended,
     LinkDisabled,
     LinkEnabled,
 )
+
+THAT_WAIT = (AdvertRead, OwnAdvertRead, VersionsVoided, RoundRequested)
+"""Inputs that by themselves change nothing: entries, of which there are many, count with their
+mark, and rounds are looked at with the next tick. So are subscriptions while a round is under way:
+they wait for the next one."""
 
 ROUND_MS = 100
 """Least time between two changes of the routing; the first after a quiet time is at once. K25."""
@@ -134,6 +152,8 @@ class NodeMachine:
         number: Of the topology; 0 for a file.
         demands: What is known of consumers of queues.
         patience_ms: How long a change of interest waits for the topics of new endpoints.
+        lost_topology: Number of the topology that lanes have worked by and `mesh.config` holds no
+            longer: they read nothing. 0 for none.
     """
 
     topology: Topology
@@ -147,36 +167,55 @@ class NodeMachine:
     learner: Learner = field(init=False)
     leader: Leader | None = None
     is_ready: bool = False
-    in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    in_force: VersionByInput = field(default_factory=dict)
     has_routed: bool = False
     awaited: Sequence[str] = ()
+    lost_topology: int = 0
     probing: Probing = field(init=False)
     demands: Demands = field(init=False)
-    _lanes: dict[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
+    _lanes: dict[int, VersionByInput] = field(default_factory=dict)
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
     _now_ms: int = 0
     _control_repair: ControlRepair = field(default_factory=ControlRepair)
     _target: Topology | None = None
-    _followed: tuple[int, int] = UNCHANGED
+    _followed: Version = NEVER
+    _taken_by: int | None = None
     _reports_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Build the learner for the node's links."""
         self.demands = Demands(self.node)
         links = local_links(self.topology, self.node)
-        offered = scopes_read(self.topology, self.node)
-        static = filters_at(self.topology, self.node, ControlKind.STATIC)
-        covering = self.topology.covering
-        router = Router(links, near=Nearness(self.topology, self.node))
-        self.learner = Learner(self.node, self.uuid, links, router, offered, static, covering)
-        self.learner.queues = OwnQueues.at(self.node, self.topology)
+        self.learner = Learner(
+            node=self.node,
+            uuid=self.uuid,
+            links=links,
+            router=Router(links, near=Nearness(self.topology, self.node)),
+            offered=scopes_read(self.topology, self.node),
+            static=filters_at(self.topology, self.node, ControlKind.STATIC),
+            covering=self.topology.covering,
+            queues=OwnQueues.at(self.node, self.topology),
+        )
         number = max(0, self.number)
         self.learner.topology_number, self.learner.lineage = number, self.lineage
         if self.change is not None:
-            self.learner.versions.note(CHANGE, change_version(*self.change))
-            self.learner.cuts.number = number
+            self.learner.pending.versions.note(CHANGE, change_version(*self.change))
+            self.learner.pending.cuts.number = number
         self.probing = Probing(self.topology, self.node, self.uuid, self.cluster_id, number)
+
+    @property
+    def serves(self) -> bool:
+        """Whether the node does its work, as far as this worker knows."""
+        return self.is_ready and not self.lost_topology
+
+    def _is_behind_lane(self, number: int) -> bool:
+        """Return whether lane 0 may have been taken by a later topology than that of a number.
+
+        It would say of the node what holds no longer: its file is older, and nobody has told yet
+        what is in force.
+        """
+        return self._taken_by is None or number < self._taken_by
 
     @property
     def router(self) -> Router:
@@ -188,77 +227,133 @@ class NodeMachine:
         if isinstance(input_, OF_NEIGHBOUR) and input_.neighbour not in self.learner.neighbours:
             return [*self._turn_rounds()]  # read before its link was removed
         taken = [*self._take(input_)]
-        # There are many of these: what they bring waits for a mark, or for the round under way.
-        if isinstance(input_, AdvertRead | OwnAdvertRead) or (
+        if isinstance(input_, THAT_WAIT) or (
             isinstance(input_, SubscriptionRead) and self._round is not None
         ):
             return taken
         probed = self.probing.step(
-            self.learner, self.leader, self._now_ms, self._lanes, is_ready=self.is_ready
+            self.learner,
+            self.leader,
+            self._now_ms,
+            self._lanes,
+            is_ready=self.is_ready,
+            may_tell=not self._is_behind_lane(self.learner.topology_number),
         )
         return [*taken, *probed, *self._turn_rounds(), *self._tell_change()]
 
     def _take(self, input_: Input) -> Iterator[Effect]:
-        learner = self.learner
+        learner, now = self.learner, self._now_ms
+        clients, hearing = learner.clients, learner.hearing
         match input_:
             case Ticked(now_ms):
                 self._now_ms = now_ms
                 yield from self._tick(now_ms)
             case SubscriptionRead(offset, endpoint, filter_, asked):
-                yield from learner.subscription_read(offset, endpoint, filter_, asked, self._now_ms)
-            case SubscriptionRefused(offset):
-                learner.clients_passed(offset)
-            case SubscriptionElsewhere():
-                yield from learner.own.read_elsewhere(input_)
-            case ClientsCaughtUp():
-                learner.clients_read(self._now_ms)
+                yield from clients.subscription_read(offset, endpoint, filter_, asked, now)
+            case SubscriptionRefused() | SubscriptionElsewhere() | ClientsCaughtUp():
+                yield from self._read_clients(input_)
             case AdvertRead(neighbour, scope, filter_, interest):
-                learner.advert_read(neighbour, scope, filter_, interest)
+                hearing.advert_read(neighbour, scope, filter_, interest)
             case MarkRead(neighbour, scope, mark):
-                learner.mark_read(neighbour, scope, mark)
+                hearing.mark_read(neighbour, scope, mark)
             case BeatRead(neighbour, heartbeat):
-                self.demands.hear(heartbeat.queues, self._now_ms)
-                if learner.beat_read(neighbour, heartbeat, self._now_ms):
+                self.demands.hear(heartbeat.queues, now)
+                if hearing.beat_read(neighbour, heartbeat, now):
                     yield Note("neighbour.up", f"{neighbour} beats again")
             case NeighbourCaughtUp(neighbour):
-                learner.caught_up(neighbour, self._now_ms)
+                hearing.caught_up(neighbour, now)
             case NeighbourReset() | StreamReset() | ClientsReset() | OwnControlReset():
                 yield from self._reread(input_)
-            case NeighbourUnreachable(neighbour, learned):
-                learner.freeze(neighbour, learned)
-                yield Note("neighbour.frozen", f"{neighbour} could not be reached at the start")
-            case NeighbourLags(neighbour, learned, versions):
-                learner.recall(neighbour, learned, versions)
+            case NeighbourUnproven() | NeighbourLags():
+                yield from self._go_by_learned(input_)
             case LinkDisabled() | LinkEnabled():
                 yield from self._turn_link(input_)
             case AckRead():
                 yield from self.leader.acknowledged(input_) if self.leader is not None else ()
-            case LaneApplied(lane, in_force):
-                self._lanes[lane] = in_force
-                if learner.lacks(in_force):
-                    yield RepeatLearned()
+            case LaneApplied() | VersionsVoided() | RoundRequested():
+                yield from self._follow_lane(input_)
             case LinksRead() | IdentityRead() | DrainStepDone():
                 self.probing.take(input_, learner)
             case LeadershipTaken() | LeadershipLost():
                 self._follow_leadership(input_)
-            case OwnAdvertRead() | OwnMarkRead():
-                if self.leader is not None and self.leader.has_offered:
-                    # Before that the leader itself compares everything, when it begins.
-                    self._control_repair.read(self.leader, learner, input_, self._now_ms)
-            case OwnControlCaughtUp():
-                self._control_repair.caught_up = self.probing.has_read = True
+            case OwnAdvertRead() | OwnMarkRead() | OwnBeatRead() | OwnControlCaughtUp():
+                self._read_own_control(input_)
             case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
                 yield from self._follow_source(input_)
             case OutboxFull() | NeighbourAwaited():
                 learner.faults.link_reported(input_)
+            case TopologyLost(number):
+                self.lost_topology = number
             case ChangeRead(number, stage, topology, lineage):
                 yield from self._follow_change(number, stage, topology, lineage)
-            case EndpointMade() | EndpointSeen():
-                learner.endpoint_reported(input_)
-            case QueueSeen(queue, room):
-                self.demands.see(queue, room)
+            case EndpointMade() | EndpointSeen() | QueueSeen():
+                self._see_endpoint(input_)
             case _:
                 assert_never(input_)
+
+    def _read_clients(
+        self, input_: SubscriptionRefused | SubscriptionElsewhere | ClientsCaughtUp
+    ) -> Iterator[Effect]:
+        """Follow what stands in `clients` besides subscriptions that can be used. Spec: K13."""
+        clients = self.learner.clients
+        match input_:
+            case SubscriptionRefused(offset):
+                clients.passed(offset)
+            case SubscriptionElsewhere():
+                yield from clients.wanted.read_elsewhere(input_)
+            case ClientsCaughtUp():
+                yield from clients.read_to_end(self._now_ms)
+
+    def _follow_lane(
+        self, input_: LaneApplied | VersionsVoided | RoundRequested
+    ) -> Iterator[RepeatLearned]:
+        """Follow what a lane goes by, or has stopped waiting for. Spec: K16, K25."""
+        match input_:
+            case LaneApplied(lane, in_force, topology):
+                self._lanes[lane] = in_force
+                if lane == 0 and topology is not None:
+                    self._taken_by = topology
+                if self.learner.lacks(in_force):
+                    yield RepeatLearned()
+            case VersionsVoided(versions):
+                self.learner.pending.versions.void(versions)
+            case RoundRequested():
+                self.learner.request_round()
+
+    def _read_own_control(
+        self, input_: OwnAdvertRead | OwnMarkRead | OwnBeatRead | OwnControlCaughtUp
+    ) -> None:
+        """Compare what stands on the own control topic with what this leader wrote. Spec: K16."""
+        leader = self.leader
+        match input_:
+            case OwnControlCaughtUp():
+                self._control_repair.caught_up = self.probing.has_read = True
+            case OwnBeatRead() if leader is not None:
+                self._control_repair.read_beat(leader, input_, self._now_ms)
+            case OwnAdvertRead() | OwnMarkRead() if leader is not None:
+                self._control_repair.read(leader, self.learner, input_, self._now_ms)
+            case OwnAdvertRead() | OwnMarkRead() | OwnBeatRead():
+                pass  # who leads compares it
+
+    def _see_endpoint(self, input_: EndpointMade | EndpointSeen | QueueSeen) -> None:
+        match input_:
+            case EndpointMade(endpoint):
+                self.learner.clients.endpoint_made(endpoint)
+            case EndpointSeen(endpoint, status):
+                self.learner.faults.endpoint_seen(endpoint, status)
+            case QueueSeen(queue, room):
+                self.demands.see(queue, room)
+
+    def _go_by_learned(self, input_: NeighbourUnproven | NeighbourLags) -> Iterator[Note]:
+        """Go by what the node has acknowledged of a neighbour. Spec: K21."""
+        match input_:
+            case NeighbourUnproven(neighbour, learned, proven):
+                self.learner.hearing.start_without(neighbour, learned, proven)
+                reached = f"what {neighbour} offers is not proven at the start"
+                unreached = f"{neighbour} could not be reached at the start"
+                yield Note("neighbour.frozen", reached if input_.is_reached else unreached)
+            case NeighbourLags(neighbour, learned, versions):
+                self.learner.hearing.recall(neighbour, learned, versions)
 
     def _follow_source(
         self, input_: SourceStopped | SourceResumed | LossAccepted | GapFound | GapMended
@@ -273,10 +368,13 @@ class NodeMachine:
             self._control_repair.forget()
             self.probing.follow()
             return
+        self._taken_by = None  # lane 0 comes with it, and tells
         links, epoch = self.learner.links, input_.epoch
-        self.leader = Leader(self.node, epoch, links, input_.written, input_.stops, self.awaited)
+        written = {scope: dict(entries) for scope, entries in input_.written.items()}
+        self.leader = Leader(self.node, epoch, links, written, input_.stops, self.awaited)
         self.learner.request_round()
-        self.learner.own.tell_again()  # of leases that ended: who led before may not have written
+        # Of leases that ended: who led before may not have written.
+        self.learner.clients.wanted.tell_again()
         self.probing.lead(input_.links)
 
     def _reread(
@@ -287,14 +385,14 @@ class NodeMachine:
         match input_:
             case NeighbourReset(neighbour):
                 yield Note("control.recreated", f"the control topic of {neighbour} is read again")
-                learner.read_again(neighbour, is_reset=True)
-                yield from self._await_lanes(neighbour)
+                learner.hearing.read_again(neighbour, is_reset=True)
+                yield from self._await_lanes(lambda one: neighbour_of(one) == neighbour)
             case StreamReset(neighbour):
                 yield from leader.ask_again([neighbour]) if leader is not None else ()
             case ClientsReset():
                 yield Note("control.recreated", "the node's clients topic is read again")
-                learner.clients_reset()
-                yield from self._await_lanes(neighbour_of(CLIENTS))
+                learner.clients.begin_again()
+                yield from self._await_lanes(lambda one: one == CLIENTS)
                 yield from [RestartLeadership()] if leader is not None else ()
             case OwnControlReset():
                 yield Note("control.recreated", "a control topic of this node is written again")
@@ -303,14 +401,14 @@ class NodeMachine:
             case _:
                 assert_never(input_)
 
-    def _await_lanes(self, of: str) -> Iterator[Reroute]:
-        """Have lanes report again what they route a neighbour by; without a name, `clients`.
+    def _await_lanes(self, is_read_again: Callable[[str], bool]) -> Iterator[Reroute]:
+        """Have lanes report again by what they route of the inputs that are read again.
 
         Versions read from the former topic mean nothing any more. The round under way is announced
         once more, because a lane that has nothing to do would not report by itself.
         """
         self._lanes = {
-            lane: {s: v for s, v in in_force.items() if neighbour_of(s) != of}
+            lane: {one: v for one, v in in_force.items() if not is_read_again(one)}
             for lane, in_force in self._lanes.items()
         }
         self._reports_ms = self._now_ms + REPORT_MS
@@ -318,7 +416,7 @@ class NodeMachine:
             yield Reroute(self._round.in_force, {})
 
     def _report(self, now_ms: int) -> Iterator[Reroute]:
-        """Report once more by what lanes route, for a mate that has read that too early."""
+        """Report once more by what lanes route, for another worker that has read that too early."""
         if self._reports_ms is not None and now_ms >= self._reports_ms:
             self._reports_ms = None
             if self.has_routed:
@@ -328,10 +426,10 @@ class NodeMachine:
         """Follow what operators want of a link; what is known of its other end is kept. K21."""
         learner, name = self.learner, input_.neighbour
         if isinstance(input_, LinkEnabled):
-            learner.begin_again(name)
+            learner.hearing.begin_again(name)
             return
         disable(learner.neighbours[name], self.router)
-        learner.freeze(name, input_.learned, input_.versions)
+        learner.hearing.freeze(name, input_.learned, input_.versions)
         if (leader := self.leader) is not None:
             lanes = list(self._lanes.values())
             remembering = leader.remembering
@@ -340,18 +438,22 @@ class NodeMachine:
     def _tick(self, now_ms: int) -> Iterator[Effect]:
         self.demands.expire(now_ms)
         yield from self._report(now_ms)
-        # Who does not lead does not know who knows: it goes by time alone.
+        # Acknowledgements are the leader's to read: other workers go by time alone.
         known = -1 if self.leader is None else self.leader.completion.state(CLIENTS).complete
-        self.learner.forget_left(self.learner.queues.left_long_ago(known, now_ms))
-        for name in self.learner.silent(now_ms):
+        clients, hearing = self.learner.clients, self.learner.hearing
+        clients.forget_left(clients.queues.left_long_ago(known, now_ms))
+        for name in hearing.silent(now_ms):
             yield Note("neighbour.down", f"{name} has not been heard for ten beats")
-        for name in self.learner.doubted(now_ms):
+        for name in hearing.doubted(now_ms):
             yield Note("neighbour.doubted", f"what {name} offers stays unproven: it is read again")
-            self.learner.read_again(name, is_reset=False)
+            hearing.read_again(name, is_reset=False)
             yield ReadAgain(name)
+        if not self.is_ready:
+            for name in hearing.unproven(now_ms):
+                yield StartWithout(name)
         if self.leader is not None:
             yield from self.leader.heed_silence(self.learner)
-            yield from self.learner.ended_leases(now_ms)
+            yield from clients.ended_leases(now_ms)
             yield from self._beat(self.leader, self._change_status())
             if len(self._lanes) == self.topology.nodes[self.node].lanes:
                 lanes = list(self._lanes.values())
@@ -365,16 +467,24 @@ class NodeMachine:
     def _follow_change(
         self, number: int, stage: Stage, topology: Topology | None, lineage: Lineage
     ) -> Iterator[Effect]:
-        """Follow an operator's change in the next round; before the first one, at once. K28."""
-        version = change_version(number, stage)
-        if self.change is not None and version <= change_version(*self.change):
+        """Follow an operator's change in the next round; before the first one, at once. K28.
+
+        What is in force may be older than a change that began, or was aborted, since.
+        """
+        learner, version = self.learner, change_version(number, stage)
+        is_news = self.change is None or version > change_version(*self.change)
+        known = max(learner.pending.cuts.number, learner.topology_number)
+        is_brought = stage.has_switched and number > known
+        if is_news:
+            self.change = (number, stage)
+            learner.pending.versions.note(CHANGE, version)
+        if is_brought:
+            learner.pending.cuts.number = number
+            learner.followed_next = number, lineage
+            learner.request_round()
+        if not (is_news or is_brought):
             return
-        self.change = (number, stage)
-        self.learner.versions.note(CHANGE, version)
-        if stage in (Stage.SWITCH, Stage.RUN):
-            self.learner.cuts.number = number
-            self.learner.followed_next = number, lineage
-        if stage in (Stage.RUN, Stage.ABORT):
+        if stage.is_over:
             self.probing.change_ended()
         if topology is not None and topology != self.topology:
             self._target = topology
@@ -384,9 +494,10 @@ class NodeMachine:
     def _relink(self, topology: Topology) -> Relinked:
         changes = link_changes(self.topology, topology, self.node)
         self.topology, self._target, self.awaited = topology, None, changes.awaited
-        self.probing.relink(topology, *(self.change or (self.number, Stage.SWITCH)))
+        number, stage = self.change or (self.number, Stage.SWITCH)
+        self.probing.relink(topology, self.learner.pending.cuts.number or number, stage)
         offered = scopes_read(topology, self.node)
-        self.learner.queues.relink(topology)
+        self.learner.clients.queues.relink(topology)
         self.router.near = Nearness(topology, self.node)
         static = filters_at(topology, self.node, ControlKind.STATIC)
         self.learner.relink(local_links(topology, self.node), offered, changes, static)
@@ -400,7 +511,7 @@ class NodeMachine:
         has_followed = self._followed >= change_version(number, stage)
         leader = self.leader
         open_links: Sequence[tuple[str, str]] = ()
-        is_done = stage in (Stage.RUN, Stage.ABORT) or (has_followed and stage is Stage.HOLD)
+        is_done = stage.is_over or (has_followed and stage is Stage.HOLD)
         if not is_done and has_followed and leader is not None and leader.has_offered:
             is_done = leader.is_linked(self.learner)
             if not is_done and leader.knows_awaited(self.learner):
@@ -418,7 +529,12 @@ class NodeMachine:
 
     def _beat(self, leader: Leader, change: ChangeStatus | None) -> Iterator[Effect]:
         yield from leader.beat(
-            self.learner, self._now_ms, is_ready=self.is_ready, change=change, demands=self.demands
+            self.learner,
+            self._now_ms,
+            is_ready=self.serves,
+            change=change,
+            demands=self.demands,
+            lost_topology=self.lost_topology,
         )
 
     # -- rounds: at most one change of the routing is under way ------------------------------
@@ -432,7 +548,7 @@ class NodeMachine:
     def _may_begin(self) -> bool:
         return (
             (self.is_ready or self.learner.is_synced)
-            and (self.learner.has_news or self._owes_offers)
+            and (self.learner.pending.has_news or self._owes_offers)
             and self.probing.is_known
             and self._now_ms - self._round_at_ms >= ROUND_MS
             and not self._awaits_topics()
@@ -441,12 +557,16 @@ class NodeMachine:
     @property
     def _owes_offers(self) -> bool:
         """Whether who has taken the lead has withheld its offers, and knows enough by now."""
-        is_new = self.leader is not None and not self.leader.has_offered
-        return is_new and not self.learner.stays_behind(self._lanes.get(0, {}))
+        if self.leader is None or self.leader.has_offered:
+            return False  # as nearly always; what follows looks at all that lane 0 has followed
+        learner = self.learner
+        number, _ = learner.followed_next or (learner.topology_number, None)
+        stays_behind = self._is_behind_lane(number) or learner.stays_behind(self._lanes.get(0, {}))
+        return not stays_behind
 
     def _awaits_topics(self) -> bool:
         """Return whether the topic of an endpoint is being made: what is wanted for it can wait."""
-        making = self.learner.making
+        making = self.learner.clients.making
         for endpoint, since_ms in list(making.items()):
             making[endpoint] = since_ms or self._now_ms  # seen before the first tick
             if self._now_ms - making[endpoint] >= self.patience_ms:
@@ -476,8 +596,8 @@ class NodeMachine:
             modes = self.router.modes
             closed = [name for name, mode in modes.items() if mode in CLOSED]
             wanted = {s: v for s, v in wanted.items() if neighbour_of(s) not in closed}
-        # A mate may follow a change before it knew all that this round brings: of a link that
-        # the change removes its lanes say nothing any more.
+        # Another worker may follow a change before it knew all that this round brings: its lanes
+        # say nothing any more of a link that the change removes.
         gone = link_changes(self.topology, self._target, self.node).gone if self._target else ()
         left = {s: v for s, v in wanted.items() if neighbour_of(s) not in gone}
         return all(
@@ -486,9 +606,9 @@ class NodeMachine:
             for lane in range(self.topology.nodes[self.node].lanes)
         )
 
-    def _is_ahead(self, lane: int, wanted: Mapping[str, tuple[int, int]]) -> bool:
+    def _is_ahead(self, lane: int, wanted: VersionByInput) -> bool:
         """Return whether a lane works by a later topology than a round of this worker."""
-        return self._lanes[lane].get(CHANGE, UNCHANGED) > wanted.get(CHANGE, UNCHANGED)
+        return self._lanes[lane].get(CHANGE, NEVER) > wanted.get(CHANGE, NEVER)
 
     def _close_round(self, round_: Round) -> Iterator[Effect]:
         self._round = None
@@ -498,7 +618,10 @@ class NodeMachine:
             self.is_ready = True
             yield BecameReady()
         if self.leader is not None:
-            if not self.leader.has_offered and self.learner.is_behind(self._lanes.get(0, {})):
+            learner = self.learner
+            is_behind = self._is_behind_lane(learner.topology_number)
+            is_behind |= learner.is_behind(self._lanes.get(0, {}))
+            if not self.leader.has_offered and is_behind:
                 # It would offer less than its lane has routed by. Who led before has acknowledged
                 # that, and neighbours that forget it send nothing more of it. The lane reads
                 # nothing meanwhile either. Spec: K16, K21.
@@ -508,5 +631,5 @@ class NodeMachine:
             yield from self.leader.acknowledge()
 
 
-def _reaches(lane: Mapping[str, tuple[int, int]], wanted: Mapping[str, tuple[int, int]]) -> bool:
-    return all(lane.get(source, (-1, -1)) >= version for source, version in wanted.items())
+def _reaches(lane: VersionByInput, wanted: VersionByInput) -> bool:
+    return all(lane.get(one, NEVER) >= version for one, version in wanted.items())

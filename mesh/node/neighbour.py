@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from mesh.core.local_links import LocalLink
 from mesh.core.scopes import ScopeReader
-from mesh.model.control import Interest, LinkStatus, Mark, Scope, Stop
+from mesh.model.control import NEVER, Interest, LinkStatus, Mark, Scope, Stop, Version
 from mesh.model.link_modes import CONDUCT, LinkMode
 from mesh.model.links import Gate, GateStatus
+from mesh.model.words import LinkWord
 
-FROZEN = "not heard since this node started: it goes by what was wanted there before"
+FROZEN = "not heard since this node started; its last known interest is used"
 
 
 @dataclass(slots=True)
@@ -22,8 +23,9 @@ class Neighbour:
         link: The link to it.
         caught_up: Its control topic has been read to the end found at the start.
         is_read_again: That is a start in the middle: old marks may come before the newest one.
-        frozen: It could not be reached at the start.
-        beat: (epoch, number) of its newest heartbeat; (-1, -1) for none.
+        frozen: The node goes by what it has acknowledged of it: at the start it could not be
+            reached, or did not prove what it offers, or its link was disabled.
+        beat: (epoch, number) of its newest heartbeat, or `NEVER`.
         led: The newest epoch under which it has said that it serves.
         heard_ms: When that arrived, or from when on it was missed; None before the first tick.
         is_down: Ten beats were missed.
@@ -41,7 +43,7 @@ class Neighbour:
     caught_up: bool = False
     is_read_again: bool = False
     frozen: bool = False
-    beat: tuple[int, int] = (-1, -1)
+    beat: Version = NEVER
     led: int = -1
     heard_ms: int | None = None
     is_down: bool = False
@@ -82,7 +84,7 @@ class Neighbour:
             return LinkMode.DOWN
         if self.frozen and not self.caught_up:
             return LinkMode.FROZEN
-        return LinkMode.UP if self.is_settled else LinkMode.UNPROVEN
+        return LinkMode.UP if self.is_proven else LinkMode.UNPROVEN
 
     @property
     def is_open(self) -> bool:
@@ -118,6 +120,15 @@ class Neighbour:
         return self.frozen or self.is_disabled or self.is_proven
 
     @property
+    def is_known(self) -> bool:
+        """Whether all that it offers is known, as far as anybody can know it now. Spec: K27, K28.
+
+        Of one that is heard only the proof counts: a start goes on without it, and what waits until
+        both ends of a link know one another does not.
+        """
+        return self.is_settled and (self.is_disabled or self.is_proven or not self.caught_up)
+
+    @property
     def is_silent(self) -> bool:
         """Whether nothing that it acknowledges would be heard now. Spec: K24."""
         return self.is_down or self.is_disabled
@@ -140,7 +151,7 @@ class Neighbour:
         if self.gate is not None and not self.is_disabled:
             reason = self.gate.reason
         elif stops and not self.is_disabled:
-            word = "stopped"
+            word = LinkWord.STOPPED
         elif self.is_down and not self.is_disabled:
             word = CONDUCT[LinkMode.DOWN].word
             reason = FROZEN if self.frozen and not self.caught_up else ""

@@ -14,22 +14,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.core.held_links import component, facts_digest
-from mesh.core.links import topology_digest
+from mesh.core.held_links import Pair, component, facts_digest
+from mesh.core.lineage import topology_digest
 from mesh.core.local_links import LocalLink, local_links
 from mesh.core.loops import Judgement, judgement
-from mesh.model.control import Stage
+from mesh.model.control import NEVER, Stage, Version
 from mesh.model.effects import DropLinks, Note, WriteLinks
 from mesh.model.inputs import DrainStepDone, IdentityRead, LinksRead
-from mesh.model.links import Answer, Gate, HeldLink, NodeLinks
+from mesh.model.interest_inputs import GATES, STILL, VersionByInput
+from mesh.model.links import (
+    Gate,
+    GateStatus,
+    HeldLink,
+    NodeLinks,
+    YieldProposal,
+    YieldReply,
+)
 from mesh.model.topology import Topology
-from mesh.node.gates import LINKS, STILL, set_gates
-from mesh.node.giving_way import GivingWay, Situation
-from mesh.node.handing_on import RENEW_MS, HandingOn
-from mesh.node.leader import Leader
-from mesh.node.learner import Learner
-from mesh.node.mistakes import mistaken, not_held
-from mesh.node.shutting import (
+from mesh.node.gate_rules import (
     NOTHING_REFUSED,
     by_name,
     is_probing,
@@ -45,6 +47,12 @@ from mesh.node.shutting import (
     waits_for,
     yielding,
 )
+from mesh.node.gates import set_gates
+from mesh.node.giving_way import GivingWay, Situation
+from mesh.node.leader import Leader
+from mesh.node.learner import Learner
+from mesh.node.link_gossip import RENEW_MS, LinkGossip
+from mesh.node.mistakes import mistaken, not_held
 
 JUDGE_MS = 20
 """Least time between two judgements, unless a neighbour's links have changed."""
@@ -58,6 +66,31 @@ FORMER_MAX = 64
 
 AGAIN_MS = 50
 """Time between two judgements while a link gives way; `CALM_MS` as long as one waits for that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a judgement goes by, and what it says.
+
+    Attributes:
+        near: The nodes connected with this one.
+        apart: The same, if some of them work by another topology; else nobody.
+        facts: Digest of what they hold, if so.
+        are_ours: All of them work by a topology that this node works by, has worked by or will.
+        judged: Which links must carry nothing.
+        losers: Those that are open, and have to give way first.
+        may_shut: They may be shut: nothing is on its way.
+        may_open: What takes their place may open.
+    """
+
+    near: Sequence[str]
+    apart: Sequence[str]
+    facts: str
+    are_ours: bool
+    judged: Judgement
+    losers: Sequence[Pair]
+    may_shut: bool
+    may_open: bool
 
 
 @dataclass(slots=True)
@@ -84,6 +117,7 @@ class Probing:
     _former: tuple[str, ...] = ()
     _ahead: frozenset[str] = frozenset()
     _leads: bool = False
+    _may_tell: bool = True
     _has_judged: bool = False
     _is_dirty: bool = True
     _is_urgent: bool = True
@@ -94,16 +128,16 @@ class Probing:
     _least: tuple[int, int] = (0, 0)
     _remembered: tuple[object, Judgement] = ("", NOTHING_REFUSED)
     _way: GivingWay = field(init=False)
-    _still: tuple[int, int] = (-1, -1)
+    _still: Version = NEVER
     _again_ms: int = 0
     _said: tuple[str, ...] = ()
-    _handing_on: HandingOn = field(init=False)
+    _gossip: LinkGossip = field(init=False)
 
     def __post_init__(self) -> None:
         """Know by which topology the node works."""
         self._digests = (topology_digest(self.topology),)
         self._way = GivingWay(self.uuid)
-        self._handing_on = HandingOn(self.uuid)
+        self._gossip = LinkGossip(self.uuid)
 
     @property
     def is_known(self) -> bool:
@@ -113,17 +147,17 @@ class Probing:
         return self._has_judged if self._leads else self.has_read and self.uuid in self.records
 
     @property
-    def answer(self) -> Answer:
+    def reply(self) -> YieldReply:
         """How far this node is with what an open link gives way by."""
         own = self.records.get(self.uuid)
-        return Answer() if own is None else own.answer
+        return YieldReply() if own is None else own.reply
 
     # -- what is heard --------------------------------------------------------------------
 
     def take(self, read: LinksRead | IdentityRead | DrainStepDone, learner: Learner) -> None:
         """Take a node's links record, the writer of a control topic, or a drain step done here."""
         if isinstance(read, DrainStepDone):
-            learner.versions.note(STILL, read.version)
+            learner.pending.versions.note(STILL, read.version)
         elif isinstance(read, LinksRead):
             self.heard(read.record)
         elif self._identities.get(read.neighbour) != read:
@@ -152,7 +186,7 @@ class Probing:
         self._leads = False
         for record in written:
             self.heard(record)
-        self._handing_on.written = {record.uuid: record.sequence for record in written}
+        self._gossip.written = {record.uuid: record.sequence for record in written}
         self._written = next((record for record in written if record.uuid == self.uuid), None)
         if self._written is not None:
             # A change in force since the node was down made a former one of its own topology.
@@ -175,7 +209,7 @@ class Probing:
         self._digests = (topology_digest(topology), *self._digests[:1])
         self._add_former((*self._digests[1:], *former))
         self._is_dirty = self._is_urgent = True
-        if stage in (Stage.RUN, Stage.ABORT):
+        if stage.is_over:
             self.change_ended()  # its end was read before this worker could follow it
 
     def change_ended(self) -> None:
@@ -190,9 +224,9 @@ class Probing:
         former = (*self._former, *(one for one in news if one != self._digests[0]))
         self._former = former[:FORMER_MAX]
 
-    def in_force(self, versions: Mapping[str, tuple[int, int]]) -> None:
+    def in_force(self, versions: VersionByInput) -> None:
         """Record that a round is in force in every lane."""
-        number = versions.get(LINKS, (0, -1))[1]
+        number = versions.get(GATES, (0, -1))[1]
         if number != self._in_force:
             self._in_force = number
             self._is_dirty = self._is_urgent = True
@@ -204,21 +238,25 @@ class Probing:
         learner: Learner,
         leader: Leader | None,
         now_ms: int,
-        lanes: Mapping[int, Mapping[str, tuple[int, int]]],
+        lanes: Mapping[int, VersionByInput],
         *,
         is_ready: bool,
+        may_tell: bool,
     ) -> Iterator[WriteLinks | DropLinks | Note]:
         """Set the gates by what is known and each lane has committed; publish what is new.
 
         A leader that begins to judge waits until all that neighbours offer is proven, unless it is
-        ready and has known them before: they may wait for it to write its own topic again.
+        ready and has known them before: they may wait for it to write its own topic again. That it
+        has other links it says only once it is known that it works by them (`may_tell`).
         """
+        if may_tell != self._may_tell:
+            self._may_tell, self._is_dirty, self._is_urgent = may_tell, True, True
         count = self.topology.nodes[self.node].lanes
-        still = min(lanes.get(lane, {}).get(STILL, (-1, -1)) for lane in range(count))
+        still = min(lanes.get(lane, {}).get(STILL, NEVER) for lane in range(count))
         if still != self._still:
             self._still, self._is_dirty = still, True
         self._is_dirty |= 0 < self._again_ms <= now_ms - self._judged_ms
-        self._is_dirty |= self._handing_on.is_due(now_ms)
+        self._is_dirty |= self._gossip.is_due(now_ms)
         if not self.cluster_id or not self._is_dirty:
             return
         own = self.records.get(self.uuid)
@@ -242,50 +280,26 @@ class Probing:
         self.records[self.uuid] = record
         near = component(self.records, self.uuid)
         record = self._with_former(record, near)
-        self._ahead = self._digests_ahead(record.digest)
-        digests = {self.records[uuid].digest for uuid in near}
-        are_one = digests == {record.digest}
-        is_quiet = digests <= self._expected
-        # A node that is down or behind a disabled link has missed changes, and follows them once it
-        # is back: those that had to take part did, so its links agree with what is in force (K28).
-        are_ours = digests <= {record.digest, *self._former, *self._ahead}
-        # While all follow a change, handing on how far each of them is serves nobody.
-        apart = () if are_one or is_quiet else near
-        facts = facts_digest(self.records, near) if apart else ""
-        judged = NOTHING_REFUSED if is_quiet else self._judgement(facts, near)
-        losers = yielding(self.records, judged)
-        words = [word for uuid in near if (word := self.records[uuid].word) is not None]
-        words = [word for word in words if word.facts == facts and word.has_switched]
-        may_shut = bool(words) or self._is_quiescent(record, near)
-        kept = () if may_shut else kept_open(self.records, record, near, losers, self._said)
-        gates = shut(self.records, record, self._reasons(record, judged, kept), kept)
-        is_set = states(gates) == states(by_name(record)) and self._in_force >= record.gate_number
-        if is_set and not kept:
-            record = replace(record, seen=facts)
-            self._said = (facts, *self._said[:FORMER_MAX])
+        found = self._look(record, near)
+        record, gates, kept = self._set(record, found)
         self.records[self.uuid] = record
-        lagging = [uuid for uuid in near if self.records[uuid].seen != facts]
-        may_open = any(word.has_opened for word in words)
-        if may_open or ((are_ours or not lagging) and not losers):
+        lagging = [uuid for uuid in near if self.records[uuid].seen != found.facts]
+        if found.may_open or ((found.are_ours or not lagging) and not found.losers):
             gates = {name: opened(gate) for name, gate in gates.items()}
         gate_number = record.gate_number + (states(gates) != states(by_name(record)))
         record = replace(record, gates=tuple(map(on_wire, gates.values())), gate_number=gate_number)
         yield from news(by_name(own), gates)
         names = [self.records[uuid].node for uuid in lagging if uuid != self.uuid]
-        waits = waits_for(self.node, names, losers, judged)
-        shown = {
-            name: replace(gate, reason=waits) if gate.state is Gate.PROBING else gate
-            for name, gate in gates.items()
-        }
-        closed = set_gates(learner, shown, gate_number)
+        waits = waits_for(self.node, names, found.losers, found.judged)
+        closed = set_gates(learner, _shown(gates, waits), gate_number)
         if leader is not None and closed:
             leader.shut(closed)
         self.records[self.uuid] = record
         now = Situation(
             now_ms=self._judged_ms,
             near=near,
-            facts=facts,
-            asks=self.uuid == min((end for one in losers for end in one.ends), default=""),
+            facts=found.facts,
+            asks=self.uuid == min((end for one in found.losers for end in one.ends), default=""),
             why=waits,
             still=self._still,
             is_shut=not kept and self._in_force >= gate_number,
@@ -295,15 +309,64 @@ class Probing:
         record = self._way.step(record, self.records, now)
         yield from self._way.notes
         self._way.notes.clear()
-        is_under_way = record.answer.is_following or bool(record.word and record.word.is_active)
-        self._again_ms = AGAIN_MS if is_under_way else CALM_MS if losers else 0
-        yield from self._tell(record, apart)
+        self._again_ms = AGAIN_MS if record.is_giving_way else CALM_MS if found.losers else 0
+        yield from self._tell(record, found.apart)
+
+    def _look(self, record: NodeLinks, near: Sequence[str]) -> _Found:
+        """Judge what the nodes connected with this one hold."""
+        self._ahead = self._digests_ahead(record.digest)
+        digests = {self.records[uuid].digest for uuid in near}
+        are_one = digests == {record.digest}
+        is_quiet = digests <= self._expected
+        # While all follow a change, handing on how far each of them is serves nobody.
+        apart = () if are_one or is_quiet else near
+        facts = facts_digest(self.records, near) if apart else ""
+        judged = NOTHING_REFUSED if is_quiet else self._judgement(facts, near)
+        switched = self._switched(near, facts)
+        return _Found(
+            apart=apart,
+            facts=facts,
+            # A node that is down or behind a disabled link has missed changes, and follows them
+            # once it is back: those that had to take part did, so its links agree with what is in
+            # force (K28).
+            are_ours=digests <= {record.digest, *self._former, *self._ahead},
+            judged=judged,
+            losers=yielding(self.records, judged),
+            may_shut=bool(switched) or self._is_quiescent(record, near),
+            may_open=any(one.has_opened for one in switched),
+            near=near,
+        )
+
+    def _set(
+        self, record: NodeLinks, found: _Found
+    ) -> tuple[NodeLinks, dict[str, GateStatus], Sequence[str]]:
+        """Return the own record, the gates that follow from a judgement, and what stays open yet.
+
+        Once every lane has these gates in force the record says by what was judged.
+        """
+        losers = found.losers
+        kept = (
+            ()
+            if found.may_shut
+            else kept_open(self.records, record, found.near, losers, self._said)
+        )
+        gates = shut(self.records, record, self._reasons(record, found.judged, kept), kept)
+        is_set = states(gates) == states(by_name(record)) and self._in_force >= record.gate_number
+        if is_set and not kept:
+            record = replace(record, seen=found.facts)
+            self._said = (found.facts, *self._said[:FORMER_MAX])
+        return record, gates, kept
+
+    def _switched(self, near: Sequence[str], facts: str) -> Sequence[YieldProposal]:
+        """Return what was proposed by these facts, where nothing is on its way any more."""
+        proposals = [self.records[uuid].proposal for uuid in near]
+        return [one for one in proposals if one and one.facts == facts and one.has_switched]
 
     def _is_quiescent(self, record: NodeLinks, near: Sequence[str]) -> bool:
         """Return whether sources hold and nothing is on its way, whatever the facts are by now."""
-        followed = self.records.get(record.answer.to) if record.answer.is_holding else None
-        word = followed.word if followed is not None and followed.uuid in near else None
-        return word is not None and word.is_active and word.has_switched
+        followed = self.records.get(record.reply.to) if record.reply.is_holding else None
+        proposal = followed.proposal if followed is not None and followed.uuid in near else None
+        return proposal is not None and proposal.is_active and proposal.has_switched
 
     def _with_facts(self, own: NodeLinks) -> NodeLinks:
         """Return the own record with the links that the node holds now."""
@@ -378,6 +441,8 @@ class Probing:
     def _tell(self, record: NodeLinks, near: Sequence[str]) -> Iterator[WriteLinks | DropLinks]:
         """Write the own record if it has changed, and hand on those of others."""
         last, least = self._written, max(record.sequence, self._least[0])
+        if not self._may_tell and last is not None and last.digest != record.digest:
+            return
         if last is None or replace(record, sequence=last.sequence) != last or least > last.sequence:
             self._is_dirty = True  # having said so may be what a link waits for
             is_calm = not near and not states(by_name(record)) and only_peers_changed(last, record)
@@ -385,6 +450,14 @@ class Probing:
                 record = self._written = replace(record, sequence=least + 1)
                 self._written_ms = self._judged_ms
         self.records[self.uuid] = record
-        yield from self._handing_on.step(self.records, near, self._judged_ms)
-        if self._handing_on.is_behind:
+        yield from self._gossip.step(self.records, near, self._judged_ms)
+        if self._gossip.is_behind:
             self._again_ms = self._again_ms or RENEW_MS
+
+
+def _shown(gates: Mapping[str, GateStatus], waits: str) -> Mapping[str, GateStatus]:
+    """Return gates as people see them: of one that is probed, what it waits for."""
+    return {
+        name: replace(gate, reason=waits) if gate.state is Gate.PROBING else gate
+        for name, gate in gates.items()
+    }

@@ -6,12 +6,13 @@ declares for them, decides as well. Spec: DESIGN 6, K13.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.core.endpoints import prevailing_policy
 from mesh.core.interest import InterestTable, Member
 from mesh.core.queues import QUEUE_SHAPES_MAX
-from mesh.model.control import REFUSED, EndpointKind, EndpointStatus, Interest, Subscription
+from mesh.model.control import EndpointKind, EndpointStatus, Interest, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
 from mesh.model.queues import (
@@ -26,6 +27,7 @@ from mesh.model.queues import (
     queue_address,
 )
 from mesh.model.topology import Topology
+from mesh.model.words import EndpointWord
 from mesh.node.subscriptions import Key, OwnSubscriptions
 
 LEFT_MS = 3_600_000
@@ -64,14 +66,16 @@ class OwnQueues:
         node: Name of the node; the empty one has no queues.
         declared: What the topology says of queues, by name.
         unsaid: The policy of a queue of which nobody says one.
+        policies: Endpoint -> the policy that is in force.
         refused: (endpoint, filter) -> why it attracts nothing.
-        left: Shared queues that nobody here subscribes any more: they attract nothing, and keep
-            their address for what is on its way.
+        left: Shared queues that nobody here subscribes any more, or that have become channels: they
+            attract nothing, and keep their address for what is on its way.
     """
 
     node: str = ""
     declared: Mapping[str, Queue] = field(default_factory=dict)
     unsaid: QueuePolicy = QueuePolicy.EVERY
+    policies: Mapping[str, QueuePolicy] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     left: dict[str, Leaving] = field(default_factory=dict)
     _placed: dict[tuple[str, Member], Interest] = field(default_factory=dict)
@@ -104,13 +108,18 @@ class OwnQueues:
         return is_queue and self.policy_of(endpoint, subscription).is_shared
 
     def settle(
-        self, own: OwnSubscriptions, table: InterestTable
+        self,
+        own: OwnSubscriptions,
+        table: InterestTable,
+        others: Container[tuple[str, Member]],
     ) -> Iterator[tuple[tuple[str, Member], Interest | None]]:
         """Yield what changes in the table, by what it holds of other nodes just now.
 
         Args:
             own: The node's subscriptions; those of channels are left alone.
             table: Everything else that comes into force is in it.
+            others: What that is. The entry of a subscription that has been a channel's meanwhile,
+                or is one now, is there: it is what the channel has made of it.
         """
         queues = own.queues
         if not (queues or self.left or self._placed or self.refused):
@@ -122,11 +131,10 @@ class OwnQueues:
             if self.is_shared(endpoint, leaving.wanted):
                 interest = Interest(durable=leaving.wanted.message_class is MessageClass.GUARANTEED)
                 wanted[queue_address(endpoint, self.node), Member("", endpoint)] = interest
-        before, self._placed = self._placed, wanted
+        before = {key: interest for key, interest in self._placed.items() if key not in others}
+        self._placed = wanted
         for filter_, member in [key for key in before if key not in wanted]:
-            now = own.asked.get((member.name, filter_))
-            if now is None or now.kind is EndpointKind.QUEUE:
-                yield (filter_, member), None  # else it is a channel's by now
+            yield (filter_, member), None
         for key, interest in wanted.items():
             if before.get(key) != interest:
                 yield key, interest
@@ -149,7 +157,7 @@ class OwnQueues:
         if self._statuses is None:  # asked ten times a second
             by_endpoint = {endpoint: text for (endpoint, _), text in self.refused.items()}
             self._statuses = [
-                EndpointStatus(endpoint, REFUSED, text)
+                EndpointStatus(endpoint, EndpointWord.REFUSED, text)
                 for endpoint, text in sorted(by_endpoint.items())
             ]
         return self._statuses
@@ -157,19 +165,27 @@ class OwnQueues:
     def _wanted(
         self, queues: Mapping[Key, Subscription], surplus: Collection[Key], table: InterestTable
     ) -> Iterator[tuple[tuple[str, Member], Interest]]:
-        policies: dict[str, QueuePolicy] = {}
+        said: dict[str, dict[QueuePolicy, None]] = {}
+        for (endpoint, _), subscription in queues.items():
+            if not self._is_hidden(endpoint, subscription):
+                said.setdefault(endpoint, {})[self.policy_of(endpoint, subscription)] = None
+        self.policies = {name: prevailing_policy(several) for name, several in said.items()}
         for (endpoint, filter_), subscription in queues.items():
-            policy = self.policy_of(endpoint, subscription)
-            fault = self._fault(endpoint, subscription, policies.setdefault(endpoint, policy))
+            asked = self.policy_of(endpoint, subscription)
+            policy = self.policies.get(endpoint, asked)
+            fault = self._fault(endpoint, subscription, policy)
             kind = member_kind(policy)
             if kind is MemberKind.HOME and fault is None:
                 kind, fault = self._home_or_proxy(endpoint, table)
             if (endpoint, filter_) in surplus:
                 fault = SURPLUS.format(filter_, endpoint)
+            interest = Interest(durable=subscription.message_class is MessageClass.GUARANTEED)
             if fault is not None:
                 self.refused[endpoint, filter_] = fault
+                if asked is not policy and asked.is_shared:
+                    # It may have been in force: what is on its way to it still arrives.
+                    yield (queue_address(endpoint, self.node), Member("", endpoint)), interest
                 continue
-            interest = Interest(durable=subscription.message_class is MessageClass.GUARANTEED)
             member = Member("", endpoint, noexport=subscription.noexport)
             if kind is None:
                 yield (filter_, member), interest
@@ -178,7 +194,7 @@ class OwnQueues:
             if kind is not MemberKind.LOCAL:
                 yield (queue_address(endpoint, self.node), member), interest
 
-    def _fault(self, endpoint: str, subscription: Subscription, first: QueuePolicy) -> str | None:
+    def _fault(self, endpoint: str, subscription: Subscription, policy: QueuePolicy) -> str | None:
         """Return why a subscription attracts nothing, two homes apart. Spec: K13."""
         said, queue = subscription.policy, declared_queue(self.declared, endpoint)
         if queue is not None and said not in (None, queue.policy.value):
@@ -186,14 +202,21 @@ class OwnQueues:
                 f"queue {queue.name} is declared with policy {queue.policy}, not {said}; "
                 "subscribe with that or with none"
             )
-        if self.policy_of(endpoint, subscription) is not first:
-            return f"endpoint {endpoint} is a queue with policy {first} already, not {said}"
-        if subscription.noexport and first.is_shared:
+        if self.policy_of(endpoint, subscription) is not policy:
+            return f"endpoint {endpoint} is a queue with policy {policy}, not {said or self.unsaid}"
+        if self._is_hidden(endpoint, subscription):
             return (
-                f"queue {endpoint} has the policy {first}: its members must be known to other "
+                f"queue {endpoint} has the policy {policy}: its members must be known to other "
                 "nodes, so it cannot be noexport; leave that out"
             )
         return None
+
+    def _is_hidden(self, endpoint: str, subscription: Subscription) -> bool:
+        """Return whether a subscription hides a member that others must know: it decides nothing.
+
+        Its filter attracts nothing either way.
+        """
+        return subscription.noexport and self.policy_of(endpoint, subscription).is_shared
 
     def _home_or_proxy(self, endpoint: str, table: InterestTable) -> tuple[MemberKind, str | None]:
         """Return whether the node is the home of a queue or a proxy, or why it is neither.

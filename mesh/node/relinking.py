@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mesh.core.links import made_of
+from mesh.core.lineage import made_of
 from mesh.core.local_links import local_links
-from mesh.model.control import Scope, Stage, change_version
+from mesh.model.control import Scope, Stage, Version, change_version
+from mesh.model.interest_inputs import CHANGE
 from mesh.model.names import fold
 from mesh.model.queues import shared_by
 from mesh.model.topology import Topology
 from mesh.node.offers import readers_of, scopes_of
 
-CHANGE = "$change"
-"""Name of the newest change of the topology among the inputs of interest: so every lane commits
-from which positions on it follows the change, and the leader knows when all do."""
 
-
-UNCHANGED = (-1, -1)
-"""Version of that input before any change."""
-
-
-def is_switching(version: tuple[int, int]) -> bool:
+def is_switching(version: Version) -> bool:
     """Return whether nodes take a topology one after the other, by the newest change's version."""
     return version == change_version(version[0], Stage.SWITCH)
+
+
+def has_switched(version: Version) -> bool:
+    """Return whether all nodes work by a topology, by the newest change's version."""
+    return version == change_version(version[0], Stage.RUN)
 
 
 def topology_cut(number: int) -> dict[str, int]:

@@ -13,22 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.scopes import ScopeReader
-from mesh.model.control import Interest, Scope, is_address
+from mesh.model.control import NEVER, Interest, Scope, Version, is_address
 from mesh.model.effects import WriteLearned
+from mesh.model.interest_inputs import VersionByInput, input_name
 from mesh.node.neighbour import Neighbour
-from mesh.node.rounds import Round, input_name
+from mesh.node.rounds import Round
 
 REMEMBER_MS, PER_FILTER_MS = 2_000, 0.1
 """Least time between two scans of what neighbours want, and how much longer it is for each filter
 that is kept: a scan of many takes longer, and is not to take more of a core."""
 
-Source = tuple[str, Scope]
+ScopeKey = tuple[str, Scope]
 """A neighbour, and a scope that it offers."""
-
-Versions = Mapping[str, tuple[int, int]]
-"""By input of interest, as lanes have routed by it."""
-
-_NEVER = (-1, -1)
 
 
 def is_kept(filter_: str, interest: Interest | None) -> bool:
@@ -41,15 +37,15 @@ class Remembering:
     """Keeps the guaranteed interest of neighbours, once per change of it."""
 
     _due_ms: float = 0.0
-    _kept: dict[Source, tuple[str, ...]] = field(default_factory=dict)
-    _added: dict[Source, None] = field(default_factory=dict)
-    _versions: dict[Source, tuple[int, int]] = field(default_factory=dict)
-    _missed: dict[Source, dict[str, None]] = field(default_factory=dict)
+    _kept: dict[ScopeKey, tuple[str, ...]] = field(default_factory=dict)
+    _added: dict[ScopeKey, None] = field(default_factory=dict)
+    _versions: dict[ScopeKey, Version] = field(default_factory=dict)
+    _missed: dict[ScopeKey, dict[str, None]] = field(default_factory=dict)
 
     def look(
         self,
         neighbours: Mapping[str, Neighbour],
-        lanes: Sequence[Versions],
+        lanes: Sequence[VersionByInput],
         now_ms: int,
         *,
         at_once: bool = False,
@@ -73,7 +69,7 @@ class Remembering:
         self._due_ms = now_ms + REMEMBER_MS + PER_FILTER_MS * count
 
     def add(
-        self, neighbours: Mapping[str, Neighbour], lanes: Sequence[Versions], round_: Round
+        self, neighbours: Mapping[str, Neighbour], lanes: Sequence[VersionByInput], round_: Round
     ) -> Iterator[WriteLearned]:
         """Keep what a round has brought into force, and its version, before it is acknowledged.
 
@@ -82,54 +78,50 @@ class Remembering:
         """
         for name, neighbour in neighbours.items():
             for scope, reader in neighbour.scopes.items():
-                source, heard = (name, scope), input_name(name, scope)
-                version = round_.in_force.get(heard, _NEVER)
-                read_to = version if reader.mark is None else _read_to(reader)
-                new = self._missed.pop(source, {}) | dict.fromkeys(
-                    round_.new_filters.get(source, ())
-                )
-                if version == _NEVER or _is_behind(read_to, heard, lanes):
-                    self._missed |= {source: new} if new else {}
+                key, heard = (name, scope), input_name(name, scope)
+                version = round_.in_force.get(heard, NEVER)
+                read_to = _read_to(reader) if reader.proven else version
+                new = self._missed.pop(key, {}) | dict.fromkeys(round_.new_filters.get(key, ()))
+                if version == NEVER or _is_behind(read_to, heard, lanes):
+                    self._missed |= {key: new} if new else {}
                     continue
-                if not new and (
-                    reader.mark is None or version <= self._versions.get(source, _NEVER)
-                ):
+                if not new and (reader.mark is None or version <= self._versions.get(key, NEVER)):
                     continue
-                if source not in self._kept:
-                    yield from self._keep(source, read_to, reader.in_force())
+                if key not in self._kept:
+                    yield from self._keep(key, read_to, reader.in_force())
                     continue
-                self._versions[source] = version
-                self._added |= dict.fromkeys([source] if new else [])
+                self._versions[key] = version
+                self._added |= dict.fromkeys([key] if new else [])
                 yield WriteLearned(name, scope, *version, tuple(new), is_more=True)
 
     def _keep(
-        self, source: Source, version: tuple[int, int], entries: Iterable[tuple[str, Interest]]
+        self, key: ScopeKey, version: Version, entries: Iterable[tuple[str, Interest]]
     ) -> Iterator[WriteLearned]:
         filters = tuple(
             sorted(filter_ for filter_, interest in entries if is_kept(filter_, interest))
         )
-        if source not in self._added and self._kept.get(source) == filters:
+        if key not in self._added and self._kept.get(key) == filters:
             return
-        self._kept[source] = filters
-        self._added.pop(source, None)
-        self._versions[source] = version
-        yield WriteLearned(*source, *version, filters)
+        self._kept[key] = filters
+        self._added.pop(key, None)
+        self._versions[key] = version
+        yield WriteLearned(*key, *version, filters)
 
     def forget(self, gone: Sequence[str]) -> None:
         """Forget what was kept of these neighbours: their links are gone."""
-        for source in [one for one in self._kept if one[0] in gone]:
-            del self._kept[source]
-            self._added.pop(source, None)
-            self._versions.pop(source, None)
-        for source in [one for one in self._missed if one[0] in gone]:
-            del self._missed[source]
+        for key in [one for one in self._kept if one[0] in gone]:
+            del self._kept[key]
+            self._added.pop(key, None)
+            self._versions.pop(key, None)
+        for key in [one for one in self._missed if one[0] in gone]:
+            del self._missed[key]
 
 
-def _read_to(reader: ScopeReader) -> tuple[int, int]:
+def _read_to(reader: ScopeReader) -> Version:
     """Return the version that a reader has reached."""
-    return _NEVER if reader.mark is None else (reader.mark.epoch, reader.mark.number)
+    return NEVER if reader.mark is None else (reader.mark.epoch, reader.mark.number)
 
 
-def _is_behind(version: tuple[int, int], heard: str, lanes: Sequence[Versions]) -> bool:
+def _is_behind(version: Version, heard: str, lanes: Sequence[VersionByInput]) -> bool:
     """Return whether every lane routes by more of a scope than this version."""
-    return version < min((lane.get(heard, _NEVER) for lane in lanes), default=_NEVER)
+    return version < min((lane.get(heard, NEVER) for lane in lanes), default=NEVER)

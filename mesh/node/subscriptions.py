@@ -10,20 +10,23 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from mesh.core.endpoints import Form, form_of, prevailing_form
 from mesh.core.matcher import Shape
 from mesh.core.queues import QUEUE_SHAPES_MAX, shapes_within
-from mesh.model.control import UNHEARD, EndpointKind, EndpointStatus, Subscription
+from mesh.model.control import EndpointKind, EndpointStatus, Subscription
 from mesh.model.effects import Note
 from mesh.model.inputs import SubscriptionElsewhere
+from mesh.model.words import EndpointWord
 
 Key = tuple[str, str]
 """Endpoint and filter."""
 
 NODE_MAX = 1_000_000
 ENDPOINT_MAX = 200_000
-"""Most subscriptions of a node and of one endpoint: a client's mistake must not take a node's
-memory from all others."""
+"""Most subscriptions of a node and of one endpoint, refused ones too: a client's mistake must not
+take a node's memory from all others."""
 
 SPARE_MAX = 64
 """How many ends of renewed leases may be kept besides as many as there are leases."""
@@ -32,36 +35,56 @@ ELSEWHERE_MAX = 1_000
 """Of how many keys it is known what stands in partitions that are not read."""
 
 
+class Change(NamedTuple):
+    """What a record has made of one subscription.
+
+    Attributes:
+        before, after: What is in force of it; None if nothing is.
+    """
+
+    key: Key
+    before: Subscription | None
+    after: Subscription | None
+
+
 @dataclass(slots=True)
 class OwnSubscriptions:
     """What the clients of this node asked for.
 
+    A subscription of another form than its endpoint has is refused, and remembered: it is in force
+    once the others have ended.
+
     Attributes:
-        asked: Every subscription, by endpoint and filter.
+        said: Endpoint -> filter -> what the newest record says, refused or not.
+        asked: Every subscription in force, by endpoint and filter.
         queues: Those of queues among them.
-        endpoints: Endpoint -> the subscription that gave it its kind and class.
+        endpoints: Endpoint -> what it is.
         elsewhere: What other partitions of `clients` than the first say of a subscription.
     """
 
+    said: dict[str, dict[str, Subscription]] = field(default_factory=dict)
     asked: dict[Key, Subscription] = field(default_factory=dict)
     queues: dict[Key, Subscription] = field(default_factory=dict)
-    endpoints: dict[str, Subscription] = field(default_factory=dict)
+    endpoints: dict[str, Form] = field(default_factory=dict)
     elsewhere: dict[Key, SubscriptionElsewhere] = field(default_factory=dict)
-    _filters: Counter[str] = field(default_factory=Counter)
+    _said_count: int = 0
+    _in_force: Counter[str] = field(default_factory=Counter)  # by endpoint
     _shapes: Counter[Shape] = field(default_factory=Counter)  # of queues' filters
     _leases: dict[Key, int] = field(default_factory=dict)
     _ends: list[tuple[int, Key]] = field(default_factory=list)
 
-    def put(self, key: Key, subscription: Subscription, now: int) -> None:
-        """Take a subscription in, of the kind and class of its endpoint, or renew it."""
-        endpoint, _ = key
-        if key not in self.asked:
-            self._filters[endpoint] += 1
-        self.asked[key] = subscription
-        if subscription.kind is EndpointKind.QUEUE:
-            if key not in self.queues:
-                self._shapes[Shape.of(key[1])] += 1
-            self.queues[key] = subscription
+    def keys(self) -> Iterator[Key]:
+        """Yield every subscription, refused or not."""
+        for endpoint, said in self.said.items():
+            for filter_ in said:
+                yield endpoint, filter_
+
+    def put(self, key: Key, subscription: Subscription, now: int) -> Sequence[Change]:
+        """Take a subscription in, or renew it; return what becomes of those of its endpoint."""
+        endpoint, filter_ = key
+        said = self.said.setdefault(endpoint, {})
+        self._said_count += filter_ not in said
+        said[filter_] = subscription
         self._leases.pop(key, None)
         if subscription.lease_s is not None:
             until = self._leases[key] = now + 1000 * subscription.lease_s
@@ -69,6 +92,60 @@ class OwnSubscriptions:
             if len(self._ends) > SPARE_MAX + 2 * len(self._leases):
                 # Who does not lead ends none, and each renewal leaves its former end behind.
                 self.tell_again()
+        form, known = form_of(subscription), self.endpoints.get(endpoint)
+        if known is None or (form != known and form == prevailing_form((known, form))):
+            return self._turn(endpoint, form)
+        return self._keep(key, known)
+
+    def pop(self, key: Key) -> Sequence[Change]:
+        """Remove a subscription; return what becomes of those of its endpoint."""
+        endpoint, filter_ = key
+        if self.said.get(endpoint, {}).pop(filter_, None) is None:
+            return ()
+        self._said_count -= 1
+        self._leases.pop(key, None)
+        return self._keep(key, self.endpoints[endpoint])
+
+    def _keep(self, key: Key, form: Form) -> list[Change]:
+        """Have an endpoint be what it was, as long as a subscription of that form is left."""
+        endpoint, _ = key
+        changes = [self._enforce(key, form)]
+        said = self.said[endpoint]
+        if said and not self._in_force[endpoint]:
+            changes += self._turn(endpoint, prevailing_form(map(form_of, said.values())))
+        return changes
+
+    def _turn(self, endpoint: str, form: Form) -> list[Change]:
+        """Have an endpoint be something else, or be there at all."""
+        self.endpoints[endpoint] = form
+        return [self._enforce((endpoint, filter_), form) for filter_ in self.said[endpoint]]
+
+    def _enforce(self, key: Key, form: Form) -> Change:
+        """Have a subscription be in force if it is of its endpoint's form."""
+        endpoint, filter_ = key
+        before, after = self.asked.get(key), self.said[endpoint].get(filter_)
+        if after is not None and form_of(after) != form:
+            after = None
+        if (after is None) != (before is None):
+            self._in_force[endpoint] += 1 if before is None else -1
+        if after is not None:
+            self.asked[key] = after
+        elif before is not None:
+            del self.asked[key]
+        self._file(key, after)
+        return Change(key, before, after)
+
+    def _file(self, key: Key, subscription: Subscription | None) -> None:
+        """Keep apart what is in force of queues."""
+        if subscription is not None and subscription.kind is EndpointKind.QUEUE:
+            if key not in self.queues:
+                self._shapes[Shape.of(key[1])] += 1
+            self.queues[key] = subscription
+        elif self.queues.pop(key, None) is not None:
+            shape = Shape.of(key[1])
+            self._shapes[shape] -= 1
+            if not self._shapes[shape]:
+                del self._shapes[shape]
 
     def surplus(self) -> frozenset[Key]:
         """Return the subscriptions of queues whose shapes are more than a node may have."""
@@ -83,34 +160,28 @@ class OwnSubscriptions:
 
     def full(self, key: Key) -> str | None:
         """Return why one more subscription is refused, in words, or None if it is not."""
-        if key in self.asked:
+        endpoint, filter_ = key
+        said = self.said.get(endpoint, {})
+        if filter_ in said:
             return None
-        if self._filters[key[0]] >= ENDPOINT_MAX:
-            return f"endpoint {key[0]} has {ENDPOINT_MAX} subscriptions already"
-        if len(self.asked) >= NODE_MAX:
+        if len(said) >= ENDPOINT_MAX:
+            return f"endpoint {endpoint} has {ENDPOINT_MAX} subscriptions already"
+        if self._said_count >= NODE_MAX:
             return f"the node has {NODE_MAX} subscriptions already"
         return None
 
-    def pop(self, key: Key) -> Subscription | None:
-        """Remove and return a subscription; None if there is none."""
-        gone = self.asked.pop(key, None)
-        self._leases.pop(key, None)
-        if gone is not None:
-            if self.queues.pop(key, None) is not None:
-                shape = Shape.of(key[1])
-                self._shapes[shape] -= 1
-                if not self._shapes[shape]:
-                    del self._shapes[shape]
-            self._filters[key[0]] -= 1
-        return gone
+    def is_refused(self, key: Key) -> bool:
+        """Return whether a subscription is of another form than its endpoint has."""
+        endpoint, filter_ = key
+        return filter_ in self.said.get(endpoint, ()) and key not in self.asked
 
     def wants_nothing(self, endpoint: str) -> bool:
         """Return whether no subscription of an endpoint is left."""
-        return not self._filters[endpoint]
+        return not self.said.get(endpoint)
 
     def forget(self, endpoint: str) -> None:
-        """Forget an endpoint: the next subscription gives it its kind and class."""
-        del self.endpoints[endpoint], self._filters[endpoint]
+        """Forget an endpoint of which nothing is left: the next subscription makes another."""
+        del self.endpoints[endpoint], self._in_force[endpoint], self.said[endpoint]
 
     def read_elsewhere(self, said: SubscriptionElsewhere) -> Iterator[Note]:
         """Take in what stands in a partition of `clients` that is not read.
@@ -128,10 +199,11 @@ class OwnSubscriptions:
         """Return the endpoints of which another partition says what is not in force, once each."""
         found = [one for one in self.elsewhere.values() if self._is_unheard(one)]
         texts = {one.endpoint: _unheard(one) for one in found}
-        return [EndpointStatus(name, UNHEARD, text) for name, text in sorted(texts.items())]
+        word = EndpointWord.UNHEARD
+        return [EndpointStatus(name, word, text) for name, text in sorted(texts.items())]
 
     def _is_unheard(self, said: SubscriptionElsewhere) -> bool:
-        return said.is_asked != ((said.endpoint, said.filter_) in self.asked)
+        return said.is_asked != (said.filter_ in self.said.get(said.endpoint, ()))
 
     def ended(self, now: int) -> Iterator[Key]:
         """Yield those whose lease has run out, once each until `tell_again`."""

@@ -15,8 +15,20 @@ from mesh.node.neighbour import Neighbour
 PATIENCE_MS = 30_000
 """How long the offers of a neighbour that is heard may stay unproven before all is read again."""
 
+LOOK_MS = 1_000
+"""How often it is looked while no offer is in doubt: to ask all scopes of all neighbours with each
+tick took a fifth of an idle worker's calls."""
+
 PATIENCE_MAX_MS = 600_000
 """Each reading in vain doubles that, up to this."""
+
+
+START_PATIENCE_MS = 15_000
+"""How long a start waits for the proof of a neighbour whose control topic it has read: as long as
+for one that it cannot read. The neighbour may be away, or wait for this node in the same way."""
+
+AGAIN_MS = 1_000
+"""How long after that the start asks once more to go without it, if it has not."""
 
 
 @dataclass(slots=True)
@@ -25,6 +37,8 @@ class UnprovenNeighbours:
 
     _since_ms: dict[str, int] = field(default_factory=dict)
     _patience_ms: dict[str, int] = field(default_factory=dict)
+    _started_ms: dict[str, int] = field(default_factory=dict)
+    _looked_ms: int = -LOOK_MS
 
     def due(
         self,
@@ -39,6 +53,9 @@ class UnprovenNeighbours:
             offered: Returns the scopes in which one offers interest.
             now_ms: The present moment.
         """
+        if not self._since_ms and now_ms - self._looked_ms < LOOK_MS:
+            return
+        self._looked_ms = now_ms
         for name in [one for one in self._patience_ms if one not in neighbours]:
             del self._patience_ms[name]
             self._since_ms.pop(name, None)
@@ -53,4 +70,19 @@ class UnprovenNeighbours:
             if now_ms - since_ms >= patience_ms:
                 del self._since_ms[name]
                 self._patience_ms[name] = min(2 * patience_ms, PATIENCE_MAX_MS)
+                yield name
+
+    def overdue(self, neighbours: Mapping[str, Neighbour], now_ms: int) -> Iterator[str]:
+        """Yield the neighbours whose proof a node that starts waits for no longer.
+
+        Each has its time once, since it was read to its end: strangers who write again and again
+        have a proof come and go, and seldom are those of all neighbours there at one moment. Who
+        was yielded and is not gone without is yielded again.
+        """
+        for name, neighbour in neighbours.items():
+            if not neighbour.caught_up:
+                continue
+            since_ms = self._started_ms.setdefault(name, now_ms)
+            if not neighbour.is_settled and now_ms - since_ms >= START_PATIENCE_MS:
+                self._started_ms[name] = now_ms - START_PATIENCE_MS + AGAIN_MS
                 yield name

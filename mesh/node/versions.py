@@ -6,12 +6,11 @@ pair that only grows: an epoch, and a number or an offset in it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from mesh.node.relinking import UNCHANGED
-
-Version = tuple[int, int]
+from mesh.model.control import NEVER, Version
+from mesh.model.interest_inputs import VersionByInput, neighbour_of
 
 
 @dataclass(slots=True)
@@ -24,7 +23,7 @@ class InputVersions:
     """
 
     read: dict[str, Version] = field(default_factory=dict)
-    routed: Mapping[str, Version] = field(default_factory=dict)
+    routed: VersionByInput = field(default_factory=dict)
     _voided: dict[str, Version] = field(default_factory=dict)
     _is_asked: bool = True
 
@@ -33,44 +32,45 @@ class InputVersions:
         """Whether a round would bring another version into force, or one is asked for."""
         return self._is_asked or self.routed != self.read
 
-    def note(self, source: str, version: Version) -> None:
+    def note(self, input_: str, version: Version) -> None:
         """Record that an input is read up to a version: the lanes commit it in a round."""
-        self.read[source] = version
+        self.read[input_] = version
 
     def ask_for_round(self) -> None:
         """Have news even without any."""
         self._is_asked = True
 
-    def begin_round(self) -> Mapping[str, Version]:
+    def begin_round(self) -> VersionByInput:
         """Route by all that was read; return what that is."""
         self._is_asked = False
         self.routed = dict(self.read)
         return self.routed
 
-    def is_unread(self, source: str, version: Version) -> bool:
+    def is_unread(self, input_: str, version: Version) -> bool:
         """Return whether less than a version of an input was read."""
-        return self.read.get(source, UNCHANGED) < version
+        return self.read.get(input_, NEVER) < version
 
-    def is_unrouted(self, source: str, version: Version) -> bool:
+    def is_unrouted(self, input_: str, version: Version) -> bool:
         """Return whether the routing in force goes by less than a version of an input."""
-        return self.routed.get(source, UNCHANGED) < version
+        return self.routed.get(input_, NEVER) < version
 
-    def is_late(self, source: str, version: Version) -> bool:
+    def is_late(self, input_: str, version: Version) -> bool:
         """Return whether it does, and the version can still be read."""
-        is_void = version <= self._voided.get(source, UNCHANGED)
-        return not is_void and self.is_unrouted(source, version)
+        is_void = version <= self._voided.get(input_, NEVER)
+        return not is_void and self.is_unrouted(input_, version)
 
-    def void(self, source: str, version: Version) -> None:
-        """Stop waiting for a version of an input: the topic that announced it has lost its end."""
-        self._voided[source] = max(self._voided.get(source, UNCHANGED), version)
+    def void(self, versions: VersionByInput) -> None:
+        """Stop waiting for these: the topics that announced them have lost their ends."""
+        for input_, version in versions.items():
+            self._voided[input_] = max(self._voided.get(input_, NEVER), version)
 
-    def begin_again(self, source: str) -> None:
+    def begin_again(self, input_: str) -> None:
         """Have an input read again, whose versions known so far may never be seen again."""
-        self.void(source, self.read.pop(source, UNCHANGED))
-        self.void(source, self.routed.get(source, UNCHANGED))
+        read = self.read.pop(input_, NEVER)
+        self.void({input_: max(read, self.routed.get(input_, NEVER))})
 
     def forget(self, neighbours: Collection[str]) -> None:
         """Have no input of these neighbours."""
-        for source in list(self.read):
-            if " " in source and source.split(" ")[0] in neighbours:
-                del self.read[source]
+        for input_ in list(self.read):
+            if neighbour_of(input_) in neighbours:
+                del self.read[input_]

@@ -1,15 +1,17 @@
 """Who is up, and how each node says it is, as the control topics show it.
 
-Nobody's clock is compared with another's: see `Beats`. Spec: K22-K24, K32.
+Nobody's clock is compared with another's: see `beats_on_demand`. Spec: K22-K24, K32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.model.control import DISABLED, EndpointStatus, Heartbeat, Pause, Stop
+from mesh.model.control import EndpointStatus, Heartbeat, Pause, Stop
 from mesh.model.topology import Topology
+from mesh.model.words import LinkWord, NodeWord
+from mesh.operate.questions import OnDemand
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
 from mesh.wire.keys import PauseKey
@@ -23,12 +25,16 @@ FRESH_MS = 2_500
 STALE_LOOK_S = 1.5
 """How long a node that is five heartbeats behind is listened to before it is called down."""
 
-UNKNOWN = "unknown"
-UP = "up"
 
-
-class Beats(Mapping[str, bool]):
-    """Which nodes beat: those heard since this was made, waited for when it is first asked.
+def beats_on_demand(
+    view: MeshView,
+    now_ms: Callable[[], int],
+    pause: Callable[[float], object],
+    limit_s: float = OBSERVE_S,
+    *,
+    hears_each: bool = True,
+) -> Mapping[str, bool]:
+    """Return which nodes beat: those heard from now on, waited for when it is first looked at.
 
     Whoever has questions to brokers asks them first: heartbeats come meanwhile.
 
@@ -36,49 +42,22 @@ class Beats(Mapping[str, bool]):
     second does not hear each: one fresh beat tells what time it is on a Kafka cluster, and who has
     beaten there shortly before, by the time at which that very Kafka cluster appended it, is up.
     No clock is compared with another.
+
+    Args:
+        view: The mesh, refreshed just now: a beat that comes from now on is fresh.
+        now_ms: Monotonic clock.
+        pause: Lets time pass.
+        limit_s: The longest wait.
+        hears_each: Whether a node is up only if it beats from now on.
     """
+    before = {name: seen.heartbeat for name, seen in view.nodes.items()}
+    began_ms = now_ms()
 
-    def __init__(
-        self,
-        view: MeshView,
-        now_ms: Callable[[], int],
-        pause: Callable[[float], object],
-        limit_s: float = OBSERVE_S,
-        *,
-        hears_each: bool = True,
-    ) -> None:
-        """Wait for nothing yet.
-
-        Args:
-            view: The mesh, refreshed just now: a beat that comes from now on is fresh.
-            now_ms: Monotonic clock.
-            pause: Lets time pass.
-            limit_s: The longest wait.
-            hears_each: Whether a node is up only if it beats from now on.
-        """
-        self._view, self._now_ms, self._pause = view, now_ms, pause
-        self._limit_s, self._hears_each = limit_s, hears_each
-        self._before = {name: seen.heartbeat for name, seen in view.nodes.items()}
-        self._began_ms = now_ms()
-        self._up: Mapping[str, bool] | None = None
-
-    def __getitem__(self, node: str) -> bool:
-        if self._up is None:
-            self._up = self._heard()
-        return self._up[node]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._before)
-
-    def __len__(self) -> int:
-        return len(self._before)
-
-    def _heard(self) -> Mapping[str, bool]:
-        view, before, hears_each = self._view, self._before, self._hears_each
+    def heard() -> Mapping[str, bool]:
         while True:
-            self._pause(LOOK_S if hears_each else QUICK_LOOK_S)
+            pause(LOOK_S if hears_each else QUICK_LOOK_S)
             view.glance()
-            passed_s = (self._now_ms() - self._began_ms) / 1000
+            passed_s = (now_ms() - began_ms) / 1000
             up = {name: _is_up(view, name, before, hears_each=hears_each) for name in before}
             waited = [
                 name
@@ -87,8 +66,10 @@ class Beats(Mapping[str, bool]):
             ]
             if not hears_each:
                 waited = [name for name in waited if _may_come(view, name, before, passed_s)]
-            if not waited or passed_s > self._limit_s:
+            if not waited or passed_s > limit_s:
                 return up
+
+    return OnDemand(heard)
 
 
 def observe(
@@ -99,8 +80,8 @@ def observe(
     *,
     hears_each: bool = True,
 ) -> Mapping[str, bool]:
-    """Return which nodes beat, and wait for that now: see `Beats`."""
-    return dict(Beats(view, now_ms, pause, limit_s, hears_each=hears_each))
+    """Return which nodes beat, and wait for that now: see `beats_on_demand`."""
+    return dict(beats_on_demand(view, now_ms, pause, limit_s, hears_each=hears_each))
 
 
 def _may_come(
@@ -140,7 +121,7 @@ class NodeStatus:
     """One node.
 
     Attributes:
-        state: up, starting, down, never (started), unreachable.
+        state: How it is.
         epoch: Its incarnation; 0 before the first.
         uuid: Its intrinsic identity.
         is_known_everywhere: Whether all of its subscriptions are acknowledged; None if unknown.
@@ -149,14 +130,16 @@ class NodeStatus:
         stops: What it reads no further until somebody accepts what is lost.
         pauses: What it does not read because operators want it so.
         disabled: Neighbours whose link operators want it to disable.
-        subject_pauses: Filters of what it does not take of its clients, likewise.
+        subject_pauses: Filters of what it does not take from its clients, likewise.
         endpoints_full: Its endpoints of which something is to be told: see `EndpointStatus`.
         lacks_disabled_only: Whether all the open links are disabled.
+        lost_topology: Number of the topology that its lanes have worked by and `mesh.config` holds
+            no longer: they read nothing. 0 for none.
     """
 
     node: str
     kafka: str
-    state: str
+    state: NodeWord
     epoch: int
     uuid: str
     lanes: int
@@ -171,6 +154,7 @@ class NodeStatus:
     subject_pauses: Mapping[str, Pause] = field(default_factory=dict)
     endpoints_full: Sequence[EndpointStatus] = ()
     lacks_disabled_only: bool = False
+    lost_topology: int = 0
 
     @property
     def is_well(self) -> bool:
@@ -179,11 +163,11 @@ class NodeStatus:
         What operators have disabled is no fault, and not waited for.
         """
         return (
-            self.state == "up"
+            self.state == NodeWord.UP
             and (self.is_known_everywhere is not False or self.lacks_disabled_only)
             and not self.stops
             and not self.endpoints_full
-            and all(state in (UP, DISABLED) for state in self.links.values())
+            and all(state in (LinkWord.UP, LinkWord.DISABLED) for state in self.links.values())
         )
 
 
@@ -203,6 +187,7 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
         known = True
     elif is_up and ack is not None and ack.epoch == seen.epoch:
         known = ack.complete >= seen.clients_offset
+    beat = seen.heartbeat if is_up else None
     return NodeStatus(
         node=node,
         kafka=declared.kafka,
@@ -215,31 +200,32 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
         is_known_everywhere=known,
         open_links=ack.open_links if ack is not None and known is False else (),
         links={
-            other: link_state(seen, other) if is_up else UNKNOWN
+            other: link_state(seen, other) if is_up else LinkWord.UNKNOWN
             for other in topology.neighbours(node)
         },
         stops=[stop for _, stop in sorted(seen.stops.items())],
         pauses=dict(seen.pauses),
         disabled=dict(seen.disabled),
         subject_pauses=dict(seen.subject_pauses),
-        endpoints_full=seen.heartbeat.endpoints if is_up and seen.heartbeat is not None else (),
+        endpoints_full=() if beat is None else beat.endpoints,
         lacks_disabled_only=ack is not None
         and all(view.is_to_be_disabled(*link) for link in ack.open_links),
+        lost_topology=0 if beat is None else beat.lost_topology,
     )
 
 
-def _state(view: MeshView, node: str, *, is_up: bool) -> str:
+def _state(view: MeshView, node: str, *, is_up: bool) -> NodeWord:
     seen = view.nodes[node]
     if view.is_unreachable(node):
-        return "unreachable"
+        return NodeWord.UNREACHABLE
     if seen.identity is None:
-        return "never"
+        return NodeWord.NEVER
     if not is_up:
-        return "down"
-    return "up" if seen.is_ready else "starting"
+        return NodeWord.DOWN
+    return NodeWord.UP if seen.is_ready else NodeWord.STARTING
 
 
 def link_state(seen: NodeView, neighbour: str) -> str:
     """Return how a node's last heartbeat describes the link to a neighbour."""
     links = seen.heartbeat.links if seen.heartbeat is not None else ()
-    return next((link.state for link in links if link.neighbour == neighbour), UNKNOWN)
+    return next((link.state for link in links if link.neighbour == neighbour), LinkWord.UNKNOWN)

@@ -140,7 +140,7 @@ class Watch:
         self.traffic.tick(now_ms / 1000)
         self.trail.look(asks_brokers=asks)
         self.seen = seen = self._as_seen()
-        states = {one.node: one.state for one in seen.nodes}
+        states: dict[str, str] = {one.node: one.state for one in seen.nodes}
         states |= {f"{one.source}->{one.target}": one.state for one in seen.flows}
         self.history.note(states, seen.at_ms)
 

@@ -20,7 +20,7 @@ from typing import Self, TypeVar
 
 from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
-from mesh.errors import MeshError, StartError, wrong_input
+from mesh.errors import MeshError, StartError, missing_package, wrong_input
 from mesh.model.topology import Topology, with_addresses, without_options
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.kafka import cluster_id
@@ -31,7 +31,7 @@ try:
     from testcontainers.core.container import DockerContainer
     from testcontainers.core.network import Network
 except ImportError as missing:
-    text = f"{missing}: containers take an extra: pip install 'trellis-mesh[testing]'"
+    text = str(missing_package(f"{missing}: containers take an extra", "testing"))
     raise ImportError(text) from missing
 
 KAFKA_IMAGE = "trellis-kafka:dev"
@@ -232,8 +232,9 @@ class MeshContainers(MeshUnderTest):
         return self._network
 
     def logs(self) -> Mapping[str, str]:
-        """Return the end of every container's log, by Kafka cluster or node."""
-        return {name: _tail(one) for name, one in {**self.kafka, **self.nodes}.items()}
+        """Return the end of every container's log: by node, a broker's by `kafka NAME`."""
+        brokers = {f"kafka {name}": one for name, one in self.kafka.items()}
+        return {name: _tail(one) for name, one in {**brokers, **self.nodes}.items()}
 
     def _end(self) -> None:
         ending = [one for one in self._begun if isinstance(one, DockerContainer)]

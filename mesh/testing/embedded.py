@@ -19,6 +19,7 @@ from mesh.model.topology import without_options
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 
 SERVE_S = 120.0
+LOG_LINES = 40
 
 
 class EmbeddedMesh(MeshUnderTest):
@@ -61,7 +62,12 @@ class EmbeddedMesh(MeshUnderTest):
     def _serve(self, nodes: Sequence[str]) -> None:
         supervisor = Supervisor(self.fleet, self._progress)
         supervisor.start_nodes(list(nodes), 1)
-        supervisor.wait_serving(Stopping(), SERVE_S)
+        try:
+            supervisor.wait_serving(Stopping(), SERVE_S)
+        except StartError as error:  # the logs that it names go with the mesh
+            late = [one for one in self.fleet.workers if one not in supervisor.serving()]
+            tails = [self.fleet.workers[one][0].log_tail(LOG_LINES) for one in late[:1]]
+            raise StartError("\n".join([str(error), *tails])) from error
 
     def _address(self, kafka: str) -> str:
         return self.fleet.addresses[kafka]

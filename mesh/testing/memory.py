@@ -7,15 +7,17 @@ the object.
 
 from __future__ import annotations
 
-import threading
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 
 import structlog
 
 from mesh.client import MeshClient
-from mesh.errors import ClosedError, wrong_input
+from mesh.client.outbound import check_number
+from mesh.errors import ClosedError, StartError, wrong_input
 from mesh.lab.world import World
+from mesh.testing.turns import Turns, in_turn
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.node_topics import node_topics
 from mesh.trees.settings import Settings as TreeSettings
@@ -51,8 +53,8 @@ class InMemoryMesh(MeshUnderTest):
     def __init__(self, topology: TopologyLike, *, seed: int = 1) -> None:
         super().__init__(topology)
         self._world = World(self.topology, seed=seed, trees=TreeSettings())
-        # Held by whoever lets nodes live: a node takes one turn at a time, whichever threads wait.
-        self._turns = threading.RLock()
+        # A node takes one turn at a time, and a client's call is one, whichever threads there are.
+        self._turns = Turns()
 
     def _start(self) -> None:
         log_by_python()
@@ -67,28 +69,45 @@ class InMemoryMesh(MeshUnderTest):
 
     def _wait_ready(self, nodes: Sequence[str]) -> None:
         workers = self._world.workers
-        done = lambda: all(n in workers and workers[n].is_ready for n in nodes)  # noqa: E731
+
+        def late() -> list[str]:
+            return [node for node in nodes if node not in workers or not workers[node].is_ready]
+
         with self._turns:
-            is_ready = self._world.run_until(done, READY_MS)
+            is_ready = self._world.run_until(lambda: not late(), READY_MS)
         if not is_ready:
-            raise TimeoutError(f"not ready within {READY_MS / 1000:g} s: {', '.join(nodes)}")
+            names = ", ".join(late())
+            raise StartError(
+                f"{names}: not ready within {READY_MS / 1000:g} s; what nodes log says why"
+            )
 
     def pass_time(self, seconds: float) -> None:
-        """Let the mesh live for a while: what is on its way arrives."""
+        """Let the mesh live for a while: what is on its way arrives.
+
+        Raises:
+            StartError: The mesh does not run.
+            TypeError: It is text, or anything else that is no number.
+            ValueError: It is nan, or without end.
+        """
         self._check_runs()
+        check_number("seconds", seconds, "a number")
+        if not math.isfinite(seconds):
+            raise ValueError(f"a mesh cannot live for {seconds:g} s; write seconds")
         self._live(seconds)
 
     def _live(self, seconds: float) -> None:
-        with self._turns:
-            until = self._world.clock.ms + max(1, int(seconds * 1000))
-            while self._world.clock.ms < until:
+        until = self._world.clock.ms + max(1, int(seconds * 1000))
+        while self._world.clock.ms < until:
+            with self._turns:
                 self._world.advance()
-                for client in self._clients:  # as a thread does in production
-                    with suppress(ClosedError):
-                        client.renew_leases()
+            # As a thread does in production; no turn is held while another thread renews.
+            for client in self._clients:
+                with suppress(ClosedError):
+                    client.renew_leases()
 
     def _open(self, node: str) -> MeshClient:
-        clock, kafka = self._world.clock, self._world.kafka
+        clock, turns = self._world.clock, self._turns
+        kafka = {name: in_turn(one, turns) for name, one in self._world.kafka.items()}
         return MeshClient(self.topology, node, kafka, now_ms=clock.now_ms, pause=self._live)
 
     def _cut(self, node: str, neighbours: Sequence[str]) -> None:

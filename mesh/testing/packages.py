@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mesh.errors import StartError
+from mesh.errors import missing_package
 from mesh.testing.machines import Machine
 
 LOCK = Path(__file__).parents[2] / "requirements.lock"
@@ -67,8 +67,7 @@ def version_of(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        message = f"{name} is not installed: pip install 'trellis-mesh[testing,audit,api,otel]'"
-        raise StartError(message) from None
+        raise missing_package(f"{name} is not installed", "testing,audit,api,otel") from None
 
 
 def _requirements(name: str, extras: Sequence[str], machine: Machine) -> list[Requirement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -67,6 +68,7 @@ class MeshUnderTest(ABC):
         self._own: dict[str, MeshClient] = {}
         self._killed: dict[str, None] = {}
         self._is_started = self._is_over = False
+        self._process = os.getpid()
 
     # -- of each form -------------------------------------------------------------------------
 
@@ -259,7 +261,12 @@ class MeshUnderTest(ABC):
                 self._cut(node, [])
 
     def stop(self) -> None:
-        """End everything, whatever a client raises that is closed; may be called again."""
+        """End everything, whatever a client raises that is closed; may be called again.
+
+        After a fork, what is to be ended belongs to the other process.
+        """
+        if os.getpid() != self._process:
+            return
         self._is_over = True
         with ExitStack() as ending:
             ending.callback(self._end)

@@ -147,7 +147,7 @@ class Follower:
             elif self._now_ms() > deadline:
                 place, end = next(iter(waiting.items()))
                 raise TransportStalledError(
-                    f"{place.topic}[{place.partition}]: offset {end} was not reached and nothing "
+                    f"{place}: offset {end} was not reached and nothing "
                     f"came for {self._deadline_ms // 1000} s; look for a hanging transaction"
                 )
 

@@ -18,7 +18,7 @@ What it can do to its clients, if it is asked to (nothing by default):
   say where they begin and end; `hidden`: topics that may not be described;
 * `costs` of the faults: how long real calls would wait for brokers that do not answer;
 * `session_timeout_ms`: members that do not poll lose their lanes;
-* `end_transactions`, `delete_topic`, `recreate`, `truncate`, `delete_before`.
+* `end_transactions`, `delete_topic`, `recreate`, `truncate`, `delete_before`, `compact`.
 
 What it does not do:
 
@@ -26,7 +26,8 @@ What it does not do:
   writer ends it, a successor fences it or `end_transactions` is called;
 * no delay: the marker of a commit is there when it returns, brokers write it soon after;
 * no replication and no leaders: `truncate` is all that is left of a lost leader, `brokers` and
-  `kept` are only reported; no retention and no compaction (records stay until `delete_before`);
+  `kept` are only reported; nothing is retained or compacted by itself (records stay until
+  `delete_before` or `compact`);
 * records handed over while the brokers are down fail instead of waiting;
 * no batches on the wire: the size limit is judged per record, by an estimate;
 * keys are placed by CRC-32 and records without a key in turn, unlike real clients;

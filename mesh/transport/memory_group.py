@@ -172,6 +172,6 @@ class GroupTicket:
         for place in places:
             if not self.of.owns(self.member, place.partition):
                 raise TransportMovedError(
-                    f"group {self.group}: {place.topic}[{place.partition}] belongs to another "
-                    f"member than {self.member.name} now"
+                    f"group {self.group}: {place} belongs to another member than "
+                    f"{self.member.name} now"
                 )

@@ -395,6 +395,15 @@ class MemoryBroker:
         self.touch(log)
         return log.end
 
+    def compact(self, name: str) -> None:
+        """Keep the newest record of each key, tombstones too, as brokers do by and by."""
+        for log in self.topics[name].logs:
+            records = [one for one in log.entries if one is not None]
+            newest = {one.key(): one.offset() for one in records}
+            for one in records:
+                if newest[one.key()] != one.offset():
+                    log.entries[one.offset() - log.start] = None
+
     def touch(self, log: PartitionLog) -> None:
         """Let readers notice that a partition has changed."""
         self.changes += 1

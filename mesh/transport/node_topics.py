@@ -65,18 +65,18 @@ _PASSING = {
 def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     """Return every topic that a node owns but its endpoints."""
     names = TopicNames(topology.prefix)
-    lanes = topology.nodes[node].lanes
-    data = topology.nodes[node].partitions
+    declared = topology.nodes[node]
+    data = declared.partitions
     neighbours = [link.other(node) for link in topology.links_of(node)]
     wanted: list[tuple[str, int, Mapping[str, str]]] = [
         (names.clients(node), 1, _COMPACTED),
         (names.control(node), 1, _COMPACTED),
         (names.control_log(node), 1, _LOGGED_CONTROL),
-        (names.progress(node), 2 * lanes, _COMPACTED),
-        (names.ledger(node), 2 * lanes, _LOGGED),
-        (names.dead_letters(node), 2 * lanes, _LOGGED),
+        (names.progress(node), declared.lane_partitions, _COMPACTED),
+        (names.ledger(node), declared.lane_partitions, _LOGGED),
+        (names.dead_letters(node), declared.lane_partitions, _LOGGED),
         (names.learned(node), 1, _COMPACTED),
-        (names.lanes(node), lanes, _LOGGED),
+        (names.lanes(node), declared.lanes, _LOGGED),
         (names.config(), 1, _COMPACTED),
         (names.roles(node), 1, _COMPACTED),
         (names.routes(node), 1, _STANDING),

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mesh.model.frames import TopicPartition as TopicPartition  # noqa: PLC0414 - part of the port
-
-Headers = Sequence[tuple[str, bytes | None]]
+from mesh.model.record_headers import Headers as Headers  # noqa: PLC0414 - part of the port
 
 Row = tuple[bytes | None, bytes | None, int, Headers | None]
 """A record to be written: value, key, time stamp in ms (0 means now), headers."""
@@ -49,6 +48,11 @@ class Record(Protocol):
 
     def leader_epoch(self) -> int | None:
         """Return the epoch of the leader that took it, or None if it is not known."""
+
+
+def place_of(record: Record) -> TopicPartition:
+    """Return where a record stands."""
+    return TopicPartition(record.topic(), record.partition())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +138,8 @@ class Skipped:
 
     def __str__(self) -> str:
         """Return one line for people."""
-        at = f"{self.place.topic}[{self.place.partition}]"
-        return f"{at}: offsets {self.first} to {self.last} were deleted before they were read"
+        lost = f"offsets {self.first} to {self.last}"
+        return f"{self.place}: {lost} were deleted before they were read"
 
 
 class Reader(Protocol):
@@ -338,7 +342,7 @@ class Consumer(Protocol):
     def begin_again(self) -> None:
         """Read what is owned from where its logs begin: the topic is another one by now.
 
-        Each partition is taken up anew with that, whatever the group has committed.
+        Each partition is taken up again with that, whatever the group has committed.
         """
 
     def commit(self, positions: Mapping[TopicPartition, Passed]) -> None:

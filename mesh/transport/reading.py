@@ -98,7 +98,7 @@ def read_range(
             if idle >= _READS_MAX:
                 place, end = next(iter(waiting.items()))
                 raise TransportUnavailableError(
-                    f"{place.topic}[{place.partition}]: offset {end} was not reached and nothing "
+                    f"{place}: offset {end} was not reached and nothing "
                     f"came for {_READS_MAX * _READ_S:.0f} s; give the command again"
                 )
     finally:

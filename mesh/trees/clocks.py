@@ -29,11 +29,10 @@ STEP = 1 << 16
 """How far ahead is still no leap: an application may name an instance that far ahead."""
 
 CREDIT = 1 << 26
-"""How far all leaps may take a node that knows somebody ..."""
+"""How far leaps together may take the clock of a node that knows somebody."""
 
 PER_S = 100
-"""... and how much of that comes back in a second."""
-
+"""How much of `CREDIT` comes back in a second; it divides 1,000, so each takes whole ms."""
 
 SEQ_END = 1 << 40
 """No instance comes so far. Whoever takes one over counts on from its seq, and what is beyond the
@@ -56,15 +55,22 @@ def _is_near(node: Node, clock: int) -> bool:
     ahead = clock - node.clock
     if ahead <= STEP:
         return True
-    if node.credit < CREDIT:
-        back = (node.now_ms - node.credited_ms) * PER_S // 1000
-        node.credit = min(CREDIT, node.credit + back)
-    node.credited_ms = node.now_ms
+    _give_back(node)
     if ahead > node.credit:
         return False
     node.credit -= ahead
     node.clock = clock
     return True
+
+
+def _give_back(node: Node) -> None:
+    """Give back what time has brought; a part of a step counts towards the next one."""
+    if node.credit >= CREDIT:
+        node.credited_ms = node.now_ms
+        return
+    back = (node.now_ms - node.credited_ms) * PER_S // 1000
+    node.credit = min(CREDIT, node.credit + back)
+    node.credited_ms += back * 1000 // PER_S
 
 
 def _clocks(body: Body) -> Iterator[int]:

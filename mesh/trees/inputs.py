@@ -43,7 +43,7 @@ class FrameRead:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time has passed; at least every 100 ms while anything is awaited."""
+    """Time has passed; every 100 ms or a little later, while anything is awaited."""
 
 
 @dataclass(frozen=True, slots=True)

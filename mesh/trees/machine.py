@@ -5,7 +5,7 @@ The caller's duties, in this order:
 1. Write the frames of one step in the order given, each into the topic of its link, whose frames
    the neighbour reads in order and from the end on.
 2. Feed `LinkOpened` once frames of a neighbour can be read and written, `LinkClosed` when not.
-3. Feed `Ticked` at least every 100 ms while `wakes_ms` is not None.
+3. Feed `Ticked` every 100 ms, or a little later, while `wakes_ms` is not None.
 4. Give each incarnation of a node an epoch above all before; nothing of an earlier one is kept.
 
 Spec: tree_layer 2; DESIGN 4.2.

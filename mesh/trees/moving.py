@@ -75,8 +75,14 @@ def repoint(node: Node, session: Session, grant: Grant) -> None:
     if not grant.give_up or session.came_by is None:
         return
     address = grant.address
-    place = (session.came_by, grant.seq, session.hops)
-    route = Route(*place, RouteReason.MOVED, node.now_ms, grant.extent)
+    route = Route(
+        link=session.came_by,
+        seq=grant.seq,
+        hops=session.hops,
+        reason=RouteReason.MOVED,
+        since_ms=node.now_ms,
+        extent=grant.extent,
+    )
     _, role = role_routes(node, address)
     if grant.is_exclusive:
         role.exclusive = grant.iid

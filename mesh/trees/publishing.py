@@ -283,5 +283,8 @@ def _fault(node: Node, app: str, request: RoleRequest) -> tuple[str, str] | None
         return "BAD_INSTANCE", "another application here has this iid; leave it out for a fresh one"
     iid = request.iid or InstanceId(1 << 127)
     if is_beaten(node, request.address, iid, is_exclusive=request.is_exclusive):
-        return "EXCLUSIVE_HELD", f"{request.address.role!r} is held alone elsewhere; ask its holder"
+        return (
+            "EXCLUSIVE_HELD",
+            f"{request.address.role!r} is exclusive and held elsewhere; ask its holder",
+        )
     return None

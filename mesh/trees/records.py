@@ -159,7 +159,7 @@ class Join:
     is_directed: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Recovery:
     """A flood of a recovery at one node. Spec: 5.8.
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mesh.model.tree_apps import RouteReason
 from mesh.model.tree_frames import RecoveryAnswer, RecoveryDone, RecoveryRequest
-from mesh.model.trees import Address, Extent, MessageId
+from mesh.model.trees import Address, Extent, InstanceId, MessageId
 from mesh.trees.colours import need_colour
 from mesh.trees.directing import heals_to_ask, way_to
 from mesh.trees.exclusives import heed_holder, is_beaten
@@ -68,8 +68,16 @@ def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
         node.transmit(link, RecoveryDone(asked.id, ok=True))
         return
     address = Address(asked.tree, asked.role)
-    place = (asked.id, address, asked.scope, link, None, asked.hops)
-    own = Recovery(*place, node.now_ms, asked.known)
+    own = Recovery(
+        id=asked.id,
+        address=address,
+        scope=asked.scope,
+        parent=link,
+        join=None,
+        hops=asked.hops,
+        began_ms=node.now_ms,
+        known=asked.known,
+    )
     if asked.heal:
         _direct(node, own, asked.batch, asked.heal)
         return
@@ -179,7 +187,7 @@ def _begin(node: Node, join: Join) -> None:
             continue
         if scope is Extent.CLOUD and join.scope is Extent.REALM:
             continue
-        flood = Recovery(node.ids.fresh(), join.address, scope, None, join, 0, node.now_ms)
+        flood = _begun_here(node, join, scope)
         node.is_first_sight(flood.id)
         join.running[flood.id] = None
         floods.append(flood)
@@ -190,12 +198,26 @@ def _begin(node: Node, join: Join) -> None:
             _end(node, flood)
 
 
+def _begun_here(
+    node: Node, join: Join, scope: Extent, known: tuple[InstanceId, ...] = ()
+) -> Recovery:
+    return Recovery(
+        id=node.ids.fresh(),
+        address=join.address,
+        scope=scope,
+        parent=None,
+        join=join,
+        hops=0,
+        began_ms=node.now_ms,
+        known=known,
+    )
+
+
 def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[MessageId]) -> None:
     """Ask behind heals; where nobody on the way can go on, everybody is asked. Spec: 7.3."""
     _, role = role_routes(node, join.address)
     known = tuple(role.everywhere.routes)
-    place = (join.address, join.scope, None, join, 0, node.now_ms)
-    asked = [Recovery(node.ids.fresh(), *place, known) for _ in heals]
+    asked = [_begun_here(node, join, join.scope, known) for _ in heals]
     for own in asked:
         node.is_first_sight(own.id)
         join.running[own.id] = None

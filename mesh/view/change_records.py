@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from mesh.errors import TransportError
 from mesh.model.control import Change
@@ -10,11 +10,6 @@ from mesh.model.topics import TopicNames
 from mesh.transport.port import KafkaCluster
 from mesh.wire.control import encode_change, encode_config
 from mesh.wire.keys import change_key, config_key
-
-
-def newest(changes: Iterable[Change]) -> Change | None:
-    """Return the newest record; a writer that died leaves older ones in some Kafka clusters."""
-    return max(changes, key=lambda one: one.version, default=None)
 
 
 def write_change(change: Change, kafka: Mapping[str, KafkaCluster], prefix: str) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.model.control import DISABLED
+from mesh.model.words import LinkWord
 from mesh.view.mesh_view import MeshView
+
+UNHEARD = (LinkWord.DOWN, LinkWord.FROZEN, LinkWord.DISABLED)
+"""Words of a node that hears nothing of the other end."""
 
 
 def open_links(
@@ -42,6 +45,4 @@ def is_unheard(view: MeshView, node: str, neighbour: str) -> bool:
     """Return whether a node reports that it hears nothing of a neighbour. Spec: K24, K32."""
     seen = view.nodes.get(node)
     links = seen.heartbeat.links if seen is not None and seen.heartbeat is not None else ()
-    return any(
-        link.neighbour == neighbour and link.state in ("down", "frozen", DISABLED) for link in links
-    )
+    return any(link.neighbour == neighbour and link.state in UNHEARD for link in links)

@@ -5,13 +5,12 @@ Spec: K12, K18, K20.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from mesh.core.holds import Holds
+from mesh.core.read_positions import ReadPositions
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import Stop
 from mesh.model.facts import (
     Accepted,
     EpochRaised,
@@ -27,9 +26,10 @@ from mesh.model.facts import (
     SourceAt,
     Truncations,
 )
+from mesh.model.interest_inputs import CHANGE
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, place_of
 from mesh.transport.reading import read_logs
 from mesh.wire.state import decode_fact
 
@@ -41,21 +41,19 @@ class LaneReport:
     Attributes:
         lanes: How many partitions of the topic are the lanes' own; those beyond them are of what is
             written beside each lane, and positions there are of endpoints, not of sources.
-        sources: Newest position of every source.
-        stopped: Which are read no further, and where; what is there now was not read.
+        read: How far sources are read, and which targets are left out.
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
-        holds: Which targets are left out, by lane.
         gaps: What is to be sent to them again, by key.
         in_force: By which versions of interest lanes routed, and since when by the brokers' clock.
+        topology_number: The highest number of a topology that they have followed, or were told of.
     """
 
     lanes: int
-    sources: dict[TopicPartition, SourceAt] = field(default_factory=dict)
-    stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
+    read: ReadPositions = field(default_factory=ReadPositions)
     epochs: list[tuple[int, int, int]] = field(default_factory=list)
-    holds: dict[int, Holds] = field(default_factory=dict)
     gaps: dict[FactKey, Gap] = field(default_factory=dict)
     in_force: list[tuple[int, InForce]] = field(default_factory=list)
+    topology_number: int = 0
 
     def take(self, record: Record) -> None:
         """Take a record of the node's progress topic.
@@ -67,50 +65,46 @@ class LaneReport:
         if value is None:
             return
         fact = decode_fact(value)
+        is_beside, lane = divmod(record.partition(), self.lanes)
+        if not is_beside:
+            self.read.apply(lane, fact)
+        elif isinstance(fact, Held):
+            self.read.of_lane(lane).apply_catch_up(fact)
         match fact:
-            case SourceAt(at) if record.partition() < self.lanes:
-                self.sources[at] = fact
-            case Halted(stop):
-                self.stopped.pop(fact.at, None)
-                if not fact.is_over:
-                    self.stopped[fact.at] = stop
             case EpochRaised(epoch):
                 self.epochs.append((record.partition(), record.offset(), epoch))
             case InterestInForce():
                 self.in_force += [(record.timestamp()[1], one) for one in fact.versions]
-            case Held():
-                is_beside, lane = divmod(record.partition(), self.lanes)
-                holds = self.holds.setdefault(lane, Holds())
-                (holds.apply_catch_up if is_beside else holds.apply)(fact)
+                self._followed(one.epoch for one in fact.versions if one.scope == CHANGE)
+            case ErasBegun(eras=eras):
+                self._followed(one.era.number for one in eras)
             case Gap():
                 self.gaps.pop(fact.key, None)
                 if fact.is_open:
                     self.gaps[fact.key] = fact
-            case SourceAt():
-                pass  # where work beside the lanes stands
-            case Sent() | Accepted() | ErasBegun() | Truncations() | PartlyTaken():
+            case SourceAt() | Halted() | Held():
+                pass  # of these `read` is made
+            case Sent() | Accepted() | Truncations() | PartlyTaken():
                 pass  # what only the lanes themselves need
+
+    def _followed(self, numbers: Iterable[int]) -> None:
+        self.topology_number = max([self.topology_number, *numbers])
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """The next offset of every source."""
-        return {place: self.reached(place) for place in self.sources}
-
-    def reached(self, place: TopicPartition) -> int:
-        """Return the next offset of a source: no further than where its log was cut off."""
-        offset = self.sources[place].next
-        stop = self.stopped.get(place)
-        return offset if stop is None else min(offset, stop.first)
+        return {place: self.read.reached(place) for place in self.read.sources}
 
     @property
     def targets_held(self) -> Sequence[str]:
         """The topics that lanes leave out because they cannot be written. Spec: K20."""
-        return sorted({target: None for holds in self.holds.values() for target in holds})
+        return sorted({target: None for holds in self.read.holds.values() for target in holds})
 
     @property
     def owed(self) -> Sequence[Gap | Held]:
         """Everything that is still to be made good: repairs, and targets that are left out."""
-        return [*self.gaps.values(), *(one for holds in self.holds.values() for one in holds.held)]
+        held = [one for holds in self.read.holds.values() for one in holds.held]
+        return [*self.gaps.values(), *held]
 
 
 class LaneReports:
@@ -125,16 +119,27 @@ class LaneReports:
         self._places: dict[str, list[TopicPartition]] = {name: [] for name in kafka}
         for node, declared in topology.nodes.items():
             self._places.setdefault(declared.kafka, [])
-            self._places[declared.kafka] += _places(names.progress(node), declared.lanes)
+            progress = TopicPartition.all_of(names.progress(node), declared.lane_partitions)
+            self._places[declared.kafka] += progress
 
     def read(self) -> None:
-        """Read what is new."""
-        for name, kafka in self._kafka.items():
-            try:
-                for record in self._new(name, kafka, self._places[name]):
-                    self._take(record)
-            except TransportError:
-                continue  # reported by the query for offsets of the same Kafka cluster
+        """Read what is new, as far as Kafka clusters answer."""
+        for name in self._kafka:
+            with suppress(TransportError):  # the query for offsets there reports it
+                self._read_of(name)
+
+    def read_all(self) -> None:
+        """Read what is new.
+
+        Raises:
+            TransportError: A Kafka cluster does not answer.
+        """
+        for name in self._kafka:
+            self._read_of(name)
+
+    def _read_of(self, name: str) -> None:
+        for record in self._new(name, self._kafka[name], self._places[name]):
+            self._take(record)
 
     def _new(
         self,
@@ -145,8 +150,7 @@ class LaneReports:
         found: list[Record] = []
         for record in read_logs(kafka, places, passed=self._read, name="progress"):
             found.append(record)
-            place = TopicPartition(record.topic(), record.partition())
-            self._read[place] = record.offset() + 1
+            self._read[place_of(record)] = record.offset() + 1
         return found
 
     def _take(self, record: Record) -> None:
@@ -157,32 +161,27 @@ class LaneReports:
         """Return what a node's lanes say."""
         return self._of[node]
 
+    @property
+    def topology_number(self) -> int:
+        """The highest number of a topology that lanes of any node have followed; 0 for none."""
+        return max((one.topology_number for one in self._of.values()), default=0)
+
     def positions(self, node: str) -> Mapping[TopicPartition, int]:
         """Return the next offset of every source of a node."""
         return self._of[node].positions
 
 
-def _places(topic: str, lanes: int) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for number in range(2 * lanes)]
-
-
-def read_positions(kafka: KafkaCluster, topic: str, lanes: int) -> Mapping[TopicPartition, int]:
-    """Return the next offset of every source, as a node's progress topic says. Spec: K12.
-
-    Raises:
-        TransportError: The Kafka cluster does not answer.
-    """
-    return read_report(kafka, topic, lanes).positions
-
-
-def read_report(kafka: KafkaCluster, topic: str, lanes: int) -> LaneReport:
+def read_report(topology: Topology, kafka: Mapping[str, KafkaCluster], node: str) -> LaneReport:
     """Return what the lanes of a node say, as its progress topic has it now. Spec: K12.
 
     Raises:
-        TransportError: The Kafka cluster does not answer.
+        TransportError: Its Kafka cluster does not answer.
     """
-    report = LaneReport(lanes)
-    for record in read_logs(kafka, _places(topic, lanes), name="progress"):
+    declared = topology.nodes[node]
+    progress = TopicNames(topology.prefix).progress(node)
+    places = TopicPartition.all_of(progress, declared.lane_partitions)
+    report = LaneReport(declared.lanes)
+    for record in read_logs(kafka[declared.kafka], places, name="progress"):
         with suppress(ProtocolError):
             report.take(record)
     return report

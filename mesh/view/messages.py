@@ -12,7 +12,7 @@ from mesh.errors import DecodeError
 from mesh.model.frames import Delivery, MessageClass
 from mesh.model.losses import Loss
 from mesh.transport.headers import headers_of
-from mesh.transport.port import Record, TopicPartition
+from mesh.transport.port import Record, TopicPartition, place_of
 from mesh.wire.announcements import decode_announcement, is_announcement
 from mesh.wire.deliveries import delivery_of
 
@@ -83,11 +83,6 @@ class ReceivedMessage:
     timestamp: int
     place: TopicPartition
     offset: int
-
-
-def place_of(record: Record) -> TopicPartition:
-    """Return where a record stands."""
-    return TopicPartition(record.topic(), record.partition())
 
 
 def received(record: Record) -> ReceivedMessage:

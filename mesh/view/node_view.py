@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mesh.model.control import (
-    DISABLED,
     Acknowledgement,
     Heartbeat,
     Identity,
@@ -16,12 +15,13 @@ from mesh.model.control import (
     Stop,
     Subscription,
 )
+from mesh.model.words import LinkWord
 from mesh.transport.port import TopicPartition
-from mesh.view.operator_records import OperatorRecords
+from mesh.wire.operator_records import RecordsOfOperators
 
 
 @dataclass(slots=True)
-class NodeView(OperatorRecords):
+class NodeView(RecordsOfOperators):
     """One node as it shows itself, and what operators want of it.
 
     Attributes:
@@ -74,6 +74,7 @@ class NodeView(OperatorRecords):
         """
         links = self.heartbeat.links if self.heartbeat is not None else ()
         return any(
-            link.neighbour == neighbour and DISABLED in (link.state, *link.reason.split("; "))
+            link.neighbour == neighbour
+            and LinkWord.DISABLED in (link.state, *link.reason.split("; "))
             for link in links
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
+from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, place_of
 
 _LIMIT = 5_000
 _SLICES_MAX = 4
@@ -85,11 +85,7 @@ class Tail:
         if self.is_filled:
             return ()
         records = self._before.read(0, limit)
-        found = [
-            record
-            for record in records
-            if record.offset() < self._begins[TopicPartition(record.topic(), record.partition())]
-        ]
+        found = [record for record in records if record.offset() < self._begins[place_of(record)]]
         done = [at for at, end in self._unfilled.items() if self._before.position(at) >= end]
         for place in done:
             del self._unfilled[place]

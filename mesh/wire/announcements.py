@@ -12,9 +12,8 @@ from dataclasses import asdict, fields
 
 from mesh.errors import DecodeError
 from mesh.model.frames import Origin
-from mesh.model.headers import GAP_HEADER
 from mesh.model.losses import Loss
-from mesh.wire.tails import Headers
+from mesh.model.record_headers import GAP_HEADER, Headers
 
 _TOPIC, _REASON, _OPEN = "gap.topic", "gap.reason", "gap.open"
 """Entries of `ext`: the topic's name, why, and whether nobody knows where the range ends."""
@@ -72,6 +71,20 @@ def decode_announcement(headers: Headers) -> Loss:
     try:
         told = json.loads(headers[0][1] or b"")
         known = {field.name: told[field.name] for field in fields(Loss)}
-        return Loss(**{**known, "path": tuple(known["path"])})
+        return _checked(Loss(**{**known, "path": tuple(known["path"])}))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DecodeError(f"no announcement of a loss: {headers[0][1]!r:.300}") from error
+
+
+def _checked(loss: Loss) -> Loss:
+    """Refuse a loss that whoever counts with it would stumble over: a stranger may have written it.
+
+    Raises:
+        TypeError: A number is none, or a text.
+    """
+    texts = (loss.node, loss.topic, loss.topic_id, loss.reason, *loss.path)
+    last = loss.first if loss.last is None else loss.last
+    numbers = (loss.partition, loss.generation, loss.first, last)
+    if {*map(type, texts)} != {str} or {*map(type, numbers)} != {int}:
+        raise TypeError("a number is none, or a text")
+    return loss

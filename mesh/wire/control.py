@@ -247,6 +247,10 @@ _TREES = "beat.trees"
 """Entry of `ext` of a heartbeat: JSON, `{"links": [...], "refused": n}` of the tree layer."""
 
 
+_LOST = "beat.lost_topology"
+"""Entry of `ext` of a heartbeat: the number of the topology that `mesh.config` lost, as digits."""
+
+
 def _trees_of(ext: Mapping[str, bytes]) -> TreeStatus | None:
     if _TREES not in ext:
         return None
@@ -286,6 +290,8 @@ def _beat_ext(beat: Heartbeat) -> Mapping[str, bytes]:
         ext[_TREES] = json.dumps(trees).encode()
     if beat.change is not None:
         ext[_CHANGED] = _CHANGE_STATUS.encode(beat.change)
+    if beat.lost_topology:
+        ext[_LOST] = str(beat.lost_topology).encode()
     return ext
 
 
@@ -324,6 +330,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
         _queues_of(fields["ext"]),
         fields["ext"].get(_COLOUR, b"").decode(),
         _trees_of(fields["ext"]),
+        int(fields["ext"].get(_LOST, b"0")),
     ),
 )
 

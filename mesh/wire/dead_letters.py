@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mesh.model.headers import MESH_HEADER
+from mesh.model.record_headers import MESH_HEADER, Headers
 from mesh.model.state import DeadLetter
 from mesh.wire.state import encode_dead_letter
-from mesh.wire.tails import Headers
 
 VALUE_KEPT = 64_000
 KEY_KEPT = 4_000

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mesh.errors import DecodeError, LocalProtocolError, UnknownVersionError
 from mesh.model.frames import Delivery, MessageClass, SourcePartition
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.wire.blocks import NO_EXT, encode_name
 from mesh.wire.records import Fields, RecordCodec
 from mesh.wire.varint import MORE, zigzag

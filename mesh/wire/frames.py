@@ -32,11 +32,10 @@ from mesh.wire.messages import (
     scan_value,
 )
 from mesh.wire.subjects import subject_table
-from mesh.wire.tails import Headers, encode_bare_tails, encode_tail, read_headers
+from mesh.wire.tails import encode_bare_tails, encode_tail, read_headers
 
 __all__ = [
     "NO_EXT",
-    "Headers",
     "MessageTuple",
     "Peeked",
     "Scanned",

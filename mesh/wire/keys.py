@@ -343,18 +343,21 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
             neighbour, scope, *part = rest.split(" ")
             if not neighbour or len(part) > 1:
                 raise ValueError(rest)
-            return LearnedKey(neighbour, _scope(scope), int(*part))
+            parsed = LearnedKey(neighbour, _scope(scope), *map(_number, part))
+            if part and not parsed.part:
+                raise ValueError(rest)  # the first part is written without its number
+            return parsed
         case "repair", str():
             return _repair(rest)
         case "stop", str():
             topic, partition = rest.split(" ")
-            return StopKey(topic, int(partition))
+            return StopKey(topic, _number(partition))
         case "accept", str():
             node, topic, partition = rest.split(" ")
-            return AcceptKey(node, topic, int(partition))
+            return AcceptKey(node, topic, _number(partition))
         case "pause", str():
             node, neighbour, partition = rest.split(" ")
-            return PauseKey(node, neighbour, None if partition == "*" else int(partition))
+            return PauseKey(node, neighbour, None if partition == "*" else _number(partition))
         case "disable", str():
             node, neighbour = rest.split(" ")
             return DisableKey(node, neighbour)
@@ -380,14 +383,21 @@ def _scope(text: str) -> Scope:
 def _repair(rest: str) -> RepairKey:
     topic, partition, outbox_partition, message_class = rest.split(" ")
     topic_id = bytes.fromhex(topic)
-    parsed = RepairKey(topic_id, int(partition), int(outbox_partition), MessageClass(message_class))
-    if len(topic_id) != 16 or repair_key(*_fields(parsed)) != f"repair {rest}".encode():
+    if len(topic_id) != 16 or topic_id.hex() != topic:
         raise ValueError(rest)
-    return parsed
+    numbers = _number(partition), _number(outbox_partition)
+    return RepairKey(topic_id, *numbers, MessageClass(message_class))
 
 
-def _fields(key: RepairKey) -> tuple[bytes, int, int, MessageClass]:
-    return key.topic_id, key.partition, key.outbox_partition, key.message_class
+def _number(text: str) -> int:
+    """Return a number of a key; `00`, or a 0 with a tab, would be a second key for 0.
+
+    Raises:
+        ValueError: It is none, is negative, or would be written back differently.
+    """
+    if not text.isdecimal() or str(number := int(text)) != text:
+        raise ValueError(text)
+    return number
 
 
 def subscription_key(endpoint: str, filter_: str) -> bytes:

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 
 from mesh.model.joins import Join
-from mesh.model.links import Answer, Gate, GateStatus, HeldLink, NodeLinks, Word
+from mesh.model.links import Gate, GateStatus, HeldLink, NodeLinks, YieldProposal, YieldReply
 from mesh.wire.records import RecordCodec
 
 _FORMER = "links.former"
 """Entry of `ext`: JSON, a list of digests."""
 
-_WORD, _ANSWER = "links.word", "links.answer"
+_PROPOSAL, _REPLY = "links.word", "links.answer"
 """Entries of `ext`: JSON, lists of the attributes in their order."""
 
 
@@ -20,33 +20,33 @@ def _ext_of(value: NodeLinks) -> Mapping[str, bytes]:
     ext: dict[str, object] = {}
     if value.former:
         ext[_FORMER] = list(value.former)
-    if value.word is not None:
-        ext[_WORD] = [value.word.attempt, value.word.facts, value.word.step]
-    if value.answer != Answer():
-        answer = value.answer
-        ext[_ANSWER] = [
-            answer.to,
-            answer.attempt,
-            answer.number,
-            answer.asked,
-            answer.done,
-            answer.is_idle,
+    if value.proposal is not None:
+        ext[_PROPOSAL] = [value.proposal.attempt, value.proposal.facts, value.proposal.step]
+    if value.reply != YieldReply():
+        reply = value.reply
+        ext[_REPLY] = [
+            reply.to,
+            reply.attempt,
+            reply.number,
+            reply.asked,
+            reply.done,
+            reply.is_idle,
         ]
     return {key: json.dumps(one).encode() for key, one in ext.items()}
 
 
-def _word_of(ext: Mapping[str, bytes]) -> Word | None:
-    if _WORD not in ext:
+def _proposal_of(ext: Mapping[str, bytes]) -> YieldProposal | None:
+    if _PROPOSAL not in ext:
         return None
-    attempt, facts, step = json.loads(ext[_WORD])
-    return Word(int(attempt), str(facts), int(step))
+    attempt, facts, step = json.loads(ext[_PROPOSAL])
+    return YieldProposal(int(attempt), str(facts), int(step))
 
 
-def _answer_of(ext: Mapping[str, bytes]) -> Answer:
-    if _ANSWER not in ext:
-        return Answer()
-    to, attempt, number, asked, done, is_idle = json.loads(ext[_ANSWER])
-    return Answer(str(to), int(attempt), int(number), int(asked), int(done), bool(is_idle))
+def _reply_of(ext: Mapping[str, bytes]) -> YieldReply:
+    if _REPLY not in ext:
+        return YieldReply()
+    to, attempt, number, asked, done, is_idle = json.loads(ext[_REPLY])
+    return YieldReply(str(to), int(attempt), int(number), int(asked), int(done), bool(is_idle))
 
 
 def _former_of(ext: Mapping[str, bytes]) -> Sequence[str]:
@@ -120,8 +120,8 @@ _NODE_LINKS = RecordCodec[NodeLinks](
             for gate in fields["gates"]
         ),
         former=_former_of(fields["ext"]),
-        word=_word_of(fields["ext"]),
-        answer=_answer_of(fields["ext"]),
+        proposal=_proposal_of(fields["ext"]),
+        reply=_reply_of(fields["ext"]),
     ),
 )
 

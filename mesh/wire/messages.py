@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mesh.errors import DecodeError
 from mesh.model.frames import Origin
+from mesh.model.record_headers import Headers
 from mesh.wire.blocks import each_block
-from mesh.wire.tails import Headers, read_tail, skip_tail
+from mesh.wire.tails import read_tail, skip_tail
 from mesh.wire.varint import SMALL, read_unsigned, read_zigzag, zigzag
 
 MessageTuple = tuple[int, int, int, bytes | None, Headers, bytes | None, bytes]

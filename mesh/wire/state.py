@@ -6,7 +6,7 @@ Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from mesh.model.control import Stop
@@ -116,52 +116,87 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
     }
 
 
+def _at(fields: Fields) -> TopicPartition:
+    return TopicPartition(fields["topic"], fields["partition"])
+
+
+def _of(fields: Fields) -> tuple[TopicPartition, SourcePartition]:
+    """Return the place of a fact, and whose chain it is about there."""
+    return _at(fields), SourcePartition(_topic_id(fields), fields["source_partition"])
+
+
+def _topic_id(fields: Fields) -> bytes:
+    return fields["topic_id"] or b""
+
+
+def _source_at(fields: Fields) -> SourceAt:
+    return SourceAt(
+        _at(fields),
+        _topic_id(fields),
+        fields["offset"],
+        ahead=fields["ahead"],
+        generation=fields["generation"],
+        is_unlinked=fields["reason"] == _LEFT,
+        leader_epoch=fields["leader_epoch"],
+        behind=fields["behind"],
+    )
+
+
+def _halted(fields: Fields) -> Halted:
+    at, offset, ahead = _at(fields), fields["offset"], fields["ahead"]
+    end = offset + ahead if ahead >= 0 else NONE_OFFSET
+    stop = Stop(
+        at.topic,
+        at.partition,
+        _topic_id(fields),
+        fields["reason"],
+        offset,
+        end,
+        fields["generation"],
+    )
+    return Halted(stop)
+
+
+def _eras_begun(fields: Fields) -> ErasBegun:
+    eras = tuple(
+        EraBegan(one["first"], Era(one["domain"], one["number"])) for one in fields["eras"]
+    )
+    return ErasBegun(_at(fields), fields["offset"], eras)
+
+
+def _truncations(fields: Fields) -> Truncations:
+    each = tuple(Truncation(**one) for one in fields["truncations"])
+    return Truncations(_at(fields), _topic_id(fields), each)
+
+
+def _partly_taken(fields: Fields) -> PartlyTaken:
+    frames = tuple(PartFrame(**one) for one in fields["refused"])
+    return PartlyTaken(_at(fields), _topic_id(fields), fields["offset"], frames)
+
+
+READERS: Mapping[str, Callable[[Fields], Fact]] = {
+    EpochRaised.word: lambda fields: EpochRaised(fields["offset"]),
+    InterestInForce.word: lambda fields: InterestInForce(fields["offset"], _in_force(fields)),
+    SourceAt.word: _source_at,
+    Halted.word: _halted,
+    ErasBegun.word: _eras_begun,
+    Truncations.word: _truncations,
+    PartlyTaken.word: _partly_taken,
+    Sent.word: lambda fields: Sent(*_of(fields), fields["offset"], fields["ahead"], fields["link"]),
+    Accepted.word: lambda fields: Accepted(*_of(fields), fields["offset"]),
+    Gap.word: lambda fields: Gap(
+        *_of(fields), fields["offset"], fields["ahead"], is_open=bool(fields["reason"])
+    ),
+    Held.word: lambda fields: Held(*_of(fields), fields["ahead"], fields["offset"]),
+}
+"""Word of a fact -> what reads it."""
+
+
 def _fact(fields: Fields) -> Fact:
-    at = TopicPartition(fields["topic"], fields["partition"])
-    topic_id = fields["topic_id"] or b""
-    source = SourcePartition(topic_id, fields["source_partition"])
-    offset, ahead, reason = fields["offset"], fields["ahead"], fields["reason"]
-    match fields["kind"]:
-        case EpochRaised.word:
-            return EpochRaised(offset)
-        case InterestInForce.word:
-            return InterestInForce(offset, _in_force(fields))
-        case SourceAt.word:
-            return SourceAt(
-                at,
-                topic_id,
-                offset,
-                ahead,
-                fields["generation"],
-                reason == _LEFT,
-                fields["leader_epoch"],
-                fields["behind"],
-            )
-        case Halted.word:
-            end = offset + ahead if ahead >= 0 else NONE_OFFSET
-            generation = fields["generation"]
-            return Halted(Stop(at.topic, at.partition, topic_id, reason, offset, end, generation))
-        case ErasBegun.word:
-            eras = tuple(
-                EraBegan(one["first"], Era(one["domain"], one["number"])) for one in fields["eras"]
-            )
-            return ErasBegun(at, offset, eras)
-        case Truncations.word:
-            each = tuple(Truncation(**one) for one in fields["truncations"])
-            return Truncations(at, topic_id, each)
-        case PartlyTaken.word:
-            frames = tuple(PartFrame(**one) for one in fields["refused"])
-            return PartlyTaken(at, topic_id, offset, frames)
-        case Sent.word:
-            return Sent(at, source, offset, ahead, fields["link"])
-        case Accepted.word:
-            return Accepted(at, source, offset)
-        case Gap.word:
-            return Gap(at, source, offset, ahead, bool(reason))
-        case Held.word:
-            return Held(at, source, ahead, offset)
-        case kind:
-            raise ValueError(f"a fact of the kind {kind!r} is unknown")
+    reader = READERS.get(kind := fields["kind"])
+    if reader is None:
+        raise ValueError(f"a fact of the kind {kind!r} is unknown")
+    return reader(fields)
 
 
 _PROGRESS = RecordCodec[tuple[Fact, int]](

@@ -5,14 +5,12 @@ At ingress it is encoded once; hops and splits copy the bytes, and only a delive
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from mesh.errors import DecodeError
+from mesh.model.record_headers import Headers
 from mesh.wire.blocks import NO_EXT, each_block, encode_name, read_ext, read_text, skip_bytes
 from mesh.wire.varint import read_unsigned, zigzag
-
-Headers = Sequence[tuple[str, bytes | None]]
-"""Client headers in order; names may repeat and values be None."""
 
 _HEADER_LEAST = 2
 #: The two branches of a union [null, bytes].

@@ -13,15 +13,15 @@ from contextlib import suppress
 
 from mesh.errors import DecodeError
 from mesh.model import trees
-from mesh.model.headers import BY_HEADER
 from mesh.model.names import name_fault
+from mesh.model.record_headers import BY_HEADER, Headers
 from mesh.model.tree_apps import (
     LEASE_MS,
     AnswerGiven,
     AppSaid,
     ExclusiveCleared,
     LeaseSaid,
-    NewsOf,
+    NewsKind,
     NewsWanted,
     Resumed,
     RoleKey,
@@ -36,7 +36,6 @@ from mesh.model.tree_apps import (
 from mesh.model.tree_frames import Options
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, TreeId, tree_id
 from mesh.wire.json_fields import JsonFields, shown
-from mesh.wire.tails import Headers
 
 Fields = Mapping[str, object]
 
@@ -47,7 +46,7 @@ _SEND = (
 )
 WORDS = (
     *("send", "answer", "clear", "evict", "routes", "snoop", "unsnoop", "resume"),
-    *(str(one) for one in NewsOf),
+    *(str(one) for one in NewsKind),
 )
 """What `do` may say."""
 
@@ -240,7 +239,7 @@ def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
         case "snoop" | "unsnoop":
             return _snoop(app, do, fields)
         case "splits" | "colours" | "trees":
-            wanted = NewsWanted(app, NewsOf(do), fields.flag("end"))
+            wanted = NewsWanted(app, NewsKind(do), fields.flag("end"))
             fields.end(("do", "node", "end"))
             return wanted
         case "resume":

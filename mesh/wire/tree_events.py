@@ -16,9 +16,10 @@ from mesh.model.tree_apps import (
     ColourReason,
     Delivered,
     Expired,
-    FoundTold,
     KnownRoute,
     Loss,
+    NodesFound,
+    NodesLost,
     PartitionSuspected,
     Refused,
     RoleLost,
@@ -27,7 +28,6 @@ from mesh.model.tree_apps import (
     RoutesTold,
     Served,
     Snooped,
-    SplitTold,
     TreeBuilt,
     Unpartitioned,
 )
@@ -114,9 +114,9 @@ def _event_fields(event: AppTold) -> Fields:
         case TreeBuilt():
             protocol = {"protocol": event.protocol} if event.protocol else {}
             return {"event": "tree_built", "tree": event.tree, **protocol}
-        case SplitTold():
+        case NodesLost():
             return {"event": "split", "reached": list(event.reached), "lost": list(event.lost)}
-        case FoundTold():
+        case NodesFound():
             nodes = {"reached": list(event.reached), "lost": list(event.lost)}
             return {"event": "found", **nodes, "found": list(event.found)}
         case Served():
@@ -332,8 +332,8 @@ def _tree_built(_: str, fields: JsonFields) -> TreeBuilt:
     return TreeBuilt(read_tree(fields.text("tree")), fields.text("protocol", ""))
 
 
-def _found(_: str, fields: JsonFields) -> FoundTold:
-    return FoundTold(fields.texts("reached"), fields.texts("lost"), fields.texts("found"))
+def _found(_: str, fields: JsonFields) -> NodesFound:
+    return NodesFound(fields.texts("reached"), fields.texts("lost"), fields.texts("found"))
 
 
 _READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
@@ -348,7 +348,7 @@ _READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
     "colour": _read_colour,
     "tree_built": _tree_built,
     "found": _found,
-    "split": lambda _, fields: SplitTold(fields.texts("reached"), fields.texts("lost")),
+    "split": lambda _, fields: NodesLost(fields.texts("reached"), fields.texts("lost")),
     "expired": lambda app, _: Expired(app),
     "routes": _read_routes,
 }

@@ -33,7 +33,7 @@ class BackgroundWork:
     def step(
         self, link_states: Mapping[str, LinkState], now_ms: int, *, leads: bool
     ) -> Iterator[Input]:
-        """Do some more of each; one at a time has the second writer of a lane. Spec: K20.
+        """Go on with each a little; a lane's second writer serves one of them at a time. K20.
 
         Args:
             link_states: What neighbours have read of this node.

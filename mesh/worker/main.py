@@ -42,7 +42,8 @@ TURN_S = 0.1
 """Longest wait for records in one turn: how soon signals and timers are seen."""
 
 LONG_MS = 1_000
-"""A turn that waits so long is logged: the loop is to wait for ends of transactions alone."""
+"""A turn that waits so long is logged. The loop waits 0.2 s at most for the commits of a turn, and
+0.8 s for those of lanes that it hands back (ADR 55)."""
 
 RETRY_S = 1.0
 
@@ -124,7 +125,7 @@ class WorkerProcess:
         except TransportError as error:
             # Kafka's troubles end the worker, not the process: another one starts from what
             # is committed, as after a crash.
-            log.warning("worker.starts_anew", fault=str(error))
+            log.warning("worker.restarts", fault=str(error))
             worker.abandon()
             worker.clock.wait(RETRY_S)
         finally:

@@ -12,7 +12,7 @@ A crash between any two steps loses nothing guaranteed: only committed positions
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -29,6 +29,7 @@ from mesh.model.effects import (
     Reroute,
     RestartLeadership,
     ResumeSource,
+    StartWithout,
     Write,
     WriteHeartbeat,
     WriteSubscribed,
@@ -38,11 +39,11 @@ from mesh.node.machine import NodeMachine
 from mesh.transport.port import Reader, Record, TopicPartition
 from mesh.worker.background import BackgroundWork
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
-from mesh.worker.control.changing import Changing
+from mesh.worker.control.frozen_neighbours import FrozenNeighbours
 from mesh.worker.control.leadership import Leadership
-from mesh.worker.control.listening import Listener
+from mesh.worker.control.listener import Listener
 from mesh.worker.control.standing_by import StandingBy
-from mesh.worker.control.unreachable_neighbours import Unread
+from mesh.worker.control.topology_changes import TopologyChanges
 from mesh.worker.lanes.drain_probe import DrainProbe
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.clock import Clock
@@ -64,9 +65,9 @@ class NodeService:
         readers: One per Kafka cluster.
         listener: Reads what neighbours, operators and clients write.
         leadership: Writes for the node if this worker leads it.
-        changing: Follows changes of the topology.
+        changes: Follows changes of the topology.
         acknowledged: Reads what former owners of lanes knew.
-        unread: Knows what neighbours wanted at last that are not read.
+        frozen: Knows what neighbours wanted last by whose own words the node does not go.
         machine: Decides.
         lanes: The lanes that this worker owns.
         targets: Sees to endpoints and outboxes.
@@ -81,9 +82,9 @@ class NodeService:
     readers: Mapping[str, Reader]
     listener: Listener
     leadership: Leadership
-    changing: Changing
+    changes: TopologyChanges
     acknowledged: AcknowledgedInterest
-    unread: Unread
+    frozen: FrozenNeighbours
     machine: NodeMachine
     lanes: Lanes
     targets: Targets
@@ -102,8 +103,8 @@ class NodeService:
         gate = self.lanes.sources.gate
         gate.isolated = self.isolated
         gate.paused = self.listener.orders.paused
-        gate.holding = self.changing.is_held(self.listener.orders.change)
-        self.changing.parts += [self.lanes, self.upkeep, self.targets, self.background]
+        gate.holding = self.changes.is_held(self.listener.orders.change)
+        self.changes.parts += [self.lanes, self.upkeep, self.targets, self.background]
 
     # -- one turn -------------------------------------------------------------------------
 
@@ -127,14 +128,14 @@ class NodeService:
         self._see_to_losses(now)
         for lagging in self.acknowledged.step(lanes, now):
             self.step(lagging)
-        for input_ in self.unread.complete(self.listener.follow(now), now):
+        for input_ in self.frozen.complete(self.listener.follow(now), now):
             self.step(input_)
         if now - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now
             self.step(Ticked(now))
         if self.listener.knows_orders:
             self.update_gate()
-            for change in self.changing.follow(self.listener.orders.word, now):
+            for change in self.changes.follow(self.listener.orders.word, now):
                 self.step(change)
             if self.targets.may_begin(now):
                 for told in lanes.follow(assigned, now):
@@ -144,15 +145,17 @@ class NodeService:
         leads = self.leadership.is_ours
         self.upkeep.see_to(self.listener.link_states if leads else None, now)
         lanes.direct.tell_failed(now)
-        for news in (
-            lanes.route(data, now),
-            lanes.resume_accepted(now),
-            lanes.commit_due(is_idle=is_idle),
-            self._in_the_background(now),
-            self._drain_probe.follow(now),
-        ):
-            for input_ in news:
-                self.step(input_)
+        for routed in lanes.route(data, now):
+            self.step(routed)
+        for resumed in lanes.resume_accepted(now):
+            self.step(resumed)
+        for committed in lanes.commit_due(is_idle=is_idle):
+            self.step(committed)
+        leads, link_states = self.leadership.is_ours, self.listener.link_states
+        for told in self.background.step(link_states, now, leads=leads):
+            self.step(told)
+        for drained in self._drain_probe.follow(now):
+            self.step(drained)
         lanes.direct.write_due(list(lanes.owned.values()))
         if self.targets.seen_ms != self._seen_ms:
             self._seen_ms = self.targets.seen_ms
@@ -171,10 +174,6 @@ class NodeService:
             if self.trees is not None:
                 self.trees.lost(lost, now)
 
-    def _in_the_background(self, now: int) -> Iterator[Input]:
-        leads = self.leadership.is_ours  # as it is when its turn has come
-        yield from self.background.step(self.listener.link_states, now, leads=leads)
-
     def _follow_trees(self, now: int) -> None:
         if self.trees is None:
             return
@@ -190,7 +189,7 @@ class NodeService:
         """Report what this worker has heard, as long as it has no lane."""
         if self.standing_by is not None:
             has_lanes = self.lanes.owned or not self.machine.has_routed
-            heard = None if has_lanes else self.machine.learner.versions.routed
+            heard = None if has_lanes else self.machine.learner.pending.versions.routed
             self.standing_by.step(heard, now)
 
     def update_gate(self) -> None:
@@ -199,8 +198,8 @@ class NodeService:
         orders = self.listener.orders
         lanes.pause_subjects(orders.paused_subjects, now)
         shut = self.machine.router.unread()
-        gives_way = self.machine.probing.answer.is_holding
-        holding = gives_way or self.changing.is_held(orders.change)
+        gives_way = self.machine.probing.reply.is_holding
+        holding = gives_way or self.changes.is_held(orders.change)
         wanted = (self.isolated, orders.paused, shut, holding)
         if gate.wake(now) or wanted != (gate.isolated, gate.paused, gate.shut, gate.holding):
             gate.isolated, gate.paused, gate.shut, gate.holding = wanted
@@ -227,7 +226,7 @@ class NodeService:
             case EnsureEndpoint(endpoint, message_class):
                 self.targets.ensure(endpoint, message_class, self.clock.now_ms())
             case Relinked():
-                self.changing.relink(effect, self.clock.now_ms())
+                self.changes.relink(effect, self.clock.now_ms())
             case Reroute(in_force, cuts):
                 self.lanes.cut(in_force, cuts)
             case ResumeSource(stop):
@@ -239,6 +238,8 @@ class NodeService:
                 self.listener.tell_again()
             case ReadAgain(neighbour):
                 self.listener.read_again(neighbour)
+            case StartWithout(neighbour):
+                self.listener.start_without(neighbour)
             case BecameReady():
                 log.info("node.ready")
             case Note(event, text):

@@ -28,13 +28,14 @@ from mesh.transport.port import (
 from mesh.trees.settings import Settings as TreeSettings
 from mesh.worker.background import BackgroundWork
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
-from mesh.worker.control.changing import Changing, Connect, read_start
+from mesh.worker.control.frozen_neighbours import FrozenNeighbours
 from mesh.worker.control.leadership import Leadership
-from mesh.worker.control.listening import Listener
+from mesh.worker.control.listener import Listener
 from mesh.worker.control.standing_by import StandingBy
-from mesh.worker.control.unreachable_neighbours import Unread
+from mesh.worker.control.topology_changes import Connect, TopologyChanges
+from mesh.worker.control.topology_start import read_start
 from mesh.worker.lanes.admission import Admission
-from mesh.worker.lanes.direct import LEAVE_S, DirectCopies
+from mesh.worker.lanes.direct_copies import LEAVE_S, DirectCopies
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.sources import Sources
 from mesh.worker.limits.outboxes import Backlogs
@@ -87,14 +88,14 @@ class Worker:
     name: str = ""
     traces: Traces | None = None
     commits: Commits = field(default_factory=CommitsAtOnce)
-    _changing: Changing = field(init=False)
+    _changes: TopologyChanges = field(init=False)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
     _admission: Admission = field(init=False)
     _direct: Writer = field(init=False)
     _questions: Questions = field(init=False)
     _acknowledged: AcknowledgedInterest = field(init=False)
-    _unread: Unread = field(init=False)
+    _frozen: FrozenNeighbours = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
     _lane_recall: Recall = field(init=False)
@@ -105,19 +106,28 @@ class Worker:
     _admins: dict[str, Admin] = field(init=False)
 
     def __post_init__(self, file: Topology) -> None:
-        """Make the node's topics."""
+        """Make the node's topics, and all that needs to know no more of the node than its name."""
         self._names = TopicNames(file.prefix)
         self._home = self.kafka[file.nodes[self.node].kafka]
         self._home.admin().create([config_topic(file)])
-        control = TopicPartition(self._names.control(self.node), 0)
-        config = TopicPartition(self._names.config(), 0)
-        learned = TopicPartition(self._names.learned(self.node), 0)
+        self._begin(file)
+        make_node_topics(self._home.admin(), self.topology, self.node)
+        set_node_topics(self._home.admin(), self.topology, self.node)
+        self._questions = Questions(self.errands)
+        self._share_lanes()
+        self._lead()
+        self._listen()
+        self._host_trees()
+
+    def _begin(self, file: Topology) -> None:
+        """Find what topology to begin with, and follow its changes."""
+        own = (self._names.control(self.node), self._names.config(), self._names.learned(self.node))
+        control, config, learned = (TopicPartition(topic, 0) for topic in own)
         self._recall = Recall(self._home, [control, config, learned], self.clock.now_ms)
         self._admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
-        start = read_start(file, self.node, self._recall.records(config))
-        self._changing = Changing(
+        self._changes = TopologyChanges(
             self.node,
-            start,
+            read_start(file, self.node, self._recall.records(config)),
             self.kafka,
             self._admins,
             self.readers,
@@ -125,9 +135,9 @@ class Worker:
             self.errands,
             self.connect,
         )
-        make_node_topics(self._home.admin(), self.topology, self.node)
-        set_node_topics(self._home.admin(), self.topology, self.node)
-        self._questions = Questions(self.errands)
+
+    def _share_lanes(self) -> None:
+        """Be ready to share the node's lanes with its other workers."""
         lanes = range(self.topology.nodes[self.node].lanes)
         self._admission = Admission(
             self._home,
@@ -141,7 +151,11 @@ class Worker:
         self._direct = self._home.writer("direct")
         progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
         self._lane_recall = Recall(self._home, progress, self.clock.now_ms)
-        self._unread = Unread(learned, self._recall, self._questions)
+
+    def _lead(self) -> None:
+        """Be ready to lead the node."""
+        learned = TopicPartition(self._names.learned(self.node), 0)
+        self._frozen = FrozenNeighbours(learned, self._recall, self._questions)
         self._leadership = Leadership(
             self.topology,
             self.node,
@@ -152,11 +166,9 @@ class Worker:
             self._questions,
             self.new_uuid,
             self._read_positions,
-            self._unread,
+            self._frozen,
             self.commits,
         )
-        self._listen()
-        self._host_trees()
 
     def _listen(self) -> None:
         """Follow what neighbours, operators and clients write."""
@@ -172,7 +184,7 @@ class Worker:
         self._acknowledged = AcknowledgedInterest(
             self.node, self._recall, self._questions, self._listener
         )
-        self._changing.parts += [self._listener, self._leadership, self._unread]
+        self._changes.parts += [self._listener, self._leadership, self._frozen]
 
     def _host_trees(self) -> None:
         """Be ready to host the node's tree layer, if this worker is to."""
@@ -188,7 +200,7 @@ class Worker:
             self._questions,
             self.trees,
         )
-        self._changing.parts.append(self.tree_service)
+        self._changes.parts.append(self.tree_service)
 
     @property
     def membership(self) -> Membership | None:
@@ -203,7 +215,7 @@ class Worker:
     @property
     def topology(self) -> Topology:
         """What it works by."""
-        return self._changing.topology
+        return self._changes.topology
 
     @property
     def machine(self) -> NodeMachine | None:
@@ -212,12 +224,12 @@ class Worker:
 
     @property
     def lanes(self) -> Lanes | None:
-        """Its lanes, likewise."""
+        """The lanes that it owns, or None before it knows its node."""
         return None if self._service is None else self._service.lanes
 
     @property
     def background(self) -> BackgroundWork | None:
-        """What it does beside them, likewise."""
+        """What it does beside its lanes, or None before it knows its node."""
         return None if self._service is None else self._service.background
 
     @property
@@ -229,7 +241,7 @@ class Worker:
     def is_ready(self) -> bool:
         """Whether the node serves here: everything proven, and the lanes owned are taken."""
         service = self._service
-        if service is None or self.membership is None or not service.machine.is_ready:
+        if service is None or self.membership is None or not service.machine.serves:
             return False
         return service.lanes.owned.keys() >= self.given
 
@@ -246,12 +258,33 @@ class Worker:
         self._follow_membership(assigned)
         if self._service is not None:
             self._service.lanes.sources.begin_turn()
-        records = self.intake.read(self.patience(timeout_s))
+        records = self._read(timeout_s)
         now = self.clock.now_ms()
         data = self._sort(records)
         if self._service is not None:
             self._service.turn(assigned, data, now, is_idle=not records)
         return bool(records)
+
+    def _read(self, timeout_s: float) -> Sequence[Record]:
+        """Wait for records, at most until something else is due; return them.
+
+        Frames of the tree layer do not end the waiting, and are taken meanwhile: a turn for each
+        would cost an idle node more than the frames do.
+        """
+        wait_s = self.patience(timeout_s)
+        until_ms = self.clock.now_ms() + int(1000 * wait_s)
+        while self._are_of_trees(records := self.intake.read(wait_s)):
+            wait_s = (until_ms - self.clock.now_ms()) / 1000
+            if wait_s <= 0:
+                break
+            self._sort(records)
+        return records
+
+    def _are_of_trees(self, records: Sequence[Record]) -> bool:
+        trees = self.tree_service
+        if trees is None or not records or not trees.has(records[-1].topic()):
+            return False
+        return all(trees.has(record.topic()) for record in records)
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past what is to be done or looked at."""
@@ -295,7 +328,7 @@ class Worker:
             if self._service is not None:
                 self._service.step(input_)
             self._listener.tell_again()
-            self._listener.leads(self._leadership.topic_ids)
+            self._listener.leads(self._leadership.topic_ids, self._leadership.words)
         self._know_node()
         if self._service is not None:
             self._service.lanes.keep(assigned)
@@ -311,7 +344,7 @@ class Worker:
             self._service = self._new_service(self._leadership.uuid)
 
     def _new_service(self, uuid: str) -> NodeService:
-        machine = self._changing.new_machine(uuid, self._leadership.cluster_id)
+        machine = self._changes.new_machine(uuid, self._leadership.cluster_id)
         sources = Sources(
             self.topology,
             self.node,
@@ -339,9 +372,9 @@ class Worker:
             self.readers,
             self._listener,
             self._leadership,
-            self._changing,
+            self._changes,
             self._acknowledged,
-            self._unread,
+            self._frozen,
             machine,
             lanes,
             Targets(*of, lanes, self._questions, self.clock.now_ms()),
@@ -366,8 +399,8 @@ class Worker:
     def _read_positions(self, neighbour: str) -> Sequence[OutboxPosition]:
         if self._service is None:
             return []
-        mates = self._listener.read_by_mates(neighbour)
-        return [*{**mates, **self._service.lanes.read_positions(neighbour)}.values()]
+        of_peers = self._listener.read_by_peers(neighbour)
+        return [*{**of_peers, **self._service.lanes.read_positions(neighbour)}.values()]
 
     def isolate(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours from now on, as if the network were cut.

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesh.model.findings import FindingKind
 from mesh.model.reasons import DropReason
 from mesh.model.state import Ledger, SourceRange
-from streaming.audits.findings import Finding, FindingKind, records
+from streaming.audits.findings import Finding, records
 from streaming.tables.rows import FrameRow, StrayRow, TopicPartition
 from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, is_place, place_of
 
@@ -23,19 +24,19 @@ UNREAD = (DropReason.TAKEOVER, DropReason.RETENTION)
 """Reasons of a ledger for frames that its node passed over: it counts frames, for nobody can tell
 the messages in what was not read. All other reasons are for messages that were read."""
 
-MARKS_MAX = 256
+COUNTS_MAX = 256
 """Ends of batches that wait for the other side, at most; then the oldest are no longer compared."""
 
 
-class Mark(NamedTuple):
-    """What one side has counted below an offset; `unread` are frames."""
+class CountBelow(NamedTuple):
+    """What one side has counted below an offset: messages, and frames that it left unread."""
 
     offset: int
     messages: int
     unread: int = 0
 
 
-BEGINNING = Mark(0, 0)
+BEGINNING = CountBelow(0, 0)
 
 
 @dataclass(slots=True)
@@ -53,18 +54,18 @@ class Account:
         says: Where batches of the reader ended, as far as the auditor has not read.
     """
 
-    sent: Mark = BEGINNING
-    reported: Mark = BEGINNING
+    sent: CountBelow = BEGINNING
+    reported: CountBelow = BEGINNING
     topic_id: str = ""
     most: int = 0
-    agreed: tuple[Mark, Mark] | None = (BEGINNING, BEGINNING)
-    ends: list[Mark] = field(default_factory=list)
-    says: list[Mark] = field(default_factory=list)
+    agreed: tuple[CountBelow, CountBelow] | None = (BEGINNING, BEGINNING)
+    ends: list[CountBelow] = field(default_factory=list)
+    says: list[CountBelow] = field(default_factory=list)
 
-    def _forget(self, *marks: list[Mark]) -> None:
+    def _forget(self, *sides: list[CountBelow]) -> None:
         """Compare nothing of what lies before: a side has not seen all of it."""
         self.agreed = None
-        for side in marks:
+        for side in sides:
             side.clear()
 
     def write(self, first: int, end: int, records_: int, messages: int, most: int) -> None:
@@ -74,8 +75,8 @@ class Account:
         elif first != self.sent.offset or end - first != records_:
             self._forget(self.ends)  # some were deleted before they could be read
         self.most = max(self.most, most)
-        self.sent = Mark(end, self.sent.messages + messages)
-        self.ends = [*self.ends, self.sent][-MARKS_MAX:]
+        self.sent = CountBelow(end, self.sent.messages + messages)
+        self.ends = [*self.ends, self.sent][-COUNTS_MAX:]
 
     def tell(self, read: SourceRange, unread: int) -> None:
         """Take what one ledger record says of it; frames before `read.first` were not read."""
@@ -85,17 +86,17 @@ class Account:
         elif not self.topic_id and read.first > 0:
             self._forget(self.says)
         self.topic_id = topic_id
-        self.reported = Mark(
+        self.reported = CountBelow(
             read.next, self.reported.messages + read.messages, self.reported.unread + unread
         )
-        self.says = [*self.says, self.reported][-MARKS_MAX:]
+        self.says = [*self.says, self.reported][-COUNTS_MAX:]
 
     def forget(self) -> None:
         """Take it that some of what its reader said is not known."""
         self._forget(self.says)
         self.topic_id = ""
 
-    def compared(self) -> Iterator[tuple[Mark, Mark]]:
+    def compared(self) -> Iterator[tuple[CountBelow, CountBelow]]:
         """Yield what both sides have counted since they were compared before, at each offset."""
         while self.ends and self.says:
             end, says = self.ends[0], self.says[0]
@@ -107,8 +108,8 @@ class Account:
                 continue
             if self.agreed is not None:
                 sent, reported = self.agreed
-                since = Mark(sent.offset, end.messages - sent.messages)
-                said = Mark(
+                since = CountBelow(sent.offset, end.messages - sent.messages)
+                said = CountBelow(
                     says.offset, says.messages - reported.messages, says.unread - reported.unread
                 )
                 yield since, said
@@ -182,7 +183,7 @@ class Accounts:
         place = place_of(self.prefix, topic)
         return place if place.kind == OUTBOX and place.letter == DIRECT else None
 
-    def _finding(self, place: TopicPartition, sent: Mark, reported: Mark) -> Finding:
+    def _finding(self, place: TopicPartition, sent: CountBelow, reported: CountBelow) -> Finding:
         outbox = place_of(self.prefix, place.topic)
         first, last = sent.offset, reported.offset - 1
         is_less = reported.messages < sent.messages

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from streaming.audits.cases import Proven
 from streaming.audits.interest import EndpointKey
-from streaming.audits.passing import Ticket
 from streaming.audits.queues import EVERYWHERE
+from streaming.audits.tickets import Ticket
 from streaming.tables.digest import NOTHING, Digest
 from streaming.tables.filters import ALL
 from streaming.tables.rows import DeliveryRow, IngressRow
 
 
 @dataclass(slots=True)
-class Tally:
+class SubjectTally:
     """Messages of one subject in a block, or of a bundle of subjects.
 
     Attributes:
@@ -68,6 +68,10 @@ class Receipt:
         self.unmoved += 0 if row.is_moved else row.digest.count
 
 
+NO_RECEIPT = Receipt()
+"""Of who got nothing; nobody adds to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Faults of one endpoint that were told, and what was there by then.
@@ -111,8 +115,8 @@ class Certificate(NamedTuple):
         delivered: Records that came.
         equal: Whether these are the same messages, each once and with its content.
         partial: Whether the block is still open.
-        sure: Whether nothing can be missing: false where not all came that was asked for, and a
-            selector stands on the way, which may have refused the rest.
+        sure: Whether nothing can be missing: false where not all came that was asked for, and
+            nobody can tell whether the rest was owed, or came and was deleted.
         digest: Of what came.
         first_ms, last_ms: When the first and the last offset were routed, as `Times` tell it.
     """
@@ -163,7 +167,7 @@ class Block:
         standing: Endpoint -> faults that were told of it.
     """
 
-    subjects: dict[str, Tally] = field(default_factory=dict)
+    subjects: dict[str, SubjectTally] = field(default_factory=dict)
     receipts: dict[EndpointKey, Receipt] = field(default_factory=dict)
     last: int = -1
     is_routed: bool = False
@@ -185,12 +189,12 @@ class Block:
         self.last = max(self.last, row.last)
         self.is_routed = False
         self.doubt(row.first)
-        if row.subject is None:
-            return
         key = row.subject if row.selected is None else f"{BUNDLE}{row.selected}"
+        if key is None:
+            return
         tally = self.subjects.get(key)
         if tally is None:
-            self.subjects[key] = Tally(row.digest, row.first, row.last, row.known)
+            self.subjects[key] = SubjectTally(row.digest, row.first, row.last, row.known)
             return
         tally.digest += row.digest
         tally.known = min(tally.known, row.known)

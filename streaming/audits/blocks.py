@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.state import Ledger
-from streaming.audits.aside import RETAIN_S, Aside
 from streaming.audits.block import Block, Certificate, Moments, Receipt
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
 from streaming.audits.times import Times
+from streaming.audits.unplaced_deliveries import RETAIN_S, UnplacedDeliveries
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import DeliveryRow, FrameRow, IngressRow, TopicPartition
 from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, is_place, place_of
@@ -28,7 +28,7 @@ class Blocks:
         open: By ingress partition and number.
         dropped: Highest block that was certified for good, per ingress partition.
         skipped: Highest block that is not judged, for not all of it could be read.
-        aside: Deliveries that none of these takes.
+        unplaced: Deliveries that none of these takes.
         times: When offsets of ingress partitions were routed.
         timed: Partitions of which there is news of that -> the offset from which on.
     """
@@ -37,7 +37,7 @@ class Blocks:
     open: dict[TopicPartition, dict[int, Block]] = field(default_factory=dict)
     dropped: dict[TopicPartition, int] = field(default_factory=dict)
     skipped: dict[TopicPartition, int] = field(default_factory=dict)
-    aside: Aside = field(default_factory=Aside)
+    unplaced: UnplacedDeliveries = field(default_factory=UnplacedDeliveries)
     times: dict[TopicPartition, Times] = field(default_factory=dict)
     timed: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -56,7 +56,7 @@ class Blocks:
     def deliver(self, rows: Sequence[DeliveryRow], names: Names, now_s: float) -> None:
         """Take what was delivered in a batch, and what was parked before."""
         known: dict[tuple[TopicPartition, int], Block | None] = {}
-        for place, row in self.aside.published(self.prefix, rows, names, now_s):
+        for place, row in self.unplaced.published(self.prefix, rows, names, now_s):
             is_guaranteed = place_of(self.prefix, place.topic).letter == GUARANTEED
             if not is_guaranteed or row.source.topic_id in names.former:
                 continue
@@ -72,7 +72,7 @@ class Blocks:
                 receipt.take(row)
                 block.doubt(row.first, endpoint)
             elif row.block > self.skipped.get(place, -1):
-                self.aside.take_late(place, endpoint, row, now_s)
+                self.unplaced.take_late(place, endpoint, row, now_s)
 
     def carry(self, frames: Sequence[FrameRow], names: Names) -> None:
         """Take the frames of a batch: what is late may be in them, and has a further way then."""
@@ -114,7 +114,7 @@ class Blocks:
         """Begin the rest of every block again: the clock is another one, so far ahead."""
         for _, _, block in self.walk():
             block.changed_s = block.judged_s = now_s
-        self.aside.go_ahead(ahead_s)
+        self.unplaced.go_ahead(ahead_s)
 
     def begin_of(self, place: TopicPartition, target: TopicPartition, first: int) -> int:
         """Return from where on an endpoint partition holds what came of a source from an offset on.
@@ -156,7 +156,7 @@ class Blocks:
         """
         for known in (self.open, self.dropped, self.skipped, self.times, self.timed):
             known.pop(place, None)
-        self.aside.forget_recreated(place)
+        self.unplaced.forget_recreated(place)
         if unread and place_of(self.prefix, place.topic).kind == INGRESS:
             self.skip(place, unread - 1)
         topic = place_of(self.prefix, place.topic)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from mesh.model.topology import Topology
 from streaming.audits.matching import selects
-from streaming.audits.ways import origins_of
+from streaming.audits.ways import Ways
 
-ENDPOINT = "audit-canary"
+CANARY_ENDPOINT = "audit-canary"
 """Name of the endpoint at each node, and first level of all subjects."""
 
 EVERY_S = 10.0
@@ -24,7 +24,7 @@ EVERY_S = 10.0
 LOST_S = 60.0
 """One that has not come by then is lost."""
 
-RECENT = 6
+RECENT_MAX = 6
 """The slowest of so many is told beside the newest."""
 
 
@@ -41,20 +41,20 @@ class Way(NamedTuple):
     @property
     def subject(self) -> str:
         """Return what canaries that go this way are published to."""
-        return f"{ENDPOINT}/{self.source}/{self.target}"
+        return f"{CANARY_ENDPOINT}/{self.source}/{self.target}"
 
     @classmethod
     def of(cls, subject: str) -> Way | None:
         """Return the way of a subject, or None if it is no canary's."""
         match subject.split("/"):
-            case [first, source, target] if first == ENDPOINT:
+            case [first, source, target] if first == CANARY_ENDPOINT:
                 return cls(source, target)
         return None
 
 
 def filter_of(node: str) -> str:
     """Return what the endpoint of a node asks for."""
-    return f"{ENDPOINT}/*/{node}"
+    return f"{CANARY_ENDPOINT}/*/{node}"
 
 
 def ways_of(topology: Topology) -> Mapping[Way, Sequence[str]]:
@@ -64,11 +64,11 @@ def ways_of(topology: Topology) -> Mapping[Way, Sequence[str]]:
     a join, a selector or a local subject stands between two nodes none is sent, for it may be
     refused by right.
     """
-    origins = {node: origins_of(topology, node) for node in topology.nodes}
+    ways = Ways(topology)
     found: dict[Way, list[str]] = {}
 
     def is_open(way: Way) -> bool:
-        between = origins[way.target].get(way.source)
+        between = ways.between(way.source, way.target)
         return (
             between is not None
             and between.is_sure
@@ -92,7 +92,7 @@ def ways_of(topology: Topology) -> Mapping[Way, Sequence[str]]:
 
 
 @dataclass(slots=True)
-class Tally:
+class WayTally:
     """How canaries fare on one way.
 
     Attributes:
@@ -124,7 +124,7 @@ class Canaries:
 
     run: str
     ways: Mapping[Way, Sequence[str]] = field(default_factory=dict)
-    tallies: dict[Way, Tally] = field(default_factory=dict)
+    tallies: dict[Way, WayTally] = field(default_factory=dict)
     due_s: dict[Way, float] = field(default_factory=dict)
     flying: dict[tuple[Way, int], float] = field(default_factory=dict)
     number: int = 0
@@ -134,7 +134,7 @@ class Canaries:
         """Take the ways of a topology; what flies on others is forgotten."""
         self.ways = ways
         self.due_s = {way: self.due_s.get(way, now_s + EVERY_S) for way in ways}
-        self.tallies = {way: self.tallies.get(way, Tally()) for way in ways}
+        self.tallies = {way: self.tallies.get(way, WayTally()) for way in ways}
         self.flying = {one: at_s for one, at_s in self.flying.items() if one[0] in ways}
 
     def go(self, sources: Sequence[str], now_s: float) -> Iterator[tuple[Way, int]]:
@@ -153,7 +153,7 @@ class Canaries:
         if gone_s is not None:
             tally = self.tallies[way]
             tally.arrived += 1
-            tally.recent_s = [*tally.recent_s, now_s - gone_s][-RECENT:]
+            tally.recent_s = [*tally.recent_s, now_s - gone_s][-RECENT_MAX:]
             self.changed[way] = None
 
     def lapse(self, now_s: float) -> None:
@@ -163,7 +163,7 @@ class Canaries:
             self.tallies[way].lost += 1
             self.changed[way] = None
 
-    def take_changed(self) -> Sequence[tuple[Way, Sequence[str], Tally]]:
+    def take_changed(self) -> Sequence[tuple[Way, Sequence[str], WayTally]]:
         """Return the ways of which there is news."""
         changed = [(way, self.ways[way], self.tallies[way]) for way in sorted(self.changed)]
         self.changed.clear()

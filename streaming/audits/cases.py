@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from streaming.audits.findings import EVIDENCE_MAX, IDS_MAX, Finding, FindingKind, message_id
+from mesh.model.findings import FindingKind
+from streaming.audits.findings import EVIDENCE_MAX, IDS_MAX, Finding, message_id
+from streaming.audits.generations import FIRST, Generation
 from streaming.audits.interest import EndpointKey
-from streaming.audits.turns import FIRST, Turn
 from streaming.tables.rows import SourceKey, TopicPartition
 
 RecordRanges = Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
@@ -16,7 +17,14 @@ RecordRanges = Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Messages that an endpoint must get, or may; of subjects that a regular expression tells."""
+    """Messages that an endpoint must get, or may.
+
+    Attributes:
+        pattern: Regular expression for Java of their subjects.
+        first: First source offset.
+        last: Last one.
+        is_must: Whether they must come.
+    """
 
     pattern: str
     first: int
@@ -64,7 +72,7 @@ class Case:
             asks whether that is equal just now.
         is_sure: Whether no selector can have refused what did not come.
         may_move: Whether copies that say they were moved are believed: they take the others' place.
-        turns: Generations that were told of: deliveries of others are no copies of anything.
+        generations: Those that were told of: deliveries of others are no copies of anything.
         evidence: Where the deliveries are.
         before: What was found equal before `first`.
         musts: What is claimed up to `last`.
@@ -87,7 +95,7 @@ class Case:
     is_rest: bool = False
     is_sure: bool = True
     may_move: bool = False
-    turns: tuple[Turn, ...] = (FIRST,)
+    generations: tuple[Generation, ...] = (FIRST,)
     evidence: Sequence[str] = ()
     before: Proven | None = None
     musts: tuple[str, ...] = ()
@@ -96,11 +104,18 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """What reading a case message by message gave; offsets in order, at most `IDS_MAX` each.
 
-    `begin` is the first source offset that the ingress still had, and `is_cut` says that the
-    endpoint did not have the first of its records any more.
+    Attributes:
+        expected: Messages that had to come, and those that came and were allowed to.
+        delivered: Records that came.
+        missing, missing_offsets: Messages that had to come and did not.
+        duplicate, duplicate_offsets: Those that came more than once.
+        unexpected, unexpected_offsets: Those that came and were not allowed to.
+        corrupt, corrupt_offsets: Those that came with another content.
+        begin: First source offset that the ingress still had.
+        is_cut: Whether the endpoint did not have the first of its records any more.
     """
 
     expected: int
@@ -122,7 +137,7 @@ class Outcome:
         return not (self.missing or self.duplicate or self.unexpected or self.corrupt)
 
 
-def case_findings(case: Case, outcome: Outcome) -> Iterator[Finding]:
+def case_findings(case: Case, outcome: CaseOutcome) -> Iterator[Finding]:
     """Yield the faults of an outcome."""
     faults = (
         (FindingKind.MISSING, outcome.missing, outcome.missing_offsets),
@@ -137,36 +152,73 @@ def case_findings(case: Case, outcome: Outcome) -> Iterator[Finding]:
             yield fault(kind, case.place, case.block, *told)
 
 
+def endpoint_finding(
+    kind: FindingKind,
+    text: str,
+    endpoint: EndpointKey,
+    source: TopicPartition,
+    first: int | None,
+    last: int | None,
+    count: int,
+    *,
+    anchor: str,
+    ids: tuple[str, ...] = (),
+    evidence: Sequence[str] = (),
+) -> Finding:
+    """Return what is wrong with messages of one source at one endpoint.
+
+    Args:
+        kind: What it is.
+        text: One line for a person.
+        endpoint: Who got them, or did not.
+        source: The partition.
+        first: Lowest offset concerned, or None.
+        last: Highest one, or None.
+        count: Messages concerned.
+        anchor: What tells apart two faults alike in all else.
+        ids: Identities of messages.
+        evidence: Records that show it.
+    """
+    return Finding(
+        kind=kind,
+        text=text,
+        ids=ids,
+        endpoint=str(endpoint),
+        source=str(source),
+        first=first,
+        last=last,
+        count=count,
+        anchor=anchor,
+        node=endpoint.node,
+        evidence=tuple(evidence),
+    )
+
+
 def trimmed(case: Case, begin: int) -> Finding:
     """Return that the ingress does not hold the beginning of a case any more: news."""
-    return Finding(
-        kind=FindingKind.UNPROVEN,
-        text=f"{case.place} was deleted up to {begin - 1} before it could be read again for"
-        f" {case.endpoint}: nothing is certified about that",
-        endpoint=str(case.endpoint),
-        source=str(case.place),
-        first=case.first,
-        last=begin - 1,
-        count=begin - case.first,
-        anchor=f"trimmed {case.block}",
-        node=case.endpoint.node,
+    text = (
+        f"{case.place} was deleted up to {begin - 1} before it could be read again for"
+        f" {case.endpoint}: nothing is certified about that"
     )
+    span, anchor = (case.first, begin - 1, begin - case.first), f"trimmed {case.block}"
+    kind = FindingKind.UNPROVEN
+    return endpoint_finding(kind, text, case.endpoint, case.place, *span, anchor=anchor)
 
 
 def consumed(case: Case) -> Finding:
     """Return that the endpoint does not hold all that it got of a case any more: news."""
-    return Finding(
-        kind=FindingKind.UNPROVEN,
-        text=f"{case.endpoint} was deleted in part before what it got of {case.place} could be read"
-        " again: nothing is certified about that",
-        endpoint=str(case.endpoint),
-        source=str(case.place),
-        first=case.first,
-        last=case.last,
-        count=max(0, case.last - case.first + 1),
+    text = (
+        f"{case.endpoint} was deleted in part before what it got of {case.place} could be read"
+        " again: nothing is certified about that"
+    )
+    return endpoint_finding(
+        FindingKind.UNPROVEN,
+        text,
+        case.endpoint,
+        case.place,
+        *(case.first, case.last, max(0, case.last - case.first + 1)),
         anchor=f"consumed {case.block}",
-        node=case.endpoint.node,
-        evidence=tuple(case.evidence[:EVIDENCE_MAX]),
+        evidence=case.evidence[:EVIDENCE_MAX],
     )
 
 
@@ -193,17 +245,13 @@ def fault(
 
     Whoever finds it, it has the same id.
     """
-    source = str(place)
-    return Finding(
-        kind=kind,
-        text=_TEXTS[kind].format(source=source, endpoint=endpoint),
-        ids=tuple(message_id(source, generation, offset) for offset in offsets[:IDS_MAX]),
-        endpoint=str(endpoint),
-        source=source,
-        first=min(offsets, default=None),
-        last=max(offsets, default=None),
-        count=count,
+    return endpoint_finding(
+        kind,
+        _TEXTS[kind].format(source=place, endpoint=endpoint),
+        endpoint,
+        place,
+        *(min(offsets, default=None), max(offsets, default=None), count),
         anchor=str(block),
-        node=endpoint.node,
-        evidence=tuple(evidence[:EVIDENCE_MAX]),
+        ids=tuple(message_id(str(place), generation, one) for one in offsets[:IDS_MAX]),
+        evidence=evidence[:EVIDENCE_MAX],
     )

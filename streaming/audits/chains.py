@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from mesh.model.findings import FindingKind
 from mesh.model.frames import generation_and_offset
-from streaming.audits.findings import Finding, FindingKind, message_range, records
+from streaming.audits.findings import Finding, message_range, records
 from streaming.audits.names import Names
+from streaming.audits.row_findings import row_finding
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
 from streaming.tables.topics import GUARANTEED, place_of
 
@@ -88,7 +90,9 @@ class Chains:
             for broken in row.broken:
                 if broken.frame.previous > broken.expected:
                     yield self._gap(key, broken.expected, broken.frame, names)
-        furthest = max(expected, *(row.tail.last for row in rows))
+        # The last of some frames may be one of before once more: that breaks the chain.
+        ends = [one.expected for row in rows for one in row.broken]
+        furthest = max(expected, *ends, *(row.tail.last for row in rows))
         self.heads[key] = ChainHead(furthest, tail.offset)
 
     def _expected(self, key: ChainKey, head: FramePlace) -> int:
@@ -120,18 +124,8 @@ class Chains:
         )
 
     def _announced(self, row: FrameRow, names: Names) -> Finding:
-        source = names.text(row.source)
-        return Finding(
-            kind=FindingKind.GAP,
-            text=f"the sender announces that {source} from {row.first} to {row.last} is lost",
-            ids=(message_range(source, row.generation, row.first, row.last),),
-            link=place_of(self.prefix, row.place.topic).link,
-            path=row.path,
-            source=source,
-            first=row.first,
-            last=row.last,
-            count=row.last - row.first + 1,
-            anchor=f"{row.place}@{row.head.offset}",
-            node=place_of(self.prefix, row.place.topic).node,
-            evidence=(records(row.place, row.head.offset, row.tail.offset),),
-        )
+        source, anchor = names.text(row.source), f"{row.place}@{row.head.offset}"
+        text = f"the sender announces that {source} from {row.first} to {row.last} is lost"
+        kind = FindingKind.GAP
+        told = row_finding(kind, text, row, self.prefix, source, path=row.path, anchor=anchor)
+        return replace(told, count=row.last - row.first + 1)

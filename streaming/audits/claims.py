@@ -8,7 +8,7 @@ from enum import IntEnum
 from math import inf
 
 from streaming.audits.matching import selects
-from streaming.audits.ways import NOTHING, Between
+from streaming.audits.ways import NOTHING_BETWEEN, Between
 
 
 class Level(IntEnum):
@@ -46,7 +46,8 @@ class Claim:
         is_untaken: Whether it is owed from the moment on at which the origin's lane knows of it,
             and the lane does not.
         is_refusable: Whether it would be owed if no selector stood on the way, which may refuse it,
-            or if it were known that it did not come: it may have been deleted unread.
+            or if it were known that it did not come: it may have been deleted unread. So may the
+            ledger that told from where on it was owed.
         undecided: What is owed or not, by where the subscription ended: that is not known yet.
         until: Last offset that may come, where the subscription has ended and that is known.
         newest: Number of the newest of its filters: of bundles that were made before that is known,
@@ -55,7 +56,7 @@ class Claim:
 
     filter: str
     span: Span | None
-    between: Between = NOTHING
+    between: Between = NOTHING_BETWEEN
     is_untaken: bool = False
     is_refusable: bool = False
     newest: int = -1
@@ -88,14 +89,19 @@ def unowed(claim: Claim) -> Claim:
     return replace(claim, span=None, undecided=None)
 
 
-def unproven(claim: Claim, span: Span, below: float) -> Sequence[Claim]:
-    """Return what is claimed where some of it may have come and was deleted before it was read."""
+def unproven(claim: Claim, below: float) -> Sequence[Claim]:
+    """Return what is claimed where nobody can tell of offsets below one whether all of it came.
+
+    It may have come and been deleted before it was read, or it is not known whether it was owed.
+    """
     if below == inf:
-        return [replace(claim, span=None, is_refusable=True)]
-    first = int(below)
-    is_over = span.last is not None and span.last < first
+        return [replace(claim, span=None, undecided=None, is_refusable=True)]
+    first, span = int(below), claim.span
     until = first - 1 if claim.until is None else min(first - 1, claim.until)
+    if span is not None:
+        is_over = span.last is not None and span.last < first
+        span = None if is_over else Span(max(first, span.first), span.last)
     return [
-        replace(claim, span=None if is_over else Span(first, span.last)),
+        replace(claim, span=span),
         replace(claim, span=None, undecided=None, is_refusable=True, until=until),
     ]

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streaming.audits.findings import Finding, FindingKind
+from mesh.model.findings import FindingKind
+from streaming.audits.findings import Finding
 from streaming.audits.splits import Splits
 
 LASTS_S = 30.0
@@ -67,7 +68,7 @@ class Colours:
             return ()
         if not all(self.of.get(node) for node in splits.nodes):
             return ()
-        heard = tuple(tuple(part) for part in splits.living_parts(splits.cut, now_s))
+        heard = tuple(tuple(part) for part in splits.beating_parts(splits.cut, now_s))
         coloured = _by_colour(splits.nodes, self.of)
         return () if heard == coloured else (heard, coloured)
 

@@ -27,12 +27,15 @@ class KnownCut(NamedTuple):
             cuts at one position the order of the ledger counts: what came before a change was
             forgotten with it.
         topic_id: Of the source, in hexadecimal.
+        is_late: Whether ledger records before it were deleted unread: the source may have known as
+            much before.
     """
 
     position: int
     offset: int
     era: int = OF_THE_FILE
     topic_id: str = ""
+    is_late: bool = False
 
 
 def first_knowing(cuts: Sequence[KnownCut], version: int, era: int) -> int:

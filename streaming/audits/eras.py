@@ -10,18 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from math import inf
-from typing import NamedTuple
 
 from mesh.config.published import published_text, published_topology
 from mesh.errors import ConfigError
 from mesh.model.control import Change, Stage
+from mesh.model.findings import FindingKind
 from mesh.model.state import Cut
 from mesh.model.topology import Topology
-from streaming.audits.behind import Behind
-from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.findings import Finding
+from streaming.audits.link_reach import LinkReach
 from streaming.audits.paths import LinkPlan
+from streaming.audits.pending import Pending
 from streaming.audits.queues import QueueRules
-from streaming.audits.ways import NOTHING, Between, Ways
+from streaming.audits.ways import NOTHING_BETWEEN, Between, Ways
 from streaming.tables.rows import DeliveryRow, FrameRow, TopicPartition
 from streaming.tables.topics import place_of
 
@@ -34,10 +35,6 @@ were routed by it may have come from everywhere."""
 
 UNKNOWN = Between(is_sure=False)
 """Stands between two nodes by such a topology: what had to come it does not tell."""
-
-CHANGED = "$change"
-"""Stands in a cut for a node's uuid, where a lane begins to route by another topology; the
-topology's number stands for the `clients` offset."""
 
 IN_FORCE = (Stage.SWITCH, Stage.RUN)
 
@@ -66,15 +63,8 @@ class Stretch:
 
     first: int = 0
     last: int | None = None
-    between: Between = NOTHING
+    between: Between = NOTHING_BETWEEN
     era: int = OF_THE_FILE
-
-
-class Untold(NamedTuple):
-    """Since when a source goes by a topology that nobody has told, and the record that says so."""
-
-    since_s: float
-    record: str
 
 
 @dataclass(slots=True)
@@ -91,7 +81,7 @@ class Eras:
         run_at_s: When it was read that the newest one is in force everywhere; None: long ago.
         seen: Number -> when frames came the last time that go by this topology.
         told: Highest number that `mesh.config` has told, whether its topology can be read or not.
-        untold: Source partitions that go by a higher one, as a ledger says.
+        untold: Source partitions that go by a higher one, each with the ledger record that says so.
     """
 
     prefix: str
@@ -103,7 +93,7 @@ class Eras:
     run_at_s: float | None = None
     seen: dict[int, float] = field(default_factory=dict)
     told: int = OF_THE_FILE
-    untold: dict[TopicPartition, Untold] = field(default_factory=dict)
+    untold: Pending[TopicPartition, str] = field(default_factory=Pending)
 
     @classmethod
     def of(cls, topology: Topology) -> Eras:
@@ -161,7 +151,7 @@ class Eras:
             return is_back
         known.append((cut.clients_offset, cut.position))
         if cut.clients_offset > self.told:
-            self.untold.setdefault(place, Untold(now_s, record))
+            self.untold.hold(place, record, now_s)
         return True
 
     def invented(self, read_s: float) -> Iterator[tuple[TopicPartition, Finding]]:
@@ -201,9 +191,7 @@ class Eras:
         if self.run_at_s is not None:
             self.run_at_s += ahead_s
         self.seen = {era: at_s + ahead_s for era, at_s in self.seen.items()}
-        self.untold = {
-            place: one._replace(since_s=one.since_s + ahead_s) for place, one in self.untold.items()
-        }
+        self.untold.go_ahead(ahead_s)
 
     def settle(self, now_s: float, *, is_lagging: bool) -> None:
         """End the walks of former topologies once nothing of them can come any more.
@@ -239,14 +227,14 @@ class Eras:
         return [number for number in numbers if number >= self.settled or number in self.seen]
 
     @property
-    def behind(self) -> Sequence[Behind]:
+    def link_reaches(self) -> Sequence[LinkReach]:
         """Return who is behind which link, by the topologies whose `plans` count just now."""
-        return [_behind(self.texts[number]) for number in self._walked()]
+        return [_link_reach(self.texts[number]) for number in self._walked()]
 
-    def behind_of(self, era: int | None) -> Sequence[Behind]:
+    def link_reaches_of(self, era: int | None) -> Sequence[LinkReach]:
         """Return the same for frames that may say by which topology they go."""
         numbers = [*self._walked(), *([] if era is None or era not in self.texts else [era])]
-        return [_behind(self.texts[number]) for number in dict.fromkeys(numbers)]
+        return [_link_reach(self.texts[number]) for number in dict.fromkeys(numbers)]
 
     def plans_of(self, era: int | None) -> Sequence[LinkPlan]:
         """Return the links that a frame may go over that says by which topology it goes.
@@ -322,6 +310,25 @@ class Eras:
         texts = [self.texts[number] for number in sorted(self.texts)[-2:]]
         return any((place.node, place.other) in _known(text).plan.crossings for text in texts)
 
+    def is_left(self, outbox: TopicPartition, node: str) -> bool:
+        """Return whether the link of an outbox was removed, so that nobody reads on there.
+
+        Of a link that no topology ever had nobody can tell, and those of a former topology count
+        until its walks have come to an end. What a node had not read when it was given up is not
+        told as missing at its own endpoints: it waits for the node to come back.
+
+        Args:
+            outbox: A partition of it.
+            node: Whose endpoints lack something.
+        """
+        place = place_of(self.prefix, outbox.topic)
+        pair, present = (place.node, place.other), self._present()
+        if place.other == node and not any(node in one.topology.nodes for one in present):
+            return False
+        if any(pair in one.plan.crossings for one in present):
+            return False
+        return any(pair in _known(text).plan.crossings for text in self.texts.values())
+
     def leads(self, trail: tuple[str, ...], here: str, node: str) -> bool:
         """Return whether a message at a node can come to another, and not back over its trail.
 
@@ -330,11 +337,21 @@ class Eras:
         texts = tuple(self.texts[number] for number in sorted(self.texts)[-2:])
         return _leads(texts, (*trail, here), node)
 
+    def _present(self) -> Sequence[_Known]:
+        """Return the topologies that count: those in force, and while walks end, former ones."""
+        in_force = sorted(self.texts)[-1 if self.stage == Stage.RUN.value else -2 :]
+        numbers = dict.fromkeys([*in_force, *self._walked()])
+        return [_known(self.texts[number]) for number in numbers]
+
     def kafkas(self) -> Mapping[str, None]:
         """Return the Kafka clusters that count: those of nodes now, and while walks end, before."""
-        texts = [self.texts[number] for number in self._walked()]
-        topologies = [*self.linked(), *(_known(text).topology for text in texts)]
-        return {node.kafka: None for one in topologies for node in one.nodes.values()}
+        present = [one.topology for one in self._present()]
+        return {node.kafka: None for one in present for node in one.nodes.values()}
+
+    def lanes_of(self, node: str) -> int | None:
+        """Return how many lanes a node has; None if no topology knows it."""
+        known = [_known(self.texts[number]).topology for number in sorted(self.texts)]
+        return next((one.nodes[node].lanes for one in reversed(known) if node in one.nodes), None)
 
     def known(self) -> Sequence[Topology]:
         """Return all topologies that are known."""
@@ -437,13 +454,13 @@ class Eras:
     def _between(self, number: int, origin: str, reader: str) -> Between | None:
         """Return what stands between two nodes, or None if nothing can come."""
         if origin == reader:
-            return NOTHING
+            return NOTHING_BETWEEN
         if number not in self.texts:
             return UNKNOWN
         ways = _known(self.texts[number]).ways
         nodes = ways.topology.nodes
         if number == OF_THE_FILE and not (origin in nodes and reader in nodes):
-            return NOTHING  # a file may be older than the mesh
+            return NOTHING_BETWEEN  # a file may be older than the mesh
         return ways.between(origin, reader)
 
 
@@ -462,9 +479,9 @@ def _known(text: str) -> _Known:
 
 
 @lru_cache(maxsize=TOPOLOGIES_KEPT)
-def _behind(text: str) -> Behind:
+def _link_reach(text: str) -> LinkReach:
     known = _known(text)
-    return Behind.of(known.topology, known.plan)
+    return LinkReach.of(known.topology, known.plan)
 
 
 @lru_cache(maxsize=4096)

@@ -5,11 +5,12 @@ Spec: lab.md 2, DESIGN 7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from hashlib import blake2b
 from typing import NamedTuple
+
+from mesh.model.findings import FindingKind
 
 IDS_MAX = 100
 """Identities that one finding spells out; `count` tells how many there are."""
@@ -21,29 +22,6 @@ EVIDENCE_MAX = 20
 TOLD_MAX = 1_000
 """Findings of one kind at one endpoint, link or node that are told one by one. Of more, one says
 that there are others: what strangers write makes neither state nor topic grow without end."""
-
-
-class FindingKind(StrEnum):
-    """What is wrong; `rules.RULES` says which are news rather than faults."""
-
-    LOOP = "loop"
-    DUPLICATE = "duplicate"
-    MISSING = "missing"
-    UNEXPECTED = "unexpected"
-    GAP = "gap"
-    DISORDER = "disorder"
-    UNPLANNED_PATH = "unplanned-path"
-    CORRUPT = "corrupt"
-    FORGED_ORIGIN = "forged-origin"
-    STALE_INTEREST = "stale-interest"
-    UNACCOUNTED = "unaccounted"
-    NEEDLESS_COPY = "needless-copy"
-    STALLED = "stalled"
-    SILENT_LINK = "silent-link"
-    UNPROVEN = "unproven"
-    SPLIT = "split"
-    HEAL = "heal"
-    COLOURS_DIFFER = "colours-differ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +104,22 @@ class Seen:
     run: str
 
 
+CHANGES = (FindingKind.SPLIT, FindingKind.HEAL)
+"""What the newest finding of tells how the mesh is now: of too many the oldest are forgotten."""
+
+
+STANDING = (
+    FindingKind.STALLED,
+    FindingKind.SILENT_LINK,
+    FindingKind.STALE_INTEREST,
+    FindingKind.SPLIT,
+)
+"""What a finding says of that holds until it ends, and is found again as long as it lasts."""
+
+FOUND_AGAIN_S = 150.0
+"""Whatever stands is found within so many seconds after all has been read."""
+
+
 class Group(NamedTuple):
     """Findings of one kind and place."""
 
@@ -143,6 +137,8 @@ class Register:
         findings: By id.
         unpublished: Ids of those to be written, or taken back.
         seen: By id, when each was made.
+        former: What a run has told that left no state, and this one has not found: kinds by id.
+        former_s: Since when what of that stands would have been found again; None: not yet.
         groups: How many there are of one kind and place.
         ways: Unplanned paths by id, and when each was found, on the auditor's clock that only
             rises: those that a topology may excuse which had been written by then and is not read.
@@ -154,6 +150,8 @@ class Register:
     findings: dict[str, Finding] = field(default_factory=dict)
     unpublished: dict[str, None] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
+    former: dict[str, str] = field(default_factory=dict)
+    former_s: float | None = None
     groups: dict[Group, int] = field(default_factory=dict)
     ways: dict[str, float] = field(default_factory=dict)
     now_ms: int = 0
@@ -177,13 +175,17 @@ class Register:
     def _put(self, finding: Finding) -> None:
         if finding.id not in self.findings:
             group = _group(finding)
-            if self.groups.get(group, 0) >= TOLD_MAX:
+            if self.groups.get(group, 0) >= TOLD_MAX and finding.kind in CHANGES:
+                kinds = ((id_, one.kind) for id_, one in self.findings.items())
+                self.withdraw(next(id_ for id_, kind in kinds if kind is finding.kind))
+            elif self.groups.get(group, 0) >= TOLD_MAX:
                 finding = _more(finding)
                 if finding.id in self.findings:
                     return
             self.groups[group] = self.groups.get(group, 0) + 1
             if finding.kind is FindingKind.UNPLANNED_PATH:
                 self.ways[finding.id] = self.now_s
+        self.former.pop(finding.id, None)
         known = self.seen.get(finding.id, Seen(self.now_ms, self.now_ms, self.run))
         self.seen[finding.id] = replace(known, last_ms=self.now_ms)
         self.findings[finding.id] = finding
@@ -195,6 +197,8 @@ class Register:
 
     def withdraw(self, id_: str) -> None:
         """Take a finding back: what was missing has come after all."""
+        if self.former.pop(id_, None) is not None:
+            self.unpublished[id_] = None
         finding = self.findings.pop(id_, None)
         if finding is not None:
             group = _group(finding)
@@ -204,6 +208,29 @@ class Register:
             self.seen.pop(id_, None)
             self.ways.pop(id_, None)
             self.unpublished[id_] = None
+
+    def take_back(self, ids: Iterable[str]) -> None:
+        """Take back what was written and is not known here: it may not be found again."""
+        for id_ in [id_ for id_ in ids if id_ not in self.findings]:
+            self.former.pop(id_, None)
+            self.unpublished[id_] = None
+
+    @property
+    def count(self) -> int:
+        """Return how many findings are told, those of a former run among them."""
+        return len(self.findings) + len(self.former)
+
+    def let_go(self, now_s: float) -> None:
+        """Take back what a former run told that stood then, and that nobody has found again.
+
+        Args:
+            now_s: The auditor's clock, in seconds; all that was written has been read.
+        """
+        if self.former_s is None or now_s < self.former_s:
+            self.former_s = now_s
+        if now_s - self.former_s >= FOUND_AGAIN_S:
+            for id_ in [id_ for id_, kind in self.former.items() if kind in STANDING]:
+                self.withdraw(id_)
 
     def found_after(self, read_s: float) -> Sequence[Finding]:
         """Return the unplanned paths that were found after a moment.
@@ -224,6 +251,7 @@ class Register:
     def rest(self, now_s: float) -> None:
         """Go on by the clock of another process: what is excused may have been written till now."""
         self.ways = dict.fromkeys(self.ways, now_s)
+        self.former_s = None
 
     def take_unpublished(self) -> Sequence[tuple[str, Finding | None]]:
         """Return what to publish, None for a finding taken back, and forget that it waits."""
@@ -233,6 +261,8 @@ class Register:
 
 
 def _group(finding: Finding) -> Group:
+    if finding.kind in CHANGES:
+        return Group(finding.kind, "", "", "")
     return Group(finding.kind, finding.link, finding.endpoint, finding.node)
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streaming.audits.block import Certificate
+from streaming.tables.rows import HOUR_MS
 
-HOUR_MS = 3_600_000
 PUBLISH_EVERY_MS = 60_000
-"""An hour that is not over is told so often at most."""
+"""How often an hour that is not over is told at most, in milliseconds."""
 
 
 class HourKey(NamedTuple):
-    """One source, one endpoint, one hour, numbered from 1970 on."""
+    """Certificates of one source and endpoint that closed within an hour, numbered from 1970 on."""
 
     source: str
     endpoint: str
@@ -35,7 +35,7 @@ class Hour:
     Attributes:
         certificates: How many there are.
         differing: Of these, those that say that something differs.
-        unsure: Of these, those that are equal and no proof, for a selector stands on the way.
+        unsure: Of these, those that are equal and no proof.
         expected: Messages that had to come.
         delivered: Records that came.
     """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import NamedTuple
 
 from mesh.model.control import Subscription
@@ -18,7 +19,7 @@ from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged
 from streaming.tables.filters import Filters
 from streaming.tables.rows import SourceKey, TopicPartition
 
-Claimed = Callable[["EndpointKey", Collection[str]], Collection[str]]
+ClaimedFilters = Callable[["EndpointKey", Collection[str]], Collection[str]]
 """Endpoint and filters that it has left -> those that matter to what is not certified for good."""
 
 ErasOf = Callable[[TopicPartition], Sequence[int]]
@@ -39,6 +40,10 @@ RECENT = 300
 be read later."""
 
 
+UNTOLD = -1
+"""Stands for a time before all: what a source had told of subscriptions counts no more."""
+
+
 class EndpointKey(NamedTuple):
     """An endpoint and the node whose clients made it."""
 
@@ -51,7 +56,14 @@ class EndpointKey(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A subscription that has ended: when it began and ended, ms since 1970 by the broker."""
+    """A subscription that has ended.
+
+    Attributes:
+        endpoint: Whose.
+        filter: What it asked for.
+        asked: What its record said.
+        from_ms, to_ms: When it began and ended, ms since 1970 by the broker's clock.
+    """
 
     endpoint: EndpointKey
     filter: str
@@ -82,6 +94,11 @@ class Interest:
         filters: All filters that claims name.
         renamed: Uuid that a node had -> the one that it has: what was told of the former counts, as
             long as its `clients` topic is the same, whose offsets versions are.
+        unread_cuts: Node -> how often records of its ledgers were gone before they were read: who
+            knows what its lanes had told there of subscriptions.
+        told_since: Of these times, those before the newest cut of a source.
+        once_shared: Queues of which one member got each message, where nothing else is known of
+            that any more: what waits there may be moved years later.
     """
 
     subscriptions: dict[EndpointKey, list[JudgedSubscription]] = field(default_factory=dict)
@@ -93,6 +110,12 @@ class Interest:
     past: list[Ended] = field(default_factory=list)
     filters: Filters = field(default_factory=Filters)
     renamed: dict[str, str] = field(default_factory=dict)
+    unread_cuts: dict[str, int] = field(default_factory=dict)
+    told_since: dict[CutKey, int] = field(default_factory=dict)
+    once_shared: dict[EndpointKey, None] = field(default_factory=dict)
+    _newest: dict[EndpointKey, dict[str, JudgedSubscription]] = field(
+        init=False, compare=False, default_factory=dict
+    )  # by filter: no other one is open; of endpoints that were looked up
 
     def subscribe(
         self,
@@ -102,10 +125,10 @@ class Interest:
         offset: int,
         at_ms: int = 0,
     ) -> None:
-        """Take a subscription record; one that repeats what is in force changes nothing.
+        """Take a subscription record; one that repeats what is there already changes nothing.
 
-        Nor does one of another kind or class than its endpoint has: nodes refuse it. What it
-        selects may come, for it may have been the first once, before `clients` was compacted.
+        Of those that do not agree on what their endpoint is, nodes refuse all but the ones that
+        promise most. What a refused one selects may come, for the others may have ended since.
         Spec: K13.
         """
         subscription = judged_subscription(
@@ -114,16 +137,47 @@ class Interest:
         subscription.since_ms = at_ms
         self.filters.know([filter_])
         known = self._open(endpoint, filter_)
-        if self._is_refused(endpoint, subscription):
-            if known is not None:
-                return
-            subscription.is_refused, subscription.is_certified = True, False
-        if known is not None and known == replace(subscription, added=known.added):
+        is_older = known is not None and offset < known.added  # of a topic that was recreated
+        if known is not None and subscription.repeats(known) and not is_older:
             return
         if known is not None:
             self._take_off(endpoint, known, offset, at_ms)
-        self.subscriptions.setdefault(endpoint, []).append(subscription)
+        self._add(endpoint, subscription)
+        self._refuse(endpoint, offset, subscription)
         self.version += 1
+
+    def _refuse(
+        self, endpoint: EndpointKey, offset: int, newest: JudgedSubscription | None = None
+    ) -> None:
+        """Judge again which subscriptions of an endpoint are refused, from a version on.
+
+        All are judged only where what is in force has ended, or promises less than the newest: an
+        endpoint may have as many filters as a node takes.
+        """
+        subscriptions = self.subscriptions[endpoint]
+        in_force = next(
+            (
+                one
+                for one in subscriptions
+                if one.removed is None and not one.is_refused and one is not newest
+            ),
+            None,
+        )
+        if in_force is not None and (newest is None or newest.standing >= in_force.standing):
+            if newest is not None and newest.standing != in_force.standing:
+                newest.is_refused, newest.is_certified = True, False
+            return
+        for one in self._to_turn(endpoint):
+            is_refused, again = not one.is_refused, one
+            if one.added != offset:
+                # Its record stands as before; what follows from it is another thing from here on.
+                one.removed, one.ended = offset, self.version
+                place = (endpoint.node, endpoint.name)
+                again = judged_subscription(self.queues, place, one.filter, one.asked, offset)
+                again.since_ms = one.since_ms
+                self._add(endpoint, again)
+            again.is_refused = is_refused
+            again.is_certified = again.is_certified and not is_refused
 
     def follow(self, rules: QueueRules, *, is_change: bool) -> Sequence[EndpointKey]:
         """Take what another topology says of queues; return those that lose what was promised.
@@ -133,6 +187,7 @@ class Interest:
             is_change: Whether the mesh has run by the former; else this one is what counts.
         """
         before, self.queues = self.queues, rules
+        self._newest.clear()
         lost: dict[EndpointKey, None] = {}
         for endpoint, subscriptions in self.subscriptions.items():
             for number, subscription in enumerate(subscriptions):
@@ -143,7 +198,32 @@ class Interest:
                     self.version += 1
                     if is_change and subscription.is_certified:
                         lost[endpoint] = None
+            if self._refuse_by_topology(endpoint, is_change=is_change):
+                lost[endpoint] = None
         return list(lost)
+
+    def _to_turn(self, endpoint: EndpointKey) -> Sequence[JudgedSubscription]:
+        """Return the open subscriptions of an endpoint that are refused wrongly, or not refused."""
+        open_ = [one for one in self.subscriptions[endpoint] if one.removed is None]
+        first = min((one.standing for one in open_), default=None)
+        return [one for one in open_ if (one.standing != first) is not one.is_refused]
+
+    def _refuse_by_topology(self, endpoint: EndpointKey, *, is_change: bool) -> bool:
+        """Judge again which subscriptions are refused; return whether one loses what it was owed.
+
+        The policies that a topology declares decide as well. No version of `clients` says from
+        where on nodes go by it.
+        """
+        loses = False
+        for one in self._to_turn(endpoint):
+            is_refused = not one.is_refused
+            loses |= is_change and one.is_certified
+            place = (endpoint.node, endpoint.name)
+            judged = judged_subscription(self.queues, place, one.filter, one.asked, one.added)
+            one.is_refused, one.is_unsure = is_refused, one.is_unsure or is_change
+            one.is_certified = judged.is_certified and not (is_refused or is_change)
+            self.version += 1
+        return loses
 
     def doubt(self, uuids: Mapping[str, str], rules_between: RulesBetween) -> Sequence[EndpointKey]:
         """Doubt what lanes knew by a topology that shares a queue out otherwise; return those.
@@ -203,19 +283,15 @@ class Interest:
         known = self._open(endpoint, filter_)
         if known is not None:
             self._take_off(endpoint, known, offset, at_ms)
-        elif not any(one.filter == filter_ for one in self.subscriptions.get(endpoint, ())):
+            self._refuse(endpoint, offset)
+        elif filter_ not in self._newest_of(endpoint):
             gone = JudgedSubscription(filter_, is_certified=False, added=offset, removed=offset)
             gone.ended = self.version
             self.filters.know([filter_])
-            self.subscriptions.setdefault(endpoint, []).append(gone)
+            self._add(endpoint, gone)
         else:
             return
         self.version += 1
-
-    def _is_refused(self, endpoint: EndpointKey, asked: JudgedSubscription) -> bool:
-        known = self.subscriptions.get(endpoint, ())
-        forms = (one.form for one in known if one.removed is None and not one.is_refused)
-        return next(forms, asked.form) != asked.form
 
     def _take_off(
         self, endpoint: EndpointKey, subscription: JudgedSubscription, offset: int, at_ms: int
@@ -226,18 +302,34 @@ class Interest:
         )
 
     def _open(self, endpoint: EndpointKey, filter_: str) -> JudgedSubscription | None:
-        for subscription in self.subscriptions.get(endpoint, ()):
-            if subscription.filter == filter_ and subscription.removed is None:
-                return subscription
-        return None
+        newest = self._newest_of(endpoint).get(filter_)
+        return newest if newest is not None and newest.removed is None else None
 
-    def cut(self, cut: Cut, era: int = OF_THE_FILE, *, is_again: bool = False) -> None:
+    def _newest_of(self, endpoint: EndpointKey) -> dict[str, JudgedSubscription]:
+        if endpoint not in self._newest or endpoint not in self.subscriptions:
+            several = self.subscriptions.get(endpoint, ())
+            self._newest[endpoint] = {one.filter: one for one in several}
+        return self._newest[endpoint]
+
+    def _add(self, endpoint: EndpointKey, subscription: JudgedSubscription) -> None:
+        self._newest_of(endpoint)[subscription.filter] = subscription
+        self.subscriptions.setdefault(endpoint, []).append(subscription)
+
+    def lose_cuts(self, node: str) -> None:
+        """Take that records of a node's ledgers were gone before they were read."""
+        self.unread_cuts[node] = self.unread_cuts.get(node, 0) + 1
+        self.version += 1
+
+    def cut(
+        self, cut: Cut, era: int = OF_THE_FILE, *, node: str = "", is_again: bool = False
+    ) -> None:
         """Take a cut; one that tells no newer `clients` offset than an earlier one is no news.
 
         Args:
             cut: The cut.
             era: Number of the topology that its source is routed by: what was told by a former
                 one may have been forgotten.
+            node: In whose ledger it stands.
             is_again: Whether offsets of its source have come again: then a lane may go back, and
                 what it knew further on it knows of those that come since. Spec: K9.
         """
@@ -250,11 +342,19 @@ class Interest:
         if is_again and known and cut.position < known[-1].position:
             known[:] = [one._replace(position=min(one.position, cut.position)) for one in known]
             self.version += 1
+        is_late = self._is_untold(key, node)
+        if is_late:
+            self.told_since[key] = self.unread_cuts.get(node, 0)
+            self.version += 1
         is_anew = bool(known) and known[-1].era < era
         least = known[-1].offset + (0 if is_anew else 1) if known else -1
         if not known or (cut.clients_offset >= least and cut.position >= known[-1].position):
-            known.append(KnownCut(cut.position, cut.clients_offset, era, topic_id))
+            known.append(KnownCut(cut.position, cut.clients_offset, era, topic_id, is_late))
             self.version += 1
+
+    def _is_untold(self, key: CutKey, node: str) -> bool:
+        """Return whether a source has told nothing since ledger records of its node were lost."""
+        return self.told_since.get(key, 0) < self.unread_cuts.get(node, 0)
 
     def forget_era(self, place: TopicPartition, last: int) -> None:
         """Take what a source's ledger told by later topologies as told by this one."""
@@ -274,12 +374,30 @@ class Interest:
             before, now = self.cuts.pop(key), key._replace(uuid=uuid)
             later = [one for one in self.cuts.get(now, ()) if one.offset >= before[-1].offset]
             self.cuts[now] = [*before, *later]
+            self.told_since[now] = max(self.told_since.pop(key, 0), self.told_since.get(now, 0))
         self.version += 1
 
-    def forget_clients(self, uuid: str) -> None:
-        """Forget what lanes knew of a node whose `clients` topic was recreated."""
+    def forget_clients(self, node: str, uuid: str, at_ms: int = 0) -> None:
+        """End what was asked for in a `clients` topic that was recreated; versions begin anew.
+
+        What is not asked for again its node ends as well. Nothing is owed by versions of before,
+        nor is anybody to tell what lanes have said of the new ones since.
+
+        Args:
+            node: Whose topic it is.
+            uuid: Of the node; empty if it has told none.
+            at_ms: When, for people.
+        """
         self.renamed = {one: now for one, now in self.renamed.items() if now != uuid}
-        self.cuts = {key: cuts for key, cuts in self.cuts.items() if key.uuid != uuid}
+        for key in [key for key in self.cuts if key.uuid == uuid]:
+            del self.cuts[key]
+            self.told_since[key] = UNTOLD
+        for endpoint in [one for one in self.subscriptions if one.node == node]:
+            self._newest.pop(endpoint, None)
+            for one in self.subscriptions[endpoint]:
+                one.is_certified = False
+                if one.removed is None:
+                    self._take_off(endpoint, one, one.added + 1, at_ms)
         self.version += 1
 
     def position(
@@ -297,15 +415,39 @@ class Interest:
         number = first_knowing(cuts, version, era)
         return cuts[number].position if number < len(cuts) else None
 
+    def unknown_below(self, key: CutKey, node: str, version: int, era: int = OF_THE_FILE) -> float:
+        """Return below which offset nobody can tell whether a source knew a version.
+
+        That is where records of its ledger were gone before they were read, up to the first cut
+        that is there: a lane tells of all subscriptions once a day, and each of them once besides.
+
+        Args:
+            key: The source, and whose version.
+            node: Which reads the source.
+            version: What must be known.
+            era: What the ledger told by a former topology does not count.
+        """
+        if not (self.unread_cuts or self.told_since):
+            return 0
+        cuts = self.cuts.get(key, [])
+        number = first_knowing(cuts, version, era)
+        if number < len(cuts):
+            return cuts[number].position if cuts[number].is_late else 0
+        return inf if self._is_untold(key, node) else 0
+
     def may_move(self, member: EndpointKey) -> bool:
         """Return whether messages may be moved to an endpoint, or from a node if its name is empty.
 
         All that a channel has are its own; so are those of a queue whose members get a copy each.
         """
-        return any(
+
+        def is_meant(endpoint: EndpointKey) -> bool:
+            return endpoint.node == member.node and member.name in ("", endpoint.name)
+
+        return any(map(is_meant, self.once_shared)) or any(
             subscription.may_move
             for endpoint, asked in self.subscriptions.items()
-            if endpoint.node == member.node and member.name in ("", endpoint.name)
+            if is_meant(endpoint)
             for subscription in asked
         )
 
@@ -417,7 +559,7 @@ class Interest:
         self,
         uuids: Mapping[str, str],
         eras_of: ErasOf = lambda _: (OF_THE_FILE,),
-        claimed: Claimed = lambda *_: (),
+        claimed: ClaimedFilters = lambda *_: (),
     ) -> None:
         """Forget what no judgement will ask for any more, once enough has gathered.
 
@@ -450,7 +592,8 @@ class Interest:
             kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
             self.cuts[key] = [cuts[number] for number in sorted(kept)]
 
-    def _forget_ended(self, endpoint: EndpointKey, claimed: Claimed) -> None:
+    def _forget_ended(self, endpoint: EndpointKey, claimed: ClaimedFilters) -> None:
+        self._newest.pop(endpoint, None)
         subscriptions = self.subscriptions[endpoint]
         ended = [one for one in subscriptions if one.removed is not None]
         spared = ENDED_MAX if len(ended) < len(subscriptions) else 0
@@ -460,7 +603,10 @@ class Interest:
             if self.version - one.ended >= RECENT
         ]
         kept = claimed(endpoint, {one.filter for one in old}) if old else ()
-        gone = {id(one) for one in old if one.filter not in kept}
+        forgotten = [one for one in old if one.filter not in kept]
+        if any(one.is_shared_out and one.may_move for one in forgotten):
+            self.once_shared[endpoint] = None
+        gone = {*map(id, forgotten)}
         self.subscriptions[endpoint] = [one for one in subscriptions if id(one) not in gone]
         if not self.subscriptions[endpoint]:
             del self.subscriptions[endpoint]

@@ -13,11 +13,10 @@ from typing import NamedTuple
 from mesh.model.control import Scope
 from mesh.model.topology import Topology
 from streaming.audits.chains import ChainHead, ChainKey
-from streaming.audits.passing import PositionKey
-from streaming.tables.rows import MinuteRow, SmallRow, TopicPartition
+from streaming.audits.tickets import PositionKey
+from streaming.tables.rows import MINUTE_MS, MinuteRow, SmallRow, TopicPartition
 from streaming.tables.topics import DIRECT, place_of
 
-MINUTE_MS = 60_000
 HOUR_MINUTES = 60
 GRACE_MS = 20_000
 """A transaction is open for so long at most: what it wrote has an earlier time than it shows."""
@@ -87,7 +86,7 @@ class Report(NamedTuple):
 
 
 @dataclass(slots=True)
-class Hour:
+class LinkHour:
     """An hour of one Kafka cluster that is not over.
 
     Attributes:
@@ -117,7 +116,7 @@ class Minutes:
     pending: dict[str, dict[int, dict[str, Crossed]]] = field(default_factory=dict)
     clocks: dict[str, int] = field(default_factory=dict)
     reported: dict[str, int] = field(default_factory=dict)
-    hours: dict[str, Hour] = field(default_factory=dict)
+    hours: dict[str, LinkHour] = field(default_factory=dict)
 
     def absorb(
         self, rows: Sequence[MinuteRow], small: Sequence[SmallRow], kafka: str, topology: Topology
@@ -220,7 +219,7 @@ class Minutes:
         hour = self.hours.get(kafka)
         if hour is None or hour.number != minute // HOUR_MINUTES:
             yield from self._tell_hour(kafka)
-            hour = self.hours[kafka] = Hour(minute // HOUR_MINUTES)
+            hour = self.hours[kafka] = LinkHour(minute // HOUR_MINUTES)
         hour.minutes += 1
         self.reported[kafka] = minute
         for link, crossed in sorted(self.pending.get(kafka, {}).pop(minute, {}).items()):

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from streaming.audits.block import BUNDLE, Block, Tally
+from streaming.audits.block import BUNDLE, Block, SubjectTally
 from streaming.audits.claims import Claim, Level
 from streaming.audits.matching import is_subject
 from streaming.tables.bundles import BETWEEN
 from streaming.tables.digest import NOTHING, Digest
 from streaming.tables.filters import LITERAL, Shape
 
-Bundled = tuple[Mapping[str, None], Tally]
+Bundled = tuple[Mapping[str, None], SubjectTally]
 """The filters that select a bundle, and what it holds."""
 
 
@@ -27,9 +27,9 @@ class Offer:
         vague: Bundles by how many filters were known when they were made, the fewest first.
     """
 
-    alone: dict[str, list[Tally]] = field(default_factory=dict)
+    alone: dict[str, list[SubjectTally]] = field(default_factory=dict)
     bundles: dict[str, list[Bundled]] = field(default_factory=dict)
-    vague: list[Tally] = field(default_factory=list)
+    vague: list[SubjectTally] = field(default_factory=list)
 
     @classmethod
     def of(cls, *blocks: Block) -> Self:
@@ -41,7 +41,7 @@ class Offer:
         made.vague.sort(key=lambda one: one.known)
         return made
 
-    def _take(self, key: str, tally: Tally) -> None:
+    def _take(self, key: str, tally: SubjectTally) -> None:
         if key.startswith(BUNDLE):
             selected = dict.fromkeys(key.removeprefix(BUNDLE).split(BETWEEN))
             self.vague.append(tally)
@@ -50,7 +50,7 @@ class Offer:
         elif is_subject(key):
             self.alone.setdefault(key, []).append(tally)
 
-    def claimed(self, claim: Claim) -> Iterator[Tally]:
+    def claimed(self, claim: Claim) -> Iterator[SubjectTally]:
         """Yield what a claim is about, as far as that is known."""
         if self.alone:
             is_literal = Shape.of(claim.filter) == LITERAL
@@ -86,9 +86,9 @@ class Offer:
         found = (*self.vague_for(claim), next(self.claimed(claim), None))
         return any(one is not None for one in found)
 
-    def levels(self, claims: Sequence[Claim]) -> Iterator[tuple[Level, Tally]]:
+    def levels(self, claims: Sequence[Claim]) -> Iterator[tuple[Level, SubjectTally]]:
         """Yield what claims are about, and how much of it must come."""
-        found: dict[int, tuple[Level, Tally]] = {}
+        found: dict[int, tuple[Level, SubjectTally]] = {}
         for claim in claims:
             for tally in self.claimed(claim):
                 if claim.until is not None and tally.first > claim.until:
@@ -98,7 +98,7 @@ class Offer:
                     found[id(tally)] = (level, tally)
         yield from found.values()
 
-    def vague_for(self, claim: Claim) -> Iterator[Tally]:
+    def vague_for(self, claim: Claim) -> Iterator[SubjectTally]:
         """Yield the bundles of which a claim may be about a part: its filters came later."""
         for tally in self.vague:
             if claim.newest < tally.known:
@@ -137,6 +137,6 @@ class Offer:
         )
 
 
-def level_of(claim: Claim, tally: Tally) -> Level:
+def level_of(claim: Claim, tally: SubjectTally) -> Level:
     """Return how much must come of messages that a claim is about."""
     return Level.MAY if claim.span is None else claim.span.level(tally.first, tally.last)

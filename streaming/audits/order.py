@@ -5,7 +5,7 @@ The fast tier compares offsets and only suspects; what it suspects is read again
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -98,8 +98,9 @@ class Order:
             if partition != row.place.partition:
                 yield row, partition
 
-    def forget_recreated(self, place: TopicPartition) -> None:
-        """Forget what an endpoint's topic held that was recreated."""
-        self.reached = {key: last for key, last in self.reached.items() if key.endpoint != place}
-        runs = self.partitions.items()
-        self.partitions = {key: number for key, number in runs if key.topic != place.topic}
+    def forget(self, places: Collection[TopicPartition]) -> None:
+        """Forget what endpoints' topics held that are gone, whether others have their names."""
+        gone, topics = dict.fromkeys(places), {place.topic: None for place in places}
+        reached, runs = self.reached.items(), self.partitions.items()
+        self.reached = {key: last for key, last in reached if key.endpoint not in gone}
+        self.partitions = {key: number for key, number in runs if key.topic not in topics}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streaming.audits.findings import FindingKind
+from mesh.model.findings import FindingKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,10 @@ class Rule:
     Attributes:
         text: The rule, with the clause of the specification that says it.
         advice: What a person does next.
-        is_news: Whether it is no fault of the mesh.
     """
 
     text: str
     advice: str
-    is_news: bool = False
 
 
 _TRACE = "`mesh trace ID` shows each record of a message on its way"
@@ -79,31 +77,27 @@ RULES: Mapping[FindingKind, Rule] = {
     ),
     FindingKind.UNACCOUNTED: Rule(
         "A direct message that is lost is counted, with a reason (DESIGN 6, K18).",
-        "See the log of the node about that time, and the counts in its ledger topic: it read past"
-        " frames without a word, or counted some twice.",
+        "See the log of the node about that time, and the counts in its ledger topic: it skipped"
+        " frames without counting them, or counted some twice.",
     ),
     FindingKind.STALLED: Rule(
         "A hop passes on what waits for it.",
         "`mesh status` shows the node and its lanes; start it, or see its log. Nothing is lost.",
-        is_news=True,
     ),
     FindingKind.SILENT_LINK: Rule(
         "Of two live neighbours each reads what the other writes (K24, K32).",
         "`mesh links` shows how both ends see the link; look whether the reader can reach the Kafka"
         " cluster of the other. Guaranteed messages wait there.",
-        is_news=True,
     ),
     FindingKind.UNPROVEN: Rule(
-        "What was deleted before it was read is neither proven nor found fault with (K5).",
+        "What was deleted before it was read is neither proven nor a fault (K5).",
         "Run the auditor all the time, or keep topics longer: `spec.keep`.",
-        is_news=True,
     ),
     FindingKind.SPLIT: Rule(
         "Nodes that beat are joined by links that are read (K32).",
         "`mesh links` shows what is cut; guaranteed messages wait.",
-        is_news=True,
     ),
-    FindingKind.HEAL: Rule("The parts of the mesh have come together (K32).", "", is_news=True),
+    FindingKind.HEAL: Rule("The parts of the mesh have come together (K32).", ""),
     FindingKind.COLOURS_DIFFER: Rule(
         "While all nodes live their colours name the parts of the mesh (tree_layer 7.1, 13).",
         "`mesh doctor` names links without HELLO, `mesh status` the parts as roles on trees see"

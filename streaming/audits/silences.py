@@ -10,22 +10,23 @@ from collections.abc import Mapping
 
 from streaming.audits.accounts import Accounts
 from streaming.audits.chains import Chains
-from streaming.audits.passing import Passing, PositionKey, Stop
+from streaming.audits.hop_progress import HopProgress
 from streaming.audits.splits import PairKey, Splits
+from streaming.audits.tickets import PositionKey, Standstill
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
 
 
 def silent(
-    splits: Splits, passing: Passing, chains: Chains, accounts: Accounts, now_s: float
-) -> Mapping[str, Stop]:
+    splits: Splits, progress: HopProgress, chains: Chains, accounts: Accounts, now_s: float
+) -> Mapping[str, Standstill]:
     """Return how the links stand on which frames wait, by direction: `tk1->ny1`.
 
     Those that somebody has shut, or that a dead node reads or writes, are expected to stand still.
 
     Args:
         splits: Who beats, and has read of whom.
-        passing: How far nodes have read.
+        progress: How far nodes have read.
         chains: How far guaranteed outboxes go.
         accounts: How far direct ones do.
         now_s: The auditor's clock, in seconds.
@@ -37,9 +38,9 @@ def silent(
     linked = dict.fromkeys(splits.links)
     waiting: dict[PairKey, dict[TopicPartition, int]] = {}
     for place, end in sorted(ends.items()):
-        outbox = place_of(passing.prefix, place.topic)
+        outbox = place_of(progress.prefix, place.topic)
         sender, receiver = outbox.node, outbox.other
-        position = passing.positions.get(PositionKey(receiver, place), 0)
+        position = progress.positions.get(PositionKey(receiver, place), 0)
         ways = (PairKey(receiver, sender), PairKey(sender, receiver))
         if position < end and not any(way in splits.shut for way in ways):
             is_linked = (sender, receiver) in linked or (receiver, sender) in linked
@@ -50,8 +51,10 @@ def silent(
     }
 
 
-def _stop(pair: PairKey, splits: Splits, positions: Mapping[TopicPartition, int]) -> Stop:
+def _stop(pair: PairKey, splits: Splits, positions: Mapping[TopicPartition, int]) -> Standstill:
     epoch, beat = splits.read.get(pair, (-1, -1))
     told = ", ".join(f"{place} up to {position}" for place, position in positions.items())
     heard = f"heartbeat {epoch}/{beat}" if beat >= 0 else "no heartbeat"
-    return Stop(pair.reader, f"{pair.reader} has read {heard} of {pair.neighbour}, and {told}")
+    return Standstill(
+        pair.reader, f"{pair.reader} has read {heard} of {pair.neighbour}, and {told}"
+    )

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from mesh.model.frames import MessageClass
 from streaming.audits.claims import Claim, Span, unproven
-from streaming.audits.eras import Stretch
+from streaming.audits.cuts import CutKey
+from streaming.audits.eras import OF_THE_FILE, Stretch
 from streaming.audits.interest import EndKey, EndpointKey, Interest
 from streaming.audits.queues import EVERYWHERE, SHARED
 from streaming.audits.subscriptions import JudgedSubscription
@@ -56,7 +58,7 @@ def claims_on(
     spans = None
     if uuid is not None and source is not None:
         ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
-        spans = Spans(interest, uuid, place, source, ways)
+        spans = Spans(interest, uuid, place, source, ways, origin, endpoint.node)
     claims: list[Claim] = []
     for subscription in interest.subscriptions.get(endpoint, ()):
         for stretch in stretches:
@@ -69,13 +71,14 @@ def claims_on(
                 subscription.policy, endpoint.name, step, between, is_local=is_local
             ):
                 continue
-            span, undecided, until = None, None, None
+            span, undecided, until, unknown = None, None, None, 0.0
             is_owed = subscription.is_certified and (is_local or not subscription.noexport)
             is_refusable = is_owed and not (between.is_sure or subscription.policy in SHARED)
             is_owed &= not is_refusable  # selectors let shared ones pass
             is_last = subscription.removed is None and stretch.last is None
             if is_owed and spans is not None:
                 span = spans.owed(subscription, stretch)
+                unknown = spans.unknown_below(subscription, stretch)
                 if subscription.removed is not None:
                     until = spans.until(subscription)
                     undecided = spans.undecided(subscription, stretch, span, is_linked)
@@ -84,16 +87,15 @@ def claims_on(
                 subscription.filter,
                 span,
                 between,
-                is_untaken=is_owed and is_last and span is None,
+                is_untaken=is_owed and is_last and span is None and not unknown,
                 is_refusable=is_refusable,
                 newest=interest.filters.newest(named),
                 undecided=undecided,
                 until=until,
             )
-            if span is None or span.first >= below:
-                claims.append(claim)
-            else:
-                claims += unproven(claim, span, below)
+            if span is not None and span.first < below:
+                unknown = max(unknown, below)
+            claims += unproven(claim, unknown) if unknown else [claim]
     return claims
 
 
@@ -118,6 +120,8 @@ class Spans:
         place: The ingress partition.
         source: The same by topic id.
         ways: Partitions over which its messages come to the node: the ingress itself, or outboxes.
+        origin: Whose ingress it is.
+        reader: The node.
     """
 
     interest: Interest
@@ -125,6 +129,8 @@ class Spans:
     place: TopicPartition
     source: SourceKey
     ways: Sequence[TopicPartition]
+    origin: str
+    reader: str
 
     def owed(self, subscription: JudgedSubscription, stretch: Stretch) -> Span | None:
         """Return what must come within a stretch, as far as it is known."""
@@ -149,13 +155,34 @@ class Spans:
     ) -> Span | None:
         """Return what is owed or not, as lanes will tell that know where a subscription ended."""
         first, removed = self._begin(subscription, stretch), subscription.removed
-        if first is None or removed is None:
+        if first is None or removed is None or self._is_end_lost(removed):
             return None
         if None not in self._ends([one for one in self.ways if is_linked(one)], removed):
             return None
         begin = first if span is None or span.last is None else span.last + 1
         limit = self._limit(removed, stretch)
         return Span(begin, limit) if limit is None or begin <= limit else None
+
+    def unknown_below(self, subscription: JudgedSubscription, stretch: Stretch) -> float:
+        """Return below which offset nobody can tell what is owed: ledgers are gone that told it.
+
+        Where that is the end which they told, nothing is owed from there on where the origin's
+        lane knew of it.
+        """
+        removed = subscription.removed
+        if removed is not None and self._is_end_lost(removed):
+            forgotten = self._position(removed)
+            return inf if forgotten is None else forgotten
+        return self._unknown_below(self.place, self.origin, subscription.added, stretch.era)
+
+    def _is_end_lost(self, removed: int) -> bool:
+        ways = ((self.place, self.origin), *((way, self.reader) for way in self.ways))
+        return any(self._unknown_below(*way, removed) for way in ways)
+
+    def _unknown_below(
+        self, way: TopicPartition, node: str, version: int, era: int = OF_THE_FILE
+    ) -> float:
+        return self.interest.unknown_below(CutKey(way, self.uuid), node, version, era)
 
     def until(self, subscription: JudgedSubscription) -> int | None:
         """Return the last offset that may still come to a subscription that has ended.

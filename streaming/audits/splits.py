@@ -10,10 +10,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mesh.model.control import DISABLED, Heartbeat, LinkState
+from mesh.model.control import Heartbeat, LinkState
+from mesh.model.findings import FindingKind
 from mesh.model.links import Gate
 from mesh.model.topology import Topology
-from streaming.audits.findings import Finding, FindingKind
+from mesh.model.words import LinkWord
+from streaming.audits.findings import Finding
 
 BEHIND_MAX = 10
 """Heartbeats that an acknowledgement may lag. Spec: K32."""
@@ -23,7 +25,7 @@ SILENT_S = 5.0
 that a node that dies is known to be dead before its links look cut."""
 
 
-SHUT = (DISABLED, str(Gate.REFUSED), str(Gate.PROBING))
+SHUT = (LinkWord.DISABLED, str(Gate.REFUSED), str(Gate.PROBING))
 """States of links that carry no data, as they should not."""
 
 
@@ -34,14 +36,14 @@ class PairKey(NamedTuple):
     neighbour: str
 
 
-class Mark(NamedTuple):
+class BeatNumber(NamedTuple):
     """A heartbeat by its number; that of no heartbeat is lower than any."""
 
     epoch: int
     number: int
 
 
-NONE = Mark(-1, -1)
+NONE = BeatNumber(-1, -1)
 
 
 class Shown(NamedTuple):
@@ -57,9 +59,9 @@ class Shown(NamedTuple):
             what it has acknowledged since is compared with that.
     """
 
-    last: Mark = NONE
-    whole: Mark = NONE
-    due: Mark = NONE
+    last: BeatNumber = NONE
+    whole: BeatNumber = NONE
+    due: BeatNumber = NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class Splits:
         cut: Links that are cut.
         shut: Links that one end says are shut on purpose: by operators, or as not lawful.
         changes: Findings so far; tells two equal splits apart.
+        is_open: A split was told that has not ended.
         is_changing: Links come or go just now, so what is said of the parts may be more than true.
     """
 
@@ -99,11 +102,12 @@ class Splits:
     since: dict[PairKey, tuple[int, int, int]] = field(default_factory=dict)
     until: dict[str, float] = field(default_factory=dict)
     shown: dict[PairKey, Shown] = field(default_factory=dict)
-    beaten: dict[str, Mark] = field(default_factory=dict)
+    beaten: dict[str, BeatNumber] = field(default_factory=dict)
     behind: dict[PairKey, None] = field(default_factory=dict)
     cut: dict[tuple[str, str], None] = field(default_factory=dict)
     shut: dict[PairKey, None] = field(default_factory=dict)
     changes: int = 0
+    is_open: bool = False
     is_changing: bool = False
 
     @classmethod
@@ -115,7 +119,8 @@ class Splits:
     def follow(self, topologies: Sequence[Topology]) -> None:
         """Look at the links that all of these have: others come or go just now.
 
-        What was said of links that went is forgotten, so their end is no split.
+        What was said of links that went is forgotten, so their end is no split; one that they kept
+        open ends.
         """
         pairs = [{link.ends: None for link in topology.links} for topology in topologies]
         self.is_changing = len(topologies) > 1
@@ -155,19 +160,19 @@ class Splits:
             for pair in (PairKey(*link), PairKey(link[1], link[0])):
                 if pair.reader in here:
                     self._look(pair, is_whole=is_whole)
-        self.beaten.update((node, self._mark(node)) for node in nodes)
+        self.beaten.update((node, self._newest_beat(node)) for node in nodes)
 
     def _look(self, pair: PairKey, *, is_whole: bool) -> None:
         last, whole, due = self.shown.get(pair, Shown())
         if is_whole:
             whole, due = last, whole
-            if self._mark(pair.reader) > self.beaten.get(pair.reader, NONE):
-                self._compare_marks(pair, due)
-        self.shown[pair] = Shown(self._mark(pair.neighbour), whole, due)
+            if self._newest_beat(pair.reader) > self.beaten.get(pair.reader, NONE):
+                self._compare_beats(pair, due)
+        self.shown[pair] = Shown(self._newest_beat(pair.neighbour), whole, due)
 
-    def _mark(self, node: str) -> Mark:
+    def _newest_beat(self, node: str) -> BeatNumber:
         beat = self.beats.get(node)
-        return NONE if beat is None else Mark(beat.epoch, beat.number)
+        return NONE if beat is None else BeatNumber(beat.epoch, beat.number)
 
     def is_heard(self, node: str, now_s: float) -> bool:
         """Return whether a node beats, as far as its records have been read."""
@@ -180,9 +185,9 @@ class Splits:
             and min(now_s, self.until.get(node, now_s)) - beat.heard_s < SILENT_S
         )
 
-    def _compare_marks(self, pair: PairKey, due: Mark) -> None:
+    def _compare_beats(self, pair: PairKey, due: BeatNumber) -> None:
         """Note whether the reader lags too far, since both ends have been heard together."""
-        own, beat = self._mark(pair.reader), self._mark(pair.neighbour)
+        own, beat = self._newest_beat(pair.reader), self._newest_beat(pair.neighbour)
         since = self.since.get(pair)
         if since is None or since[:2] != (own.epoch, beat.epoch):
             since = self.since[pair] = (own.epoch, beat.epoch, beat.number)
@@ -199,7 +204,13 @@ class Splits:
         for link in self.links:
             self._judge_link(link, now_s)
         if before != self.cut:
-            yield from self._compare(before, now_s)
+            now, then = (self.beating_parts(one, now_s) for one in (self.cut, before))
+            change = len(now) - len(then)
+            if change:
+                yield self._changed(FindingKind.SPLIT if change > 0 else FindingKind.HEAL, now_s)
+        if self.is_open and not self._is_apart():
+            # The link that was cut has been taken out of the topology, or another one has come.
+            yield self._changed(FindingKind.HEAL, now_s)
 
     def _judge_link(self, link: tuple[str, str], now_s: float) -> None:
         pairs = (PairKey(*link), PairKey(link[1], link[0]))
@@ -212,37 +223,41 @@ class Splits:
         else:
             self.cut.pop(link, None)
 
-    def _compare(self, before: Mapping[tuple[str, str], None], now_s: float) -> Iterator[Finding]:
-        """Yield what changed for the nodes that beat now: their parts then and now."""
-        parts = self.living_parts(self.cut, now_s)
-        change = len(parts) - len(self.living_parts(before, now_s))
-        if change == 0:
-            return
+    def _changed(self, kind: FindingKind, now_s: float) -> Finding:
+        """Return the parts as they have become, of the nodes that beat now."""
         self.changes += 1
-        told = tuple(",".join(part) for part in parts)
+        self.is_open = self._is_apart()
+        told = tuple(",".join(part) for part in self.beating_parts(self.cut, now_s))
         links = ", ".join("-".join(link) for link in sorted(self.cut))
         text = f"parts of the mesh: {' | '.join(told)}"
-        yield Finding(
-            kind=FindingKind.SPLIT if change > 0 else FindingKind.HEAL,
+        return Finding(
+            kind=kind,
             text=f"{text}; cut links: {links}" if links else text,
             ids=told,
-            link=links,
+            link=links if self.is_open else "",
             anchor=str(self.changes),
         )
 
-    def living_parts(
+    def _is_apart(self) -> bool:
+        """Return whether cut links keep nodes apart, be they alive or dead."""
+        return len(self._parts(self.cut)) > len(self._parts({}))
+
+    def beating_parts(
         self, cut: Mapping[tuple[str, str], None], now_s: float
     ) -> Sequence[Sequence[str]]:
         """Return the parts with a node that beats, and of each the nodes that beat, sorted."""
+        beating = ([one for one in part if self.is_heard(one, now_s)] for part in self._parts(cut))
+        return sorted(part for part in beating if part)
+
+    def _parts(self, cut: Mapping[tuple[str, str], None]) -> Sequence[Sequence[str]]:
         part_of = {node: node for node in self.nodes}
         for first, second in self.links:
             if (first, second) not in cut:
                 part_of[_root(part_of, first)] = _root(part_of, second)
         parts: dict[str, list[str]] = {}
         for node in self.nodes:
-            if self.is_heard(node, now_s):
-                parts.setdefault(_root(part_of, node), []).append(node)
-        return sorted(parts.values())
+            parts.setdefault(_root(part_of, node), []).append(node)
+        return [*parts.values()]
 
 
 def _root(part_of: Mapping[str, str], node: str) -> str:

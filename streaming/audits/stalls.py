@@ -9,16 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streaming.audits.findings import Finding, FindingKind, Register
+from mesh.model.findings import FindingKind
+from streaming.audits.findings import Finding, Register
 from streaming.audits.interest import EndpointKey
-from streaming.audits.passing import Stop
+from streaming.audits.pending import Pending
+from streaming.audits.tickets import Standstill
 from streaming.tables.rows import TopicPartition
 
-PATIENCE_S = 60.0
+STALLED_S = 60.0
 """How long something may stand still until it is told, in seconds."""
 
 
-class Untaken(NamedTuple):
+class UntakenSubscription(NamedTuple):
     """A subscriber, and an ingress whose lanes do not know of its subscription."""
 
     endpoint: EndpointKey
@@ -35,17 +37,17 @@ class Stalls:
         untaken: The same of subscriptions.
     """
 
-    hops: dict[str, tuple[float, str]] = field(default_factory=dict)
-    links: dict[str, tuple[float, str]] = field(default_factory=dict)
-    untaken: dict[Untaken, float] = field(default_factory=dict)
+    hops: Pending[str, str] = field(default_factory=Pending)
+    links: Pending[str, str] = field(default_factory=Pending)
+    untaken: dict[UntakenSubscription, float] = field(default_factory=dict)
 
     def go_ahead(self, ahead_s: float) -> None:
         """Go on by a clock that is so far ahead."""
-        for stood in (self.hops, self.links):
-            stood.update({one: (at + ahead_s, how) for one, (at, how) in stood.items()})
+        self.hops.go_ahead(ahead_s)
+        self.links.go_ahead(ahead_s)
         self.untaken = {one: at + ahead_s for one, at in self.untaken.items()}
 
-    def judge_hops(self, stops: Mapping[str, Stop], now_s: float, register: Register) -> None:
+    def judge_hops(self, stops: Mapping[str, Standstill], now_s: float, register: Register) -> None:
         """Report hops that stand still, and take back what goes on.
 
         Args:
@@ -55,7 +57,9 @@ class Stalls:
         """
         _judge(self.hops, stops, _stalled, now_s, register)
 
-    def judge_links(self, stops: Mapping[str, Stop], now_s: float, register: Register) -> None:
+    def judge_links(
+        self, stops: Mapping[str, Standstill], now_s: float, register: Register
+    ) -> None:
         """Report links over which nothing moves, and take back what goes on.
 
         Args:
@@ -66,7 +70,7 @@ class Stalls:
         _judge(self.links, stops, _silent, now_s, register)
 
     def judge_interest(
-        self, untaken: Mapping[Untaken, None], now_s: float, register: Register
+        self, untaken: Mapping[UntakenSubscription, None], now_s: float, register: Register
     ) -> None:
         """Report subscriptions that no lane takes up, and take back those that are known now.
 
@@ -81,31 +85,31 @@ class Stalls:
         for one in untaken:
             since_s = min(self.untaken.get(one, now_s), now_s)
             self.untaken[one] = since_s
-            if now_s - since_s >= PATIENCE_S:
+            if now_s - since_s >= STALLED_S:
                 register.replace(_untaken(one))
 
 
 def _judge(
-    known: dict[str, tuple[float, str]],
-    stops: Mapping[str, Stop],
-    finding: Callable[[str, Stop], Finding],
+    known: Pending[str, str],
+    stops: Mapping[str, Standstill],
+    finding: Callable[[str, Standstill], Finding],
     now_s: float,
     register: Register,
 ) -> None:
     for one in [one for one in known if one not in stops]:
         del known[one]
-        register.withdraw(finding(one, Stop("", "")).id)
+        register.withdraw(finding(one, Standstill("", "")).id)
     for one, stop in stops.items():
         since_s, reason = known.get(one, (now_s, stop.reason))
         if reason != stop.reason or now_s < since_s:
             register.withdraw(finding(one, stop).id)
             since_s = now_s
         known[one] = (since_s, stop.reason)
-        if now_s - since_s >= PATIENCE_S:
+        if now_s - since_s >= STALLED_S:
             register.replace(finding(one, stop))
 
 
-def _silent(link: str, stop: Stop) -> Finding:
+def _silent(link: str, stop: Standstill) -> Finding:
     return Finding(
         kind=FindingKind.SILENT_LINK,
         text=f"nothing has come over {link} for a minute though frames wait: {stop.reason}",
@@ -115,7 +119,7 @@ def _silent(link: str, stop: Stop) -> Finding:
     )
 
 
-def _stalled(hop: str, stop: Stop) -> Finding:
+def _stalled(hop: str, stop: Standstill) -> Finding:
     return Finding(
         kind=FindingKind.STALLED,
         text=f"nothing has moved for a minute: {stop.reason}",
@@ -125,7 +129,7 @@ def _stalled(hop: str, stop: Stop) -> Finding:
     )
 
 
-def _untaken(one: Untaken) -> Finding:
+def _untaken(one: UntakenSubscription) -> Finding:
     return Finding(
         kind=FindingKind.STALE_INTEREST,
         text=f"messages of {one.place} match a subscription of {one.endpoint} that its lane does"

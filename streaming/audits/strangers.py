@@ -6,11 +6,14 @@ Spec: K9, K10, K29, DESIGN 6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streaming.audits.findings import EVIDENCE_MAX, Finding, FindingKind, message_range, records
+from mesh.model.findings import FindingKind
+from streaming.audits.findings import EVIDENCE_MAX, Finding, message_range, records
 from streaming.audits.names import Names
+from streaming.audits.pending import Pending
+from streaming.audits.row_findings import row_finding
 from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey, TopicPartition
 from streaming.tables.topics import INGRESS, place_of
 
@@ -28,42 +31,18 @@ class StrangerKey(NamedTuple):
     source: SourceKey
 
 
-@dataclass(slots=True)
-class Stranger:
-    """These deliveries, and when the first of them was read, on the auditor's clock."""
-
-    since_s: float
-    rows: list[DeliveryRow] = field(default_factory=list)
-
-
 def mislabelled_finding(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
     """Return that deliveries say another class than that of their ingress."""
-    text = f"got messages of {place} that say they are {row.message_class}"
-    return replace(_of_delivery(FindingKind.UNEXPECTED, text, prefix, place, row), anchor="class")
+    endpoint = place_of(prefix, row.place.topic).endpoint
+    text = f"{endpoint} got messages of {place} that say they are {row.message_class}"
+    return row_finding(FindingKind.UNEXPECTED, text, row, prefix, str(place), anchor="class")
 
 
 def never_published_finding(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
     """Return that deliveries name a topic to which no client publishes."""
-    text = f"got messages of {place}, to which no client publishes"
-    return _of_delivery(FindingKind.FORGED_ORIGIN, text, prefix, place, row)
-
-
-def _of_delivery(
-    kind: FindingKind, text: str, prefix: str, place: TopicPartition, row: DeliveryRow
-) -> Finding:
-    topic, source = place_of(prefix, row.place.topic), str(place)
-    return Finding(
-        kind=kind,
-        text=f"{topic.endpoint} {text}",
-        ids=(message_range(source, row.generation, row.first, row.last),),
-        endpoint=topic.endpoint,
-        source=source,
-        first=row.first,
-        last=row.last,
-        count=row.digest.count,
-        node=topic.node,
-        evidence=(records(row.place, row.record_first, row.record_last),),
-    )
+    endpoint = place_of(prefix, row.place.topic).endpoint
+    text = f"{endpoint} got messages of {place}, to which no client publishes"
+    return row_finding(FindingKind.FORGED_ORIGIN, text, row, prefix, str(place))
 
 
 def forged_finding(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -> Finding:
@@ -96,7 +75,7 @@ class StrangeFrames:
     """
 
     prefix: str
-    unnamed: dict[StrangerKey, tuple[float, FrameRow]] = field(default_factory=dict)
+    unnamed: Pending[StrangerKey, FrameRow] = field(default_factory=Pending)
 
     def absorb(self, rows: Sequence[FrameRow], names: Names, now_s: float) -> Iterator[Finding]:
         """Take the frames of a batch; yield those whose origin is another than they say."""
@@ -104,8 +83,7 @@ class StrangeFrames:
             place = names.place(row.source)
             if place is None:
                 key = StrangerKey(row.place.topic, row.source)
-                since_s, known = self.unnamed.get(key, (now_s, row))
-                self.unnamed[key] = (since_s, known if known is row else known.joined(row))
+                self.unnamed.hold(key, row, now_s, FrameRow.joined)
             elif (finding := self._fault(place, row)) is not None:
                 yield finding
 
@@ -120,8 +98,7 @@ class StrangeFrames:
             return self._finding(FindingKind.FORGED_ORIGIN, text, str(place), row)
         if origin.letter != outbox.letter:
             text = f"carries messages of {place} by another class than that of their ingress"
-            finding = self._finding(FindingKind.UNEXPECTED, text, str(place), row)
-            return replace(finding, anchor="class")
+            return self._finding(FindingKind.UNEXPECTED, text, str(place), row, "class")
         return None
 
     def judge(self, names: Names, now_s: float) -> Iterator[Finding]:
@@ -132,31 +109,20 @@ class StrangeFrames:
             now_s: All that was written before this moment has been read.
         """
         is_full = len(self.unnamed) > UNNAMED_MAX
-        for key, (since_s, row) in list(self.unnamed.items()):
-            if names.place(key.source) is not None:
-                del self.unnamed[key]
-                yield from self.absorb([row], names, now_s)
-            elif is_full or now_s - since_s >= UNNAMED_S:
-                del self.unnamed[key]
-                source = str(TopicPartition(*key.source))
-                text = f"carries messages of a topic that no Kafka cluster has: id {source}"
-                yield self._finding(FindingKind.FORGED_ORIGIN, text, source, row)
+        for key in [one for one in self.unnamed if names.place(one.source) is not None]:
+            _, row = self.unnamed.pop(key)
+            yield from self.absorb([row], names, now_s)
+        for key, row in self.unnamed.take_due(UNNAMED_S, now_s, is_full=is_full):
+            source = str(TopicPartition(*key.source))
+            text = f"carries messages of a topic that no Kafka cluster has: id {source}"
+            yield self._finding(FindingKind.FORGED_ORIGIN, text, source, row)
 
     def go_ahead(self, ahead_s: float) -> None:
         """Go on by a clock that is so far ahead."""
-        self.unnamed = {key: (at + ahead_s, row) for key, (at, row) in self.unnamed.items()}
+        self.unnamed.go_ahead(ahead_s)
 
-    def _finding(self, kind: FindingKind, text: str, source: str, row: FrameRow) -> Finding:
-        outbox = place_of(self.prefix, row.place.topic)
-        return Finding(
-            kind=kind,
-            text=f"{outbox.link} {text}",
-            ids=(message_range(source, row.generation, row.first, row.last),),
-            link=outbox.link,
-            source=source,
-            first=row.first,
-            last=row.last,
-            count=row.messages,
-            node=outbox.node,
-            evidence=(records(row.place, row.head.offset, row.tail.offset),),
-        )
+    def _finding(
+        self, kind: FindingKind, text: str, source: str, row: FrameRow, anchor: str = ""
+    ) -> Finding:
+        link = place_of(self.prefix, row.place.topic).link
+        return row_finding(kind, f"{link} {text}", row, self.prefix, source, anchor=anchor)

@@ -9,6 +9,9 @@ from mesh.model.frames import MessageClass
 from streaming.audits.queues import SHARED, QueueRules
 from streaming.tables.rows import TopicPartition
 
+POLICIES_BY_PROMISE = ("every", "local", "home", "any")
+"""Of the policies that the subscriptions of a queue say, the first one here is in force."""
+
 
 @dataclass(slots=True)
 class JudgedSubscription:
@@ -24,7 +27,7 @@ class JudgedSubscription:
         is_unsure: Another topology gave its queue another policy or home: nothing tells from where
             on who gets what, so it may get anything that it selects until it is subscribed again.
         ended: Version of all interest with which it ended.
-        is_refused: Of another kind or class than its endpoint has: nodes leave it out. Spec: K13.
+        is_refused: Of another kind, class or policy than its endpoint has: nodes leave it out.
         asked: What its record says.
         since_ms: When that came, by the broker's clock.
         lacked: Source partition -> offset up to which every hop had passed while it was in force,
@@ -45,9 +48,21 @@ class JudgedSubscription:
     lacked: dict[TopicPartition, int] = field(default_factory=dict, compare=False)
 
     @property
-    def form(self) -> tuple[EndpointKind, MessageClass]:
-        """What an endpoint has one of: all its subscriptions agree, or are refused. Spec: K13."""
-        return self.asked.kind, self.asked.message_class
+    def standing(self) -> tuple[bool, bool, int]:
+        """What an endpoint has one of, least where most is promised: that is in force. Spec: K13.
+
+        Whether it is direct, whether a queue, and its policy. One whose policy contradicts the
+        declared one stands behind all others of its class and kind.
+        """
+        is_queue = self.asked.kind is EndpointKind.QUEUE
+        known = POLICIES_BY_PROMISE.index(self.policy) if self.policy else len(POLICIES_BY_PROMISE)
+        return self.asked.message_class is MessageClass.DIRECT, is_queue, known * is_queue
+
+    def repeats(self, before: JudgedSubscription) -> bool:
+        """Return whether its record says what is there already, in force or refused."""
+        same = replace(self, added=before.added, is_certified=before.is_certified)
+        is_alike = self.is_certified is before.is_certified or before.is_refused
+        return same == before and is_alike and self.standing == before.standing
 
     @property
     def is_shared_out(self) -> bool:
@@ -99,9 +114,15 @@ def judged_by(
     is_same = before.place_of(*endpoint, subscription.asked) == rules.place_of(
         *endpoint, subscription.asked
     )
-    if is_same or subscription.removed is not None or subscription.is_refused:
+    if is_same or subscription.removed is not None:
         return subscription
     judged = judged_subscription(
         rules, endpoint, subscription.filter, subscription.asked, subscription.added
     )
-    return replace(judged, since_ms=subscription.since_ms, lacked=subscription.lacked)
+    return replace(
+        judged,
+        is_certified=judged.is_certified and not subscription.is_refused,
+        is_refused=subscription.is_refused,
+        since_ms=subscription.since_ms,
+        lacked=subscription.lacked,
+    )

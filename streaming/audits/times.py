@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 GRAIN_MS = 1_000
-"""Of marks that are no further apart the later one is left out: a time is so much too early at
+"""Of times that are no further apart the later one is left out: a time is so much too early at
 most, and never too late."""
 
-MARKS_MAX = 256
-"""Marks of one partition; of more, every second one is left out, so times are coarser."""
+TIMES_MAX = 256
+"""Times of one partition; of more, every second one is left out, so they are coarser."""
 
 
-class Mark(NamedTuple):
+class RoutedAt(NamedTuple):
     """From an offset on, messages were routed at a time or later; ms since 1970."""
 
     offset: int
@@ -30,27 +30,27 @@ class Times:
     """Of one ingress partition, as far as blocks of it are open.
 
     Attributes:
-        marks: In the order of offsets.
+        known: In the order of offsets.
     """
 
-    marks: list[Mark] = field(default_factory=list)
+    known: list[RoutedAt] = field(default_factory=list)
 
     def note(self, first: int, at_ms: int) -> None:
         """Take that offsets from `first` on were routed; what was told before counts."""
-        if self.marks and (
-            first <= self.marks[-1].offset or at_ms - self.marks[-1].at_ms < GRAIN_MS
+        if self.known and (
+            first <= self.known[-1].offset or at_ms - self.known[-1].at_ms < GRAIN_MS
         ):
             return
-        self.marks.append(Mark(first, at_ms))
-        if len(self.marks) > MARKS_MAX:
-            self.marks = [*self.marks[:-1:2], self.marks[-1]]
+        self.known.append(RoutedAt(first, at_ms))
+        if len(self.known) > TIMES_MAX:
+            self.known = [*self.known[:-1:2], self.known[-1]]
 
     def at(self, offset: int) -> int | None:
         """Return when an offset was routed; None: no ledger record that was read tells."""
-        found = bisect_right(self.marks, offset, key=lambda mark: mark.offset)
-        return self.marks[found - 1].at_ms if found else None
+        found = bisect_right(self.known, offset, key=lambda one: one.offset)
+        return self.known[found - 1].at_ms if found else None
 
     def forget(self, begin: int) -> None:
         """Forget what concerns only offsets below one."""
-        found = bisect_right(self.marks, begin, key=lambda mark: mark.offset)
-        del self.marks[: max(0, found - 1)]
+        found = bisect_right(self.known, begin, key=lambda one: one.offset)
+        del self.known[: max(0, found - 1)]

@@ -7,9 +7,9 @@ from enum import Enum
 
 from streaming.audits.cases import Want
 from streaming.audits.claims import Claim, Level, Span
+from streaming.audits.generations import Generation
 from streaming.audits.matching import claim_pattern
 from streaming.audits.offers import Offer
-from streaming.audits.turns import Turn
 from streaming.audits.ways import Between
 from streaming.tables.digest import NOTHING, Digest
 
@@ -24,16 +24,17 @@ class Verdict(Enum):
     UNSURE = "some may come and some must: only the messages tell"
 
 
-def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> tuple[Verdict, int]:
-    """Return what the digests tell, and how many messages were expected if they are equal.
+def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> Verdict:
+    """Return what the digests tell.
 
     Args:
         offer: What was published.
         delivered: What came to an endpoint, or to all members of a queue together.
         claims: What they ask for.
     """
+    equal = Verdict.EQUAL if delivered.count else Verdict.NOTHING
     if (whole := offer.whole(claims)) is not None and whole == delivered:
-        return (Verdict.EQUAL if delivered.count else Verdict.NOTHING), delivered.count
+        return equal
     sums: dict[Level, Digest] = {}
     for level, tally in offer.levels(claims):
         sums[level] = sums.get(level, NOTHING) + tally.digest
@@ -44,11 +45,11 @@ def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> tuple[V
     is_cut_off = offer.is_cut_off(claims)
     if not (may_owe_more or is_cut_off):
         if delivered == everything or (delivered == must and not is_split):
-            return (Verdict.EQUAL if delivered.count else Verdict.NOTHING), delivered.count
+            return equal
         if delivered.has_ids_of(everything) or (delivered.has_ids_of(must) and not is_split):
-            return Verdict.CORRUPT, delivered.count
+            return Verdict.CORRUPT
     is_sure = not (Level.MAY in sums or is_split or is_cut_off or offer.is_vague(claims))
-    return (Verdict.UNEQUAL if is_sure else Verdict.UNSURE), 0
+    return Verdict.UNEQUAL if is_sure else Verdict.UNSURE
 
 
 def owed(offer: Offer, claims: Sequence[Claim]) -> Digest | None:
@@ -60,9 +61,9 @@ def owed(offer: Offer, claims: Sequence[Claim]) -> Digest | None:
 
 
 def is_proof(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> bool:
-    """Return whether all came that would have been owed without the selectors on the way.
+    """Return whether all came that may have been owed: else what is lost may be among the rest.
 
-    What is lost behind one is not told from what it refused: no proof. Spec: EMS-14.
+    So it is behind a selector, of what it may have refused. Spec: EMS-14.
     """
     refusable = [claim for claim in claims if claim.is_refusable]
     if not refusable:
@@ -74,7 +75,9 @@ def is_proof(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> bool:
     return sum((tally.digest for _, tally in offer.levels(claims)), NOTHING) == delivered
 
 
-def musts_of(claims: Sequence[Claim], last: int, turns: Sequence[Turn]) -> tuple[str, ...]:
+def musts_of(
+    claims: Sequence[Claim], last: int, generations: Sequence[Generation]
+) -> tuple[str, ...]:
     """Return what is owed up to an offset, as words that can be compared."""
     spans = [(claim, claim.span) for claim in claims if claim.span is not None]
     owed = {
@@ -83,8 +86,8 @@ def musts_of(claims: Sequence[Claim], last: int, turns: Sequence[Turn]) -> tuple
         for claim, span in spans
         if span.first <= last
     }
-    again = [f"{turn}" for turn in turns if turn.first <= last]
-    return (*sorted(owed), *again)
+    told = [f"generation {one.number} from {one.first}" for one in generations if one.first <= last]
+    return (*sorted(owed), *told)
 
 
 def wants_of(claims: Sequence[Claim], first: int, last: int) -> Iterator[Want]:

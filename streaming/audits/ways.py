@@ -1,19 +1,16 @@
 """What stands between two nodes: joins, local subjects, selectors, direct-only zones.
 
 What meets a selector may come, or may not: what conditions say is not judged here a second time.
-
-Found from the reader back to every origin, apart from the mesh's own walks. Spec: DESIGN 3, K31.
+Spec: DESIGN 3, K31.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.model.topology import Topology
-
-ONE_HOP_KINDS = ("cluster", "one-hop")
-"""Kinds of zones in which what arrived on one of their links does not go on. Spec: DESIGN 3."""
+from streaming.audits.walks import START, Crossing, Pair, Trail, crossed, crossings_of, receivers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,87 +33,87 @@ class Between:
     is_direct_only: bool = False
 
 
-NOTHING = Between()
+NOTHING_BETWEEN = Between()
 
 
 @dataclass(frozen=True, slots=True)
-class _Trail:
-    """How far back a message is followed from its reader.
+class _Walk:
+    """How far a message has come.
 
     Attributes:
-        nodes: From the reader to where it was before.
-        zone: Zone of the last link, empty at the reader.
-        is_abroad: Whether an external link is among them.
-        limits: `hops` of the joins at the far end, in a row.
-        between: What stands on the way so far.
+        nodes: That it has visited, origin first.
+        trail: What it carries on.
+        between: What stood on the way so far.
     """
 
     nodes: tuple[str, ...]
-    zone: str = ""
-    is_abroad: bool = False
-    limits: tuple[int, ...] = ()
-    between: Between = NOTHING
+    trail: Trail = START
+    between: Between = NOTHING_BETWEEN
 
 
 @dataclass(slots=True)
 class Ways:
-    """What stands between the nodes of a topology, found for each reader when it is asked for.
+    """What stands between the nodes of a topology, found for each origin when it is asked for.
 
     Attributes:
         topology: The topology.
-        found: Reader -> origin -> what stands between them.
+        crossings: Its links.
+        receivers: Node -> to whom its links lead.
+        local: Node -> filters of what it keeps local.
+        found: Origin -> reader -> what stands between them.
     """
 
     topology: Topology
+    crossings: Mapping[Pair, Sequence[Crossing]] = field(init=False)
+    receivers: Mapping[str, Sequence[str]] = field(init=False)
+    local: Mapping[str, Sequence[str]] = field(init=False)
     found: dict[str, Mapping[str, Between]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Know the links and what nodes keep local."""
+        self.crossings = crossings_of(self.topology)
+        self.receivers = receivers_of(self.crossings)
+        local: dict[str, list[str]] = {}
+        for control in self.topology.interest:
+            if control.kind.value == "local":
+                local.setdefault(control.node, []).append(control.filter)
+        self.local = local
 
     def between(self, origin: str, reader: str) -> Between | None:
         """Return what stands between two nodes; None if no walk joins them."""
-        if reader not in self.found:
-            is_known = reader in self.topology.nodes
-            self.found[reader] = origins_of(self.topology, reader) if is_known else {}
-        return self.found[reader].get(origin)
+        if origin not in self.found:
+            is_known = origin in self.topology.nodes
+            self.found[origin] = self._from(origin) if is_known else {}
+        return self.found[origin].get(reader)
 
+    def _from(self, origin: str) -> Mapping[str, Between]:
+        """Return where messages of a node can come, and what stands on the way."""
+        found = {origin: NOTHING_BETWEEN}
+        walks = [_Walk((origin,))]
+        for walk in walks:
+            kept = tuple(one for node in walk.nodes for one in self.local.get(node, ()))
+            found.setdefault(walk.nodes[-1], replace(walk.between, kept=kept))
+            walks += self._onward(walk)
+        return found
 
-def origins_of(topology: Topology, reader: str) -> Mapping[str, Between]:
-    """Return from where messages can come to a node, and what stands on the way."""
-    local: dict[str, list[str]] = {}
-    for control in topology.interest:
-        if control.kind.value == "local":
-            local.setdefault(control.node, []).append(control.filter)
-    found: dict[str, Between] = {}
-    trails = [_Trail((reader,))]
-    for trail in trails:
-        if len(trail.nodes) > 1:
-            kept = tuple(one for node in trail.nodes for one in local.get(node, ()))
-            found.setdefault(trail.nodes[-1], replace(trail.between, kept=kept))
-        trails += [one for one in _before(topology, trail) if one.nodes[-1] not in trail.nodes]
-    return {reader: NOTHING, **found}
+    def _onward(self, walk: _Walk) -> Iterator[_Walk]:
+        """Yield where a message can be one link later."""
+        here = walk.nodes[-1]
+        for there in self.receivers.get(here, ()):
+            for crossing in self.crossings[here, there] if there not in walk.nodes else ():
+                trail = crossed(walk.trail, crossing, is_guaranteed=False)
+                if isinstance(trail, Trail):
+                    between = self._and_over(walk.between, (here, there), crossing)
+                    yield _Walk((*walk.nodes, there), trail, between)
 
-
-def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
-    """Yield where a message can have been one link earlier."""
-    here, next_ = trail.nodes[-1], trail.nodes[-2:-1]
-    for link in topology.links_of(here):
-        other, kind = link.other(here), topology.kind_of(link).value
-        nodes = (*trail.nodes, other)
-        between = trail.between
-        if (other, here) in topology.conditions:
-            between = replace(between, is_sure=False)
-        if topology.zones[link.zone].direct_only:
-            between = replace(between, is_direct_only=True)
-        turns = link.zone == trail.zone and (other,) == next_
-        if kind == "join":
-            join = topology.joins.get((other, here))
-            limits = () if join is None else (join.hops, *trail.limits)
-            if join is None or turns or len(limits) > 1 + min(limits):
-                continue
-            joins = (join.filter, *between.joins)
-            is_end = between.ends_with_join or not next_
-            between = replace(between, joins=joins, ends_with_join=is_end)
-            yield _Trail(nodes, link.zone, trail.is_abroad, limits, between)
-            continue
-        is_external = kind == "external"
-        is_second = kind in ONE_HOP_KINDS and link.zone == trail.zone
-        if not (turns or is_second or (is_external and trail.is_abroad)):
-            yield _Trail(nodes, link.zone, trail.is_abroad or is_external, (), between)
+    def _and_over(self, before: Between, pair: Pair, crossing: Crossing) -> Between:
+        """Return what stands on a way that goes on over a link."""
+        joins = before.joins
+        if crossing.is_join:
+            joins = (*joins, self.topology.joins[pair].filter)
+        return Between(
+            joins=joins,
+            ends_with_join=crossing.is_join,
+            is_sure=before.is_sure and pair not in self.topology.conditions,
+            is_direct_only=before.is_direct_only or crossing.is_direct_only,
+        )

@@ -13,8 +13,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mesh.errors import TransportUnavailableError
+from streaming.connectors.failures import is_denied, is_missing_topic, unavailable
 from streaming.connectors.java import compiled, java_array, java_class
 from streaming.tables.rows import TopicPartition
+
+_SILENT = "Kafka did not say what its logs hold"
 
 _COMMON, _ADMIN = "org.apache.kafka.common", "org.apache.kafka.clients.admin"
 
@@ -70,7 +73,7 @@ while (topics.hasNext()) {{
 return told.toString();
 """
 
-PATIENCE_MS = 3000
+ANSWER_TIMEOUT_MS = 3000
 """How long a broker may take to answer, in milliseconds."""
 
 
@@ -103,8 +106,8 @@ class Logs:
             properties = self._java("java.util.Properties")()
             for name, value in self.kafka.items():
                 properties.setProperty(name, value)
-            properties.setProperty("default.api.timeout.ms", str(PATIENCE_MS))
-            properties.setProperty("request.timeout.ms", str(PATIENCE_MS))
+            properties.setProperty("default.api.timeout.ms", str(ANSWER_TIMEOUT_MS))
+            properties.setProperty("request.timeout.ms", str(ANSWER_TIMEOUT_MS))
             properties.setProperty("enable.metrics.push", "false")
             self._client = self._java(f"{_ADMIN}.Admin").create(properties)
         return self._client
@@ -158,7 +161,7 @@ class Logs:
             # At once: each that is taken out by itself is a call.
             return sorted(str(self._java("java.lang.String").join(" ", names)).split())
         except Exception as error:
-            raise _unavailable(error) from error
+            raise unavailable(_SILENT, error) from error
 
     def described(self, topics: Sequence[str]) -> Mapping[str, tuple[str, int]]:
         """Return the id in hexadecimal and the number of partitions of those topics that exist.
@@ -177,7 +180,7 @@ class Logs:
                 wanted.add(topic)
             answers = self._admin().describeTopics(wanted).topicNameValues()
         except Exception as error:
-            raise _unavailable(error) from error
+            raise unavailable(_SILENT, error) from error
         for topic in topics:
             description = _answer(answers.get(topic))
             if description is not None:
@@ -201,7 +204,7 @@ class Logs:
         try:
             answers = self._admin().describeConfigs(wanted).values()
         except Exception as error:
-            raise _unavailable(error) from error
+            raise unavailable(_SILENT, error) from error
         return [topic for topic, asked in resources.items() if _is_compacted(answers.get(asked))]
 
     @property
@@ -226,7 +229,7 @@ class Logs:
         try:
             answer = self._admin().listOffsets(wanted, options)
         except Exception as error:
-            raise _unavailable(error) from error
+            raise unavailable(_SILENT, error) from error
         found = {}
         for place, key in keys.items():
             told = _answer(answer.partitionResult(key))
@@ -247,7 +250,7 @@ class Logs:
             given = self._admin(), text, more.get("spec"), more.get("options")
             return str(asking.evaluate(java_array(self.session, "java.lang.Object", *given)))
         except Exception as error:
-            raise _unavailable(error) from error
+            raise unavailable(_SILENT, error) from error
 
     def close(self) -> None:
         """Give back the client."""
@@ -261,9 +264,9 @@ def _answer(future: Any) -> Any:
     try:
         return future.get()
     except Exception as error:
-        if "UnknownTopicOrPartition" in str(error):
+        if is_missing_topic(error):
             return None
-        raise _unavailable(error) from error
+        raise unavailable(_SILENT, error) from error
 
 
 def _is_compacted(future: Any) -> bool:
@@ -271,7 +274,7 @@ def _is_compacted(future: Any) -> bool:
     try:
         told = _answer(future)
     except TransportUnavailableError as error:
-        if "AuthorizationException" in str(error.__cause__):
+        if is_denied(error.__cause__):
             return True
         raise
     return told is not None and "compact" in str(told.get("cleanup.policy").value())
@@ -281,9 +284,3 @@ def _hex(uuid: Any) -> str:
     mask = 0xFFFFFFFFFFFFFFFF
     high, low = uuid.getMostSignificantBits() & mask, uuid.getLeastSignificantBits() & mask
     return f"{high:016x}{low:016x}"
-
-
-def _unavailable(error: Exception) -> TransportUnavailableError:
-    reason = str(error).strip().split("\n")
-    told = [line for line in reason if "Exception" in line] or reason
-    return TransportUnavailableError(f"Kafka did not say what its logs hold: {told[-1][:300]}")

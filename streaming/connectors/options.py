@@ -6,6 +6,7 @@ What concerns a connection is translated or refused by name; all else is tuning 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mesh.errors import ConfigError, Problem
@@ -53,14 +54,6 @@ _MODULES = {
 _OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 
-class _RefusedError(Exception):
-    """An option that Kafka's Java client cannot be given; the text says what to do."""
-
-    def __init__(self, option: str, message: str) -> None:
-        self.option, self.message = option, message
-        super().__init__(option, message)
-
-
 def java_options(options: Mapping[str, str], where: str = "") -> Mapping[str, str]:
     """Return what Kafka's Java client needs to reach the same Kafka cluster just as safely.
 
@@ -74,20 +67,26 @@ def java_options(options: Mapping[str, str], where: str = "") -> Mapping[str, st
     """
     try:
         return _translated(options)
-    except _RefusedError as refused:
-        place = f"{where}.{refused.option}" if where else refused.option
-        raise ConfigError(
-            [Problem(code="AUDIT_OPTION", message=refused.message, where=place)]
-        ) from None
+    except ConfigError as refused:
+        located = [
+            replace(one, where=f"{where}.{one.where}" if where else one.where)
+            for one in refused.problems
+        ]
+        raise ConfigError(located) from None
+
+
+def _refused(option: str, message: str) -> ConfigError:
+    """Return that an option cannot be given to Kafka's Java client, and what to do."""
+    return ConfigError([Problem(code="AUDIT_OPTION", message=message, where=option)])
 
 
 def _translated(options: Mapping[str, str]) -> Mapping[str, str]:
     for option, value in options.items():
         if option.startswith(_OF_CONNECTIONS) and option not in _TRANSLATED:
-            raise _RefusedError(option, "the auditor's client has no such option; remove it there")
+            raise _refused(option, "the auditor's client has no such option; remove it there")
         if option == "enable.ssl.certificate.verification" and value.lower() in ("false", "0"):
             text = "the auditor always verifies certificates; give ssl.ca.location instead"
-            raise _RefusedError(option, text)
+            raise _refused(option, text)
     java = {name: options[name] for name in _SAME if name in options}
     if "metadata.broker.list" in options:
         java.setdefault("bootstrap.servers", options["metadata.broker.list"])
@@ -114,7 +113,7 @@ def _login(options: Mapping[str, str]) -> Mapping[str, str]:
             return java  # the JVM's own login configuration
         return {**java, "sasl.jaas.config": _jaas(mechanism, given, "useKeyTab=true storeKey=true")}
     if mechanism.partition("-")[0] not in _MODULES:
-        raise _RefusedError("sasl.mechanisms", f"the auditor has no mechanism {mechanism}")
+        raise _refused("sasl.mechanisms", f"the auditor has no mechanism {mechanism}")
     user, password = options.get("sasl.username", ""), options.get("sasl.password", "")
     return {
         **java,
@@ -126,7 +125,7 @@ def _oauth(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return a login by client credentials at a token endpoint, which both clients do alike."""
     if options.get("sasl.oauthbearer.method", "default").lower() != "oidc":
         text = "the auditor gets tokens by `oidc` from sasl.oauthbearer.token.endpoint.url only"
-        raise _RefusedError("sasl.oauthbearer.method", text)
+        raise _refused("sasl.oauthbearer.method", text)
     given = {
         "clientId": options.get("sasl.oauthbearer.client.id", ""),
         "clientSecret": options.get("sasl.oauthbearer.client.secret", ""),
@@ -136,7 +135,7 @@ def _oauth(options: Mapping[str, str]) -> Mapping[str, str]:
     for extension in filter(None, options.get("sasl.oauthbearer.extensions", "").split(",")):
         name, equals, value = extension.strip().partition("=")
         if not (name and equals):
-            raise _RefusedError("sasl.oauthbearer.extensions", "write NAME=VALUE,NAME=VALUE")
+            raise _refused("sasl.oauthbearer.extensions", "write NAME=VALUE,NAME=VALUE")
         given[f"extension_{name}"] = value
     return {
         "sasl.login.callback.handler.class": _OAUTH_LOGIN,
@@ -167,7 +166,7 @@ def _trusted(options: Mapping[str, str]) -> Mapping[str, str]:
     if "ssl.ca.location" in options:
         if Path(options["ssl.ca.location"]).is_dir():
             text = "the auditor reads one PEM file, not a folder: name a file"
-            raise _RefusedError("ssl.ca.location", text)
+            raise _refused("ssl.ca.location", text)
         return {
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": options["ssl.ca.location"],
@@ -188,10 +187,10 @@ def _own_certificate(options: Mapping[str, str]) -> Mapping[str, str]:
         return {}
     if not (certificate and key):
         lacking = "ssl.key.location" if certificate else "ssl.certificate.location"
-        raise _RefusedError(lacking, "a certificate and its key go together: give this one too")
+        raise _refused(lacking, "a certificate and its key go together: give this one too")
     if "PRIVATE KEY-----" not in key or "BEGIN RSA" in key or "BEGIN EC" in key:
         text = "the auditor reads PKCS#8 keys: `openssl pkcs8 -topk8 -in KEY -out NEW` makes one"
-        raise _RefusedError("ssl.key.location", text)
+        raise _refused("ssl.key.location", text)
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.certificate.chain": certificate,
@@ -211,4 +210,4 @@ def _pem(options: Mapping[str, str], option: str) -> str:
     except (OSError, UnicodeDecodeError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "it is not a PEM file"
         text = f"file {path} cannot be read: {reason}; check the path"
-        raise _RefusedError(f"{option}.location", text) from None
+        raise _refused(f"{option}.location", text) from None

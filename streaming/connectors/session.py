@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from mesh.errors import StartError
 from streaming.connectors.java import java_class
+from streaming.connectors.sequences import made_once
 
 Progress = Callable[[str], None]
 
@@ -50,6 +51,34 @@ _OF_COLUMNS = {
 }
 """Classes of the JVM as PySpark names them, and their functions that it calls often."""
 
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    # Filters of clients stand in expressions: `${...}` in one is text, and nothing to look up.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.adaptive.enabled": "false",
+    # A batch needs some 120 pieces of generated code. Of more than fit here, each batch would
+    # compile half again, and the default is 100.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # Ids are hexadecimal. The tables of all languages' cases take 2.5 seconds of the processor
+    # to make, in each process.
+    "spark.sql.icu.caseMappings.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.stopTimeout": "20s",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    # One consumer per topic partition is used again in every batch: never close them early.
+    "spark.kafka.consumer.cache.capacity": "4096",
+    "spark.kafka.consumer.cache.timeout": "2m",
+    # Python call sites of every column would cost more than the columns.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""What every session is set to."""
 
 _AT_HOME = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
@@ -103,35 +132,14 @@ def start_session(
     progress(f"starting Spark {pyspark.__version__}" + ("" if known else ", resolving its jars"))
     is_here = not master or master.startswith("local")
     settings = {
+        **_SETTINGS,
         **_jars(known, is_here=is_here),
+        **(_AT_HOME if is_here else _abroad(cores, memory)),
+        **({} if compiles else INTERPRETED),
         "spark.jars.ivy": str(ivy),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": f"{jvm} {BOUNDED}",
-        **(_AT_HOME if is_here else _abroad(cores, memory)),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.adaptive.enabled": "false",
-        # A batch needs some 120 pieces of generated code. Of more than fit here, each batch would
-        # compile half again, and the default is 100.
-        "spark.sql.codegen.cache.maxEntries": "1000",
-        # Ids are hexadecimal. The tables of all languages' cases take 2.5 seconds of the processor
-        # to make, in each process.
-        "spark.sql.icu.caseMappings.enabled": "false",
-        "spark.sql.streaming.metricsEnabled": "false",
-        "spark.sql.streaming.minBatchesToRetain": "10",
-        "spark.sql.streaming.stopTimeout": "20s",
-        "spark.sql.ui.retainedExecutions": "10",
-        "spark.ui.retainedJobs": "20",
-        "spark.ui.retainedStages": "20",
-        # One consumer per topic partition is used again in every batch: never close them early.
-        "spark.kafka.consumer.cache.capacity": "4096",
-        "spark.kafka.consumer.cache.timeout": "2m",
-        # Python call sites of every column would cost more than the columns.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        **({} if compiles else INTERPRETED),
     }
     builder = SparkSession.builder.master(master or f"local[{cores}]").appName("trellis-audit")
     for name, value in settings.items():
@@ -230,6 +238,8 @@ def _remember_classes(session: SparkSession) -> None:
         known[name] = found = getattr(session._jvm, name)  # noqa: SLF001  # the same
         for function in functions:
             vars(found)[function] = getattr(found, function)
+    utils = vars(session._jvm.PythonUtils)  # noqa: SLF001  # the same
+    utils["toSeq"] = made_once(utils["toSeq"])
 
 
 def _first_line(error: Exception) -> str:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from mesh.errors import TransportFencedError, TransportUnavailableError
+from mesh.errors import TransportFencedError
+from streaming.connectors.failures import is_fenced, unavailable
 from streaming.connectors.java import compiled, java_array, java_class
 
 _CLIENTS = "org.apache.kafka.clients"
 
 _TAKEN_OVER = "another auditor of this mesh has taken over: this one ends"
-_FENCED = ("ProducerFenced", "InvalidProducerEpoch", "newer producer")
 
 TOGETHER_MIN = 100
 """Of fewer records each is handed to the JVM alone: to compile what takes many costs more."""
@@ -95,7 +95,7 @@ class AuditTopics:
             if not missing.isEmpty():
                 admin.createTopics(missing).all().get()
         except Exception as error:
-            raise _unavailable("could not make its topics", error) from error
+            raise unavailable("the auditor could not make its topics", error) from error
         finally:
             admin.close()
 
@@ -135,10 +135,10 @@ class AuditTopics:
             self._producer.commitTransaction()
         except Exception as error:
             self.close()  # the next one begins with a new producer, which ends what is open
-            if any(name in str(error) for name in _FENCED):
+            if is_fenced(error):
                 self._is_fenced = True  # to write on would end the other one
                 raise TransportFencedError(_TAKEN_OVER) from error
-            raise _unavailable("could not write what it found", error) from error
+            raise unavailable("the auditor could not write what it found", error) from error
 
     def _send_each(self, outputs: Sequence[Output]) -> None:
         record = self._java(f"{_CLIENTS}.producer.ProducerRecord")
@@ -185,8 +185,3 @@ class AuditTopics:
             with suppress(Exception):
                 self._producer.close(self._java("java.time.Duration").ofSeconds(1))
             self._producer = None
-
-
-def _unavailable(what: str, error: Exception) -> TransportUnavailableError:
-    reason = str(error).strip().split("\n")
-    return TransportUnavailableError(f"the auditor {what}: {reason[0][:300]}")

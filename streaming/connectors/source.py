@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming.connectors.java import java_class
 from streaming.tables.rows import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
@@ -36,6 +37,34 @@ _CLIENT = {
 }
 
 
+FETCH_SHARE = 8
+"""One part in so many of the heap is for what consumers have fetched and nobody has asked for."""
+
+FETCH_BYTES = 16_384, 1_048_576
+"""What one of them fetches at once, at least and at most; at most is also Kafka's default."""
+
+RECORD_BYTES = 200
+"""A record is reckoned to take at least so much there, and as an object some times as much."""
+
+
+def fetching(heap: int, partitions: int) -> Mapping[str, str]:
+    """Return how much consumers fetch at once, that they do not fill the heap.
+
+    They stay open, one for each partition, and each holds what it has fetched and has not been
+    asked for yet.
+
+    Args:
+        heap: Bytes of the JVM's heap.
+        partitions: How many are read.
+    """
+    least, most = FETCH_BYTES
+    bytes_ = min(most, max(least, heap // FETCH_SHARE // max(1, partitions)))
+    return {
+        "kafka.max.partition.fetch.bytes": str(bytes_),
+        "kafka.max.poll.records": str(bytes_ // RECORD_BYTES),
+    }
+
+
 def _with(reader: Any, kafka: Mapping[str, str], more: Mapping[str, str]) -> Any:
     settings = {f"kafka.{name}": value for name, value in kafka.items()}
     for name, value in {**settings, **_CLIENT, **more}.items():
@@ -48,6 +77,7 @@ def live(
     kafka: Mapping[str, str],
     pattern: str,
     offsets_max: int,
+    partitions: int,
 ) -> DataFrame:
     """Return the records of all topics of one Kafka cluster as they come, from the beginning.
 
@@ -56,8 +86,11 @@ def live(
         kafka: Options of Kafka's Java client.
         pattern: Java regular expression of the topics; new topics are found at every batch.
         offsets_max: Records that one batch takes at most.
+        partitions: Among how many consumers their part of the heap is shared out, or nearly.
     """
+    heap = java_class(session, "java.lang.Runtime").getRuntime().maxMemory()
     more = {
+        **fetching(heap, partitions),
         "subscribePattern": pattern,
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(offsets_max),

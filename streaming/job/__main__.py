@@ -13,9 +13,9 @@ from streaming.config import settings_of
 from streaming.job.past_run import judge_past
 from streaming.job.run import run
 
-NEW_MAX = 50_000
-"""New objects after which Python looks for cycles among them: it looks through the whole state
-at times, which has none, and by default a snapshot of many endpoints makes it do so ten times."""
+GARBAGE_EVERY = 100_000, 20, 20
+"""Python looks for cycles after so many new objects. A state is many objects that live long and
+have none: to look through them as often as by default took a seventh of the auditor's Python."""
 
 EXIT_FOUND = 10
 """Of a past range: a fault was found, or not all is proven. Until drained: something is left."""
@@ -23,7 +23,7 @@ EXIT_FOUND = 10
 
 def main() -> int:
     """Audit as the command line says; return the exit code."""
-    gc.set_threshold(NEW_MAX, 20, 20)
+    gc.set_threshold(*GARBAGE_EVERY)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         settings = settings_of(sys.argv[1:], os.environ)

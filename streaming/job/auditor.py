@@ -21,27 +21,28 @@ from pyspark.sql import DataFrame
 from mesh.errors import ConfigError, Problem
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from streaming.audits.block_judgements import claimed_of
 from streaming.audits.eras import OF_THE_FILE
-from streaming.audits.judgements import claimed_of
-from streaming.audits.needless import asked_over
+from streaming.audits.needless_copies import asked_patterns
 from streaming.audits.queues import QueueRules
-from streaming.audits.unwanted import wanted
+from streaming.audits.unwanted_deliveries import wanted_patterns
 from streaming.connectors.sink import Output
 from streaming.connectors.source import Ranges
 from streaming.job.batches import Known, rows_of
-from streaming.job.bundling import Bundling
+from streaming.job.bundler import Bundler
 from streaming.job.deletions import Deletions
 from streaming.job.doubts import Doubts
+from streaming.job.extent import Extent
 from streaming.job.holes import begun_late
 from streaming.job.intake import take_batch, take_configs
-from streaming.job.judgement import Judgement
-from streaming.job.publishing import Publishing, wall_ms
+from streaming.job.judge import Judge
+from streaming.job.publisher import Publisher, wall_ms
 from streaming.job.rereads import Rereader
-from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
+from streaming.job.spoiled_batches import sift
 from streaming.job.state import State
-from streaming.job.unproven import spoiled, unpromised
+from streaming.job.unproven_findings import spoiled, unpromised
 from streaming.tables.aggregates import DATA_KINDS
 from streaming.tables.rows import Batch, TopicPartition
 from streaming.tables.topics import (
@@ -56,8 +57,12 @@ UNTAKEN_EVERY_S = 5.0
 """How often the auditor looks for subscriptions that nobody takes up, and for silent links, in
 seconds."""
 
-ALONE_MAX = 20_000
+ONE_TASK_MAX = 20_000
 """Offsets of a batch that one task reads: to share out so few costs more than it saves."""
+
+
+Positions = Mapping[TopicPartition, int]
+"""Next offsets to read."""
 
 
 @dataclass(slots=True)
@@ -75,19 +80,22 @@ class Auditor:
         offsets_max: Records of one Kafka cluster in one batch; a full batch means lag.
         clock: Seconds that only rise.
         more: What else is news, to be written with what is found.
-        is_past: Whether a past range is judged: what stands still just now is another matter.
-        only: What of the small rows counts.
+        former: What a run has told that left no state, kinds of findings by id.
+        extent: How much of the logs is judged.
+        state: The audits.
         batch_at_s: When the last batch was taken.
         lagging: Kafka clusters whose last batch was full.
         strange: Kafka cluster -> how far topics of nodes that nobody knows were read there.
         taken_s: Kafka cluster -> when its last batch was taken.
         wanted: Endpoint topic -> what was ever asked for there, as a regular expression.
         asked: Outbox topic without its class -> what is asked for behind its link, likewise.
+        wanted_version: Of interest, by which these two were made.
         judgements: How often was judged, whatever came of it.
-        bundling: How subjects are taken together where they are read.
+        bundler: How subjects are taken together where they are read.
         doubted: Versions by which queues were doubted last.
         looked_s: When it last looked for what nobody takes up.
-        publishing: Writes and saves.
+        run: Names this run in what is published.
+        publisher: Writes and saves.
         deletions: Asks brokers what is gone.
     """
 
@@ -101,8 +109,8 @@ class Auditor:
     offsets_max: int
     clock: Callable[[], float] = time.monotonic
     more: Callable[[], Sequence[Output]] = tuple
-    is_past: bool = False
-    only: Callable[[Batch], Batch] = lambda rows: rows
+    former: Mapping[str, str] = field(default_factory=dict)
+    extent: Extent = field(default_factory=Extent)
     state: State = field(init=False)
     batch_at_s: float = field(init=False)
     lagging: dict[str, None] = field(default_factory=dict)
@@ -111,20 +119,20 @@ class Auditor:
     asked: Mapping[str, str] = field(default_factory=dict)
     wanted_version: int = -1
     doubted: tuple[int, int] = (-1, -1)
-    bundling: Bundling = field(init=False)
+    bundler: Bundler = field(init=False)
     judgements: int = 0
     taken_s: dict[str, float] = field(default_factory=dict)
     looked_s: float = -UNTAKEN_EVERY_S
     run: str = field(default_factory=lambda: token_hex(4))
-    publishing: Publishing = field(init=False)
+    publisher: Publisher = field(init=False)
     deletions: Deletions = field(init=False)
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
-        self.bundling = Bundling(self.rereader, self.sources, self.topology.prefix)
+        self.bundler = Bundler(self.rereader, self.sources, self.topology.prefix)
         names = TopicNames(self.topology.prefix)
         told = (names, self.snapshots, self.sources, self.write, self.clock)
-        self.publishing = Publishing(*told)
+        self.publisher = Publisher(*told)
         self.deletions = Deletions(self.sources, self.clock)
         self.restore()
         self.batch_at_s = self.clock()
@@ -136,14 +144,16 @@ class Auditor:
             ConfigError: It cannot be read.
         """
         fresh = State.of(self.topology)
+        fresh.register.former = dict(self.former)
         self.state = self.snapshots.load() or fresh
         if self.state.eras.number == OF_THE_FILE:
             # Where `mesh.config` tells nothing, the file does, and not a former run.
             self.state.eras.texts = fresh.eras.texts
         self.state.splits.follow(self.state.eras.linked())
         self.state.register.run = self.run
+        self.state.register.take_back(self.snapshots.told())
         self.state.rest(self.clock())
-        self.bundling.adopt(self.state.interest)
+        self.bundler.adopt(self.state.interest)
         self._follow_topology()
         self.wanted_version, self.doubted = -1, (-1, -1)
         self._know_subscriptions()
@@ -178,10 +188,11 @@ class Auditor:
             ends: Up to where it reads the partitions of its Kafka cluster; None: nobody knows.
         """
         kinds = DATA_KINDS if ends is None else self._kinds(ends)
-        is_small = ends is not None and self._news(ends) <= ALONE_MAX
-        bundles = self.bundling.of(self._read_on(ends or {}), is_small=is_small)
+        is_small = ends is not None and self._news(ends) <= ONE_TASK_MAX
+        bundles = self.bundler.of(self._read_on(ends or {}), is_small=is_small)
         known = Known(self.topology, self.wanted, self.asked, bundles)
-        return self.only(rows_of(records, known, kinds, None if is_small else self.tasks))
+        rows = rows_of(records, known, kinds, None if is_small else self.tasks)
+        return self.extent.only(rows, self.state.names)
 
     def _news(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return how many offsets a batch reads that ends there."""
@@ -209,14 +220,14 @@ class Auditor:
     def know(self, rows: Batch, kafka: str, batch: int) -> None:
         """Take the small rows of a micro-batch; they are judged with what comes after them."""
         self._take_configs(rows, self.sources.read.get(kafka, -inf))
-        before = self._begin(kafka, batch)
-        home_of, read = self.sources.home_of, self.state.read
+        before, planned = self._begin(kafka, batch)
         ranges = {
             place: (before.get(place, 0), end)
-            for place, end in read.items()
-            if home_of(place.topic) == kafka
+            for place, end in planned.items()
+            if self.sources.home_of(place.topic) == kafka
         }
-        self._ask_brokers(kafka, before, begun_late(self.topology.prefix, rows, ranges))
+        late = begun_late(self.topology.prefix, rows, ranges)
+        self._ask_brokers(kafka, before, planned, late)
         self.deletions.look_for_compaction(self.state, kafka, rows, ranges)
         self._take_rows(rows, kafka)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=kafka not in self.lagging)
@@ -226,14 +237,15 @@ class Auditor:
 
         Its records are read again, ever fewer at a time, and each part is judged before it counts.
         """
-        self._judge()  # else it is not this batch that spoils it
+        self._settle()  # else it is not this batch that spoils it
+        self._judge()
         read_s = self.sources.read.get(kafka, -inf)
-        before = self._begin(kafka, batch)
-        self._ask_brokers(kafka, before, ())
+        before, planned = self._begin(kafka, batch)
+        self._ask_brokers(kafka, before, planned, ())
         read = {
             place: (before.get(place, 0), end)
-            for place, end in self.positions(kafka, batch).items()
-            if self.sources.is_at_home(kafka, place.topic) and end > before.get(place, 0)
+            for place, end in planned.items()
+            if end > before.get(place, 0)
         }
         prefix = self.topology.prefix
         ordered = sorted(read, key=lambda one: (is_of_data(prefix, one.topic), one))
@@ -245,10 +257,11 @@ class Auditor:
                 self._take_configs(rows, read_s)
                 self.deletions.look_for_compaction(self.state, kafka, rows, ranges)
                 self._take_rows(rows, kafka)
+                self._settle()
                 self._judge()
             except BaseException:
                 self.state = known
-                self.bundling.adopt(self.state.interest)
+                self.bundler.adopt(self.state.interest)
                 self._follow_topology()
                 raise
 
@@ -257,16 +270,16 @@ class Auditor:
                 self.state.register.add(spoiled(prefix, place, first, end - 1, reason))
                 self._leave_out(place, end - 1)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=False)
-        self.publishing.publish(self.state, self.lagging, self.more())
+        self.publisher.publish(self.state, self.lagging, self.more())
         self.batch_at_s = self.taken_s[kafka] = self.clock()
 
-    def _begin(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
-        """Note that a batch is taken, and return how far was read before."""
-        before = self._go_on(kafka, batch)
+    def _begin(self, kafka: str, batch: int) -> tuple[Positions, Positions]:
+        """Note that a batch is taken; return how far was read before, and is with it."""
+        told = self._go_on(kafka, batch)
         if kafka not in self.lagging and kafka in self.taken_s:
             # Spark has asked where the logs end after it was done with the batch before.
             self.sources.read[kafka] = self.taken_s[kafka]
-        return before
+        return told
 
     def _take_configs(self, rows: Batch, read_s: float) -> None:
         now_s = self._tell_time()
@@ -285,7 +298,7 @@ class Auditor:
         take_batch(state, mine, self.clock())
         state.minutes.absorb(mine.minutes, mine.small, kafka, state.eras.linked()[-1])
         if not self.is_behind:
-            heads, positions = state.chains.heads, state.passing.positions
+            heads, positions = state.chains.heads, state.progress.positions
             state.minutes.look(kafka, heads, positions, self.sources.homes)
         self._know_subscriptions()
 
@@ -294,6 +307,7 @@ class Auditor:
         topic = place_of(self.topology.prefix, place.topic)
         if topic.kind == LEDGER:
             self.state.accounts.forget(topic.node)
+            self.state.interest.lose_cuts(topic.node)
         elif topic.kind == INGRESS and topic.letter == GUARANTEED:
             self.state.certifier.blocks.skip(place, last)
 
@@ -302,14 +316,14 @@ class Auditor:
         if self.wanted_version != self.state.interest.version:
             self.wanted_version = self.state.interest.version
             state, prefix = self.state, self.topology.prefix
-            self.wanted = wanted(prefix, state.interest)
+            self.wanted = wanted_patterns(prefix, state.interest)
             # Another aggregation of each batch: for who wants to know.
             looks = self.topology.audit_copies
-            self.asked = asked_over(prefix, state.interest, state.eras) if looks else {}
-            self.bundling.follow(state.eras.linked())
+            self.asked = asked_patterns(prefix, state.interest, state.eras) if looks else {}
+            self.bundler.follow(state.eras.linked())
 
-    def _go_on(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
-        """Note how far a batch has read, and return how far it had been read before."""
+    def _go_on(self, kafka: str, batch: int) -> tuple[Positions, Positions]:
+        """Note how far a batch has read; return how far had been read before, and is now."""
         state = self.state
         positions = {
             place: end
@@ -339,7 +353,7 @@ class Auditor:
         state.read.update(positions)
         state.batches[kafka] = batch
         state.batch += 1
-        return before
+        return before, positions
 
     def _follow_topology(self) -> None:
         """Know what a change of the topology has brought: nodes, and what is said of queues."""
@@ -379,25 +393,37 @@ class Auditor:
         """
         self.judgements += 1
         self.state.register.keep(self.sources.read_s)
-        # What a batch alone shows does not wait until what it makes doubtful is read again.
-        self.publishing.tell(self.state)
+        # What a batch alone shows does not wait until what it makes doubtful is read again, nor
+        # does what that shows wait for all blocks.
+        self.publisher.tell(self.state)
+        self._settle()
+        self.publisher.tell(self.state)
         self._judge(is_last=is_last)
-        self.publishing.publish(self.state, self.lagging, self.more(), is_last=is_last)
+        self.publisher.publish(self.state, self.lagging, self.more(), is_last=is_last)
 
     def _ask_brokers(
         self,
         kafka: str,
-        before: Mapping[TopicPartition, int],
+        before: Positions,
+        planned: Positions,
         late: Collection[TopicPartition],
     ) -> None:
         is_lagging = kafka in self.lagging
-        self.deletions.ask(self.state, kafka, before, late, is_lagging=is_lagging)
+        told = (kafka, before, planned, late)
+        again = self.deletions.ask(self.state, *told, is_lagging=is_lagging)
+        if again:
+            rows = self.rows(self.rereader.records(kafka, again))
+            take_batch(self.state, Batch(small=rows.small), self.clock())
+
+    def _settle(self) -> None:
+        """Read again what batches made doubtful; what was found is not published yet."""
+        self._tell_time()
+        Doubts(self.rereader, self.state).settle()
 
     def _judge(self, *, is_last: bool = False) -> None:
-        """Judge all that has been read; what was found is not published yet."""
+        """Judge all that has been read, likewise."""
         state, now_s = self.state, self._tell_time()
         doubts = Doubts(self.rereader, state)
-        doubts.settle()
         self._doubt_queues()
         if state.interest.is_full:
             self._prune()
@@ -406,25 +432,27 @@ class Auditor:
         state.eras.settle(now_s, is_lagging=self.is_behind)
         self.sources.needed = state.eras.kafkas()
         world = state.world(self.sources.ends(), self.sources.read_s)
-        judgement = Judgement(self.rereader, state, world, now_s)
-        judgement.certify(is_last=is_last)
-        if not self.is_past:
-            judgement.look_at_parts(is_lagging=bool(self.lagging))
-        seen_s = now_s if self.is_past else min(now_s, self.sources.read_s)
+        judge = Judge(self.rereader, state, world, now_s)
+        judge.certify(is_last=is_last)
+        if not self.extent.is_past:
+            judge.look_at_parts(is_lagging=bool(self.lagging))
+        seen_s = now_s if self.extent.is_past else min(now_s, self.sources.read_s)
         if seen_s > -inf and not self.is_behind:
-            judgement.look_at_rest(seen_s, is_past=self.is_past)
-            if not self.is_past:
-                self._look_at_what_stands(judgement, seen_s)
+            judge.look_at_rest(seen_s, is_past=self.extent.is_past)
+            if not self.extent.is_past:
+                self._look_at_what_stands(judge, seen_s)
 
-    def _look_at_what_stands(self, judgement: Judgement, seen_s: float) -> None:
-        judgement.look_at_stalls(seen_s)
-        if not 0 <= judgement.now_s - self.looked_s < UNTAKEN_EVERY_S:
-            self.looked_s = judgement.now_s
-            judgement.look_at_silences(seen_s)
+    def _look_at_what_stands(self, judge: Judge, seen_s: float) -> None:
+        judge.look_at_stalls(seen_s)
+        if self.state.register.former:
+            self.state.register.let_go(judge.now_s)
+        if not 0 <= judge.now_s - self.looked_s < UNTAKEN_EVERY_S:
+            self.looked_s = judge.now_s
+            judge.look_at_silences(seen_s)
 
     def _prune(self) -> None:
         """Forget subscriptions that have ended, and filters that nobody names any more."""
         state, interest = self.state, self.state.interest
         claimed = partial(claimed_of, state.certifier.blocks, state.world(lambda _: None))
         interest.prune(state.names.uuids, state.eras.numbers_of, claimed)
-        self.bundling.forget(interest, state.eras.known())
+        self.bundler.forget(interest, state.eras.known())

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from mesh.model.topology import Topology
-from streaming.connectors.kept import kept
+from streaming.connectors.materialized import materialized
 from streaming.connectors.session import interpreted
 from streaming.tables.aggregates import batch_rows
 from streaming.tables.bundles import Bundles
 from streaming.tables.columns import parsed
-from streaming.tables.resting import resting_rows
+from streaming.tables.control_rows import control_rows
 from streaming.tables.rows import Batch, read_batch
 
 
@@ -53,8 +53,8 @@ def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int
 def _rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int) -> Batch:
     prefix, records = known.topology.prefix, records.coalesce(tasks)
     if tasks == 1 and not kinds:
-        return read_batch(row[0] for row in resting_rows(records, prefix).collect())
-    with kept(parsed(records, prefix, known.topology.max_message_bytes)) as opened:
+        return read_batch(row[0] for row in control_rows(records, prefix).collect())
+    with materialized(parsed(records, prefix, known.topology.max_message_bytes)) as opened:
         told = (known.wanted, known.asked, kinds)
         rows = batch_rows(opened, *told, bundles=known.bundles, tasks=tasks)
         return read_batch(row[0] for row in rows.collect())

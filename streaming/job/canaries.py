@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from mesh.errors import MeshError
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
@@ -22,7 +22,7 @@ from mesh.transport.kafka import RealKafka
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
-from streaming.audits.canaries import ENDPOINT, Canaries, Way, filter_of, ways_of
+from streaming.audits.canaries import CANARY_ENDPOINT, Canaries, Way, filter_of, ways_of
 from streaming.connectors.sink import Output
 from streaming.job.outputs import canary_json
 
@@ -102,14 +102,14 @@ class Side:
         is_due = now_s - self._renewed_s >= RENEW_S
         for node in nodes:
             if node not in self._known:
-                topic = names.endpoint(node, ENDPOINT)
+                topic = names.endpoint(node, CANARY_ENDPOINT)
                 partitions = topology.nodes[node].partitions
                 follower.add([TopicPartition(topic, number) for number in range(partitions)])
             elif not is_due:
                 continue
             self._known[node] = None
             subscription = Subscription(message_class=MessageClass.DIRECT, lease_s=LEASE_S)
-            key = subscription_key(ENDPOINT, filter_of(node))
+            key = subscription_key(CANARY_ENDPOINT, filter_of(node))
             writer.produce(names.clients(node), encode_subscription(subscription), key, 0)
         if is_due:
             self._renewed_s = now_s
@@ -145,6 +145,7 @@ class Flock:
         stopping: Set when the auditor ends.
         say: Tells a person.
         topology: By which they go.
+        lock: What the sides share.
     """
 
     canaries: Canaries

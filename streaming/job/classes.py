@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from streaming.config import cache_of
 from streaming.connectors.java import java_class
-from streaming.connectors.kept import kept
+from streaming.connectors.materialized import materialized
 from streaming.connectors.session import INTERPRETED, YOUNG_JVM, knows_jars, start_session
 from streaming.connectors.source import nothing
 from streaming.tables.aggregates import batch_rows
 from streaming.tables.columns import parsed
-from streaming.tables.resting import resting_rows
+from streaming.tables.control_rows import control_rows
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -63,9 +63,9 @@ def _take_a_batch(session: SparkSession) -> None:
         records = lines.selectExpr(
             *(f"cast(null as {one.dataType.simpleString()}) as `{one.name}`" for one in columns)
         )
-        resting_rows(records, prefix).collect()
+        control_rows(records, prefix).collect()
         for _ in range(2):  # by code for it, and without
-            with kept(parsed(records.coalesce(1), prefix, 1_000_000)) as opened:
+            with materialized(parsed(records.coalesce(1), prefix, 1_000_000)) as opened:
                 batch_rows(opened, {f"{prefix}a.ep.x": ".*"}, {}, tasks=1).collect()
             for name, value in INTERPRETED.items():
                 lines.sparkSession.conf.set(name, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
@@ -10,9 +10,18 @@ from streaming.connectors.source import Ranges
 from streaming.job.holes import gaps
 from streaming.job.sources import Sources
 from streaming.job.state import State
-from streaming.job.unproven import compacted, deleted, recreated
+from streaming.job.unproven_findings import compacted, deleted, recreated
 from streaming.tables.rows import Batch, TopicPartition
-from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, LEDGER, OUTBOX, place_of
+from streaming.tables.topics import (
+    CLIENTS,
+    ENDPOINT,
+    GUARANTEED,
+    INGRESS,
+    LEDGER,
+    OUTBOX,
+    TopicPlace,
+    place_of,
+)
 
 BROKERS_EVERY_S = 60.0
 """How often the auditor asks brokers again what was deleted or recreated, in seconds."""
@@ -37,10 +46,11 @@ class Deletions:
         state: State,
         kafka: str,
         before: Mapping[TopicPartition, int],
+        planned: Collection[TopicPartition],
         late: Collection[TopicPartition],
         *,
         is_lagging: bool,
-    ) -> None:
+    ) -> Ranges:
         """Learn the ids of topics, and what was deleted or recreated before it was read.
 
         Spark skips deleted records without a word, and in a topic that was recreated it goes on
@@ -51,57 +61,93 @@ class Deletions:
             state: The audits.
             kafka: The Kafka cluster.
             before: Where the batch began.
+            planned: What it reads, or has read: brokers are asked of no partition that is gone, for
+                of one that a topic has lost they say nothing until the client gives up.
             late: Of which it does not hold the first record.
             is_lagging: Whether it was a full batch: its logs may end behind it.
+
+        Returns:
+            What Spark will not read and is to be read all the same.
         """
-        prefix = self.sources.prefix
         asked_s = self.asked_s.get(kafka)
         is_due = asked_s is None or not 0 <= self.clock() - asked_s < BROKERS_EVERY_S
         if is_due:
             self.asked_s[kafka] = self.clock()
-        described = {place: place_of(prefix, place.topic) for place in sorted(state.read)}
-        here = [place for place in described if self.sources.home_of(place.topic) == kafka]
+        here = [one for one in sorted(state.read) if self.sources.home_of(one.topic) == kafka]
+        there = [place for place in here if place in planned]
+        gone = [place for place in here if place not in planned]
+        unread = self._look_for_recreated(state, kafka, there, gone, before, is_due=is_due)
+        if gone:
+            state.forget_endpoints(gone, there)
+        places = [
+            place
+            for place in there
+            if (is_due or is_lagging or place not in before or place in late)
+            and _is_missed(place_of(self.sources.prefix, place.topic))
+        ]
+        for place, beginning in self.sources.beginnings(places).items() if places else ():
+            first = before.get(place, 0)
+            if beginning > first:
+                self._lose(state, kafka, place, first, beginning - 1)
+        return unread
+
+    def _look_for_recreated(
+        self,
+        state: State,
+        kafka: str,
+        there: Sequence[TopicPartition],
+        gone: Sequence[TopicPartition],
+        before: Mapping[TopicPartition, int],
+        *,
+        is_due: bool,
+    ) -> Ranges:
+        """Learn the ids of topics; return what is to be read of those that were recreated.
+
+        That are all subscriptions that stand in a topic from its beginning on, for they hold. A
+        topic that has lost partitions was recreated, whether its former id is known or not.
+        """
+        prefix, shorter = self.sources.prefix, {place.topic: None for place in gone}
         topics = {
             place.topic: None
-            for place in here
+            for place in there
             if is_due
             or place.topic not in state.ids
+            or place.topic in shorter
             or state.read[place] < before.get(place, 0)  # Spark goes back with the end of a log
         }
         new_ids: dict[str, str] = {}
         for topic, id_ in self.sources.ids_of(kafka, topics).items():
             if place_of(prefix, topic).kind in (INGRESS, OUTBOX):
                 state.names.tell(topic, id_)
-            if state.ids.setdefault(topic, id_) != id_:
-                new_ids[topic] = state.ids[topic] = id_
-        for place in [place for place in here if place.topic in new_ids]:
+            if topic in shorter or state.ids.get(topic, id_) != id_:
+                new_ids[topic] = id_
+            state.ids[topic] = id_
+        again: dict[TopicPartition, tuple[int, int]] = {}
+        for place in [place for place in (*there, *gone) if place.topic in new_ids]:
             unread = min(before.get(place, 0), state.read[place])
+            if unread and place_of(prefix, place.topic).kind == CLIENTS:
+                again[place], unread = (0, unread), 0
             state.forget_recreated(place, new_ids[place.topic], unread)
             state.register.add(recreated(prefix, place, new_ids[place.topic], unread))
-        places = [
-            place
-            for place in here
-            if (is_due or is_lagging or place not in before or place in late)
-            and (
-                described[place].letter == GUARANTEED
-                or described[place].kind in (OUTBOX, LEDGER, ENDPOINT)
-            )
-        ]
-        for place, beginning in self.sources.beginnings(places).items() if places else ():
-            first = before.get(place, 0)
-            if beginning <= first:
-                continue
-            if described[place].kind == OUTBOX:
-                state.minutes.lose(kafka)
-            if described[place].kind == LEDGER:
-                state.accounts.forget(described[place].node)
-            elif described[place].kind == ENDPOINT:
-                state.consumed.lose(place, first, beginning - 1)
-                state.interest.version += 1
-            elif described[place].letter == GUARANTEED:
-                state.register.add(deleted(prefix, place, first, beginning - 1))
-                if described[place].kind == INGRESS:
-                    state.certifier.blocks.skip(place, beginning - 1)
+        for place in [place for place in gone if place.topic in new_ids]:
+            del state.read[place]
+        return again
+
+    def _lose(self, state: State, kafka: str, place: TopicPartition, first: int, last: int) -> None:
+        """Have nothing judged that rests on records that were deleted before they were read."""
+        topic = place_of(self.sources.prefix, place.topic)
+        if topic.kind == OUTBOX:
+            state.minutes.lose(kafka)
+        if topic.kind == LEDGER:
+            state.accounts.forget(topic.node)
+            state.interest.lose_cuts(topic.node)
+        elif topic.kind == ENDPOINT:
+            state.consumed.lose(place, first, last)
+            state.interest.version += 1
+        elif topic.letter == GUARANTEED:
+            state.register.add(deleted(self.sources.prefix, place, first, last))
+            if topic.kind == INGRESS:
+                state.certifier.blocks.skip(place, last)
 
     def look_for_compaction(self, state: State, kafka: str, rows: Batch, ranges: Ranges) -> None:
         """Judge nothing of an ingress from which compaction may have taken what nobody has read.
@@ -146,7 +192,7 @@ class Deletions:
             try:
                 ends.update(sources.brokers[kafka].ends(sources.places(kafka, is_ingress)))
             except TransportUnavailableError:
-                sources.silent[kafka] = sources.clock()
+                sources.note_silent(kafka)
                 return
         promised = {*state.interest.certified()}
         promised |= {one for members in state.interest.shared().values() for one in members}
@@ -154,3 +200,8 @@ class Deletions:
             if finding.endpoint in map(str, promised):
                 state.register.add(finding)
         state.interest.version += 1
+
+
+def _is_missed(topic: TopicPlace) -> bool:
+    """Return whether it matters if records of a topic were deleted unread."""
+    return topic.letter == GUARANTEED or topic.kind in (OUTBOX, LEDGER, ENDPOINT)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from mesh.errors import TransportUnavailableError
-from streaming.audits.cases import fault
-from streaming.audits.findings import Finding, FindingKind, message_id, message_range, records
+from mesh.model.findings import FindingKind
+from streaming.audits.cases import endpoint_finding, fault
+from streaming.audits.findings import Finding, message_id, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
@@ -31,6 +32,7 @@ class Doubts:
     Attributes:
         rereader: Reads.
         state: The audits.
+        prefix: Start of every topic name.
     """
 
     rereader: Rereader
@@ -113,18 +115,15 @@ class Doubts:
         """Return that something came that had come, or that later ones had: those are deleted."""
         last = min(doubt.reached, doubt.last)
         told = message_range(str(source), doubt.key.generation, doubt.first, last)
-        return Finding(
-            kind=FindingKind.DUPLICATE,
-            text=f"{endpoint} got messages of {source} after it had got all up to {doubt.reached}:"
+        return endpoint_finding(
+            FindingKind.DUPLICATE,
+            f"{endpoint} got messages of {source} after it had got all up to {doubt.reached}:"
             " again, as far as can be told, for what had come is deleted",
-            ids=(told,),
-            endpoint=str(endpoint),
-            source=str(source),
-            first=doubt.first,
-            last=last,
-            count=1,
+            endpoint,
+            source,
+            *(doubt.first, last, 1),
             anchor=f"deleted {doubt.first // BLOCK_OFFSETS}",
-            node=endpoint.node,
+            ids=(told,),
             evidence=(place,),
         )
 

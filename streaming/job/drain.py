@@ -19,12 +19,12 @@ from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import CONFIG, place_of
 
-STILL_S = 90.0
+DRAIN_STILL_S = 90.0
 """What has not moved for so long is not waited for any more, in seconds: longer than anything that
 the auditor judges by its clock."""
 
 STILL_LOOKS = 10
-"""Looks that must have found it so: a batch may take longer than `STILL_S`."""
+"""Looks that must have found it so: a batch may take longer than `DRAIN_STILL_S`."""
 
 ASK_EVERY_S = 15.0
 """A Kafka cluster that did not say where its logs end is asked again after so long, in seconds."""
@@ -36,6 +36,7 @@ class Drain:
 
     Attributes:
         ends: Kafka cluster -> where its audited partitions ended when the auditor began.
+        read: What of that has been read; a topic that is deleted later is forgotten.
         asked_s: Kafka cluster -> when it was asked that, on the auditor's clock.
         read_s: When all of that had been read; None before.
         doubts: What had to be read again at that moment.
@@ -45,6 +46,7 @@ class Drain:
     """
 
     ends: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    read: dict[TopicPartition, None] = field(default_factory=dict)
     asked_s: dict[str, float] = field(default_factory=dict)
     read_s: float | None = None
     doubts: Sequence[object] = ()
@@ -78,7 +80,7 @@ class Drain:
             self.looks += 1
         else:
             self.left, self.since_s, self.looks = left, now_s, 1
-        is_still = self.looks >= STILL_LOOKS and now_s - self.since_s >= STILL_S
+        is_still = self.looks >= STILL_LOOKS and now_s - self.since_s >= DRAIN_STILL_S
         return not left or is_still
 
     def _left(self, state: State, sources: Sources, now_s: float) -> Iterator[str]:
@@ -90,11 +92,11 @@ class Drain:
             self.read_s = now_s
             self.doubts = (*state.delivery_doubts, *state.frame_doubts)
         yield from self._uncertified(state)
-        aside, read_s = state.certifier.blocks.aside, self.read_s
-        for stranger_key, stranger in aside.parked.items():
-            if stranger.since_s <= read_s:
+        unplaced, read_s = state.certifier.blocks.unplaced, self.read_s
+        for stranger_key, (since_s, _) in unplaced.parked.items():
+            if since_s <= read_s:
                 yield f"{stranger_key.topic} has messages of an unknown topic"
-        for late_key, late in aside.late.items():
+        for late_key, late in unplaced.late.items():
             if late.since_s <= read_s:
                 yield f"{late_key.endpoint} got messages of {late_key.place} late"
         for doubt in self.doubts:
@@ -106,7 +108,9 @@ class Drain:
             if kafka not in self.ends:
                 yield f"{kafka} does not say where its logs end"
             for place, end in self.ends.get(kafka, {}).items():
-                if (read := state.read.get(place, 0)) < end:
+                if (read := state.read.get(place, 0)) >= end:
+                    self.read[place] = None
+                elif place not in self.read:
                     yield f"{place} is read up to {read} of {end}"
 
     def _uncertified(self, state: State) -> Iterator[str]:

@@ -16,7 +16,7 @@ from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, is_of_data, pla
 
 
 def begun_late(prefix: str, rows: Batch, ranges: Ranges) -> Sequence[TopicPartition]:
-    """Return the partitions of which the first record is not there that was to be read.
+    """Return the partitions of which a batch lacks the first record that it was to read.
 
     Args:
         prefix: Start of every topic name.

@@ -9,7 +9,10 @@ from math import inf
 
 from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
+from mesh.model.facts import Held
+from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
+from mesh.model.interest_inputs import CHANGE
 from mesh.model.names import name_fault
 from mesh.wire.control import (
     decode_change,
@@ -22,10 +25,10 @@ from mesh.wire.control import (
 )
 from mesh.wire.keys import config_key, parse_subscription_key
 from mesh.wire.state import decode_fact, decode_ledger
-from streaming.audits.eras import CHANGED
-from streaming.audits.findings import Finding, FindingKind, message_range, records
+from streaming.audits.findings import Finding, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.matching import is_filter
+from streaming.audits.row_findings import row_finding
 from streaming.job.state import State
 from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow, TopicPartition
 from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, is_place, place_of
@@ -88,7 +91,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         state.register.add(_astray_finding(state, delivery, partition))
     state.delivery_doubts += state.order.absorb(batch.deliveries)
     state.frame_doubts += state.origins.absorb(batch.frames)
-    state.marks.absorb(batch.frames, batch.deliveries, state.names, now_s)
+    state.excuses.absorb(batch.frames, batch.deliveries, state.names, now_s)
     for finding in state.strangers.absorb(batch.frames, state.names, now_s):
         state.register.add(finding)
 
@@ -103,13 +106,18 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
             case "clients", _, _:
                 _take_subscription(state, place.node, row)
             case "to", key, _ if key.startswith("repair "):
-                state.marks.ask(place.node, place.other, key)
+                state.excuses.ask(place.node, place.other, key)
+            case "progress", key, None:
+                if not _is_beside(state, place, row):
+                    state.progress.forget(key)
             case _, _, None:
                 pass
             case "progress", _, value:
                 fact = decode_fact(value)
                 if _names_places(state, row, [fact.at.topic]):
-                    state.interest.version += state.passing.read(place.node, fact)
+                    is_beside = isinstance(fact, Held) and _is_beside(state, place, row)
+                    is_news = state.progress.read(place.node, fact, is_beside=is_beside)
+                    state.interest.version += is_news
             case "control", "identity", value:
                 identity = decode_identity(value)
                 is_own = identity.node == place.node
@@ -125,7 +133,7 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
             case "control", key, value if key.startswith("stop "):
                 stop = decode_stop(value)
                 if _names_places(state, row, [stop.topic]):
-                    state.interest.version += state.passing.turns.stop(stop)
+                    state.interest.version += state.progress.generations.stop(stop)
                     state.register.add(_stop_finding(prefix, place.node, stop))
             case "to", "link", value:
                 state.splits.acknowledge(place.node, place.other, decode_link_state(value))
@@ -133,6 +141,12 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
                 pass
     except RemoteProtocolError:
         return
+
+
+def _is_beside(state: State, place: TopicPlace, row: SmallRow) -> bool:
+    """Return whether a record of progress is one of a catch-up: lanes come first. Spec: K14."""
+    lanes = state.eras.lanes_of(place.node)
+    return lanes is not None and row.place.partition >= lanes
 
 
 def _names_places(
@@ -187,15 +201,15 @@ def _take_ledger(state: State, node: str, row: SmallRow, now_s: float) -> None:
         return
     for cut in ledger.cuts:
         place = TopicPartition(cut.topic, cut.partition)
-        is_again = state.passing.generations.get(place, 0) > 0
-        if cut.uuid == CHANGED:
+        is_again = state.progress.generation_of.get(place, 0) > 0
+        if cut.uuid == CHANGE:
             record = records(row.place, row.offset, row.offset)
             if state.eras.cut(cut, record, now_s, is_again=is_again):
                 state.interest.version += 1
                 _judge_ways_again(state)
         else:
             era = state.eras.numbers_of(place)[-1]
-            state.interest.cut(cut, era, is_again=is_again)
+            state.interest.cut(cut, era, node=node, is_again=is_again)
     state.links.ledger(ledger)
     state.accounts.ledger(node, ledger)
     state.certifier.blocks.tell_times(ledger, row.at_ms)
@@ -295,20 +309,12 @@ def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
 def _astray_finding(state: State, row: DeliveryRow, partition: int) -> Finding:
     place, source = place_of(state.eras.prefix, row.place.topic), state.names.text(row.source)
     more = ", nor whether one has come twice" if row.message_class == MessageClass.DIRECT else ""
-    return Finding(
-        kind=FindingKind.DISORDER,
-        text=f"{place.endpoint} got messages of {source} in partition {row.place.partition}, and in"
-        f" {partition} before: nothing tells their order{more}",
-        ids=(message_range(source, row.generation, row.first, row.last),),
-        endpoint=place.endpoint,
-        source=source,
-        first=row.first,
-        last=row.last,
-        count=row.digest.count,
-        anchor=f"partition {row.place.partition}",
-        node=place.node,
-        evidence=(records(row.place, row.record_first, row.record_last),),
+    text = (
+        f"{place.endpoint} got messages of {source} in partition {row.place.partition}, and in"
+        f" {partition} before: nothing tells their order{more}"
     )
+    kind, anchor = FindingKind.DISORDER, f"partition {row.place.partition}"
+    return row_finding(kind, text, row, state.eras.prefix, source, anchor=anchor)
 
 
 def _foreign_finding(prefix: str, row: SmallRow, topic: str) -> Finding:

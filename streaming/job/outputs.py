@@ -6,27 +6,39 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from heapq import nsmallest
 
 from mesh.model.topics import TopicNames
 from streaming.audits.block import Certificate
-from streaming.audits.canaries import Tally, Way
+from streaming.audits.canaries import Way, WayTally
 from streaming.audits.findings import Finding, Register, Seen
-from streaming.audits.hours import HOUR_MS, Hour, HourKey
+from streaming.audits.hours import Hour, HourKey
 from streaming.audits.interest import Ended
 from streaming.audits.links import LinkCount
-from streaming.audits.minutes import MINUTE_MS, Report
+from streaming.audits.minutes import Report
 from streaming.audits.rules import RULES
 from streaming.connectors.sink import Output
 from streaming.job.state import State
-from streaming.tables.topics import NAMES_KEPT
+from streaming.tables.rows import HOUR_MS, MINUTE_MS
+from streaming.tables.topics import ENDPOINT, NAMES_KEPT, place_of
 
 WAITING_MAX = 100
 """Ranges that are not certified yet, spelled out in a status record."""
 
+ENDPOINTS_MAX = 2_000
+"""Endpoints that one record names: of more, the next ones are in records of their own, so that
+none outgrows what a broker takes, however many there are."""
+
+POSITIONS_MAX = 1_000
+"""Partitions whose positions a status record spells out: first those that nodes write for nodes."""
+
+STATUS = "position"
+"""Key of the status record."""
+
 TEXT_MAX = 4_000
 """Characters of a finding's text, and of a path: what strangers write makes no record too large."""
 
-DAY_MS = 24 * 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 TABLES: Mapping[str, Mapping[str, str]] = {
     "findings": {"cleanup.policy": "compact"},
@@ -72,7 +84,7 @@ def finding_json(id_: str, finding: Finding, seen: Seen) -> str:
             "first_seen_ms": seen.first_ms,
             "last_seen_ms": seen.last_ms,
             "run": seen.run,
-            "is_news": rule.is_news,
+            "is_news": finding.kind.is_news,
             "rule": rule.text,
             "evidence": list(finding.evidence),
             "what_to_do": rule.advice,
@@ -124,45 +136,65 @@ def link_json(link: str, count: LinkCount, rate: float) -> str:
     )
 
 
-def status_json(
+def status_records(
     state: State,
+    names: TopicNames,
     at_ms: int,
     sources: Mapping[str, Mapping[str, object]],
     *,
     is_final: bool,
-) -> str:
-    """Return how far the auditor has read, and what it has not certified yet."""
-    positions: dict[str, dict[str, int]] = {}
-    for place, position in sorted(state.read.items()):
-        positions.setdefault(place.topic, {})[str(place.partition)] = position
+) -> Iterator[Output]:
+    """Yield how far the auditor has read, and what it has not certified yet.
+
+    The status comes last: who has read it has read the endpoints that it does not name.
+    """
+    endpoints = [*map(str, sorted((*state.interest.certified(), *state.interest.shared())))]
+    parts = range(ENDPOINTS_MAX, len(endpoints), ENDPOINTS_MAX)
+    for number, begin in enumerate(parts, 1):
+        told = {"endpoints": endpoints[begin : begin + ENDPOINTS_MAX]}
+        yield Output(names.audit("status"), f"endpoints {number}", _text(told))
     waiting = state.certifier.waiting
-    return _text(
-        {
-            "batch": state.batch,
-            "at_ms": at_ms,
-            "final": is_final,
-            "findings": len(state.register.findings),
-            "uncertified": len(waiting),
-            "endpoints": [
-                str(one) for one in sorted((*state.interest.certified(), *state.interest.shared()))
-            ],
-            "waiting": [
-                {
-                    "source": one.source,
-                    "block": one.block,
-                    "endpoint": one.endpoint,
-                    "to": one.last,
-                    "reason": one.reason,
-                }
-                for one in waiting[:WAITING_MAX]
-            ],
-            "sources": sources,
-            "positions": positions,
-        }
+    status = {
+        "batch": state.batch,
+        "at_ms": at_ms,
+        "final": is_final,
+        "findings": state.register.count,
+        "uncertified": len(waiting),
+        "endpoints": endpoints[:ENDPOINTS_MAX],
+        "more_endpoints": len(parts),
+        "waiting": [
+            {
+                "source": one.source,
+                "block": one.block,
+                "endpoint": one.endpoint,
+                "to": one.last,
+                "reason": one.reason,
+            }
+            for one in waiting[:WAITING_MAX]
+        ],
+        "sources": sources,
+        "partitions": len(state.read),
+        "offsets": sum(state.read.values()),
+        "positions": _positions(state),
+    }
+    yield Output(names.audit("status"), STATUS, _text(status))
+
+
+def _positions(state: State) -> Mapping[str, Mapping[str, int]]:
+    """Return the next offsets to read, by topic and partition, of no more than `POSITIONS_MAX`."""
+    prefix = state.eras.prefix
+    told = nsmallest(
+        POSITIONS_MAX,
+        state.read,
+        key=lambda place: (place_of(prefix, place.topic).kind == ENDPOINT, place),
     )
+    found: dict[str, dict[str, int]] = {}
+    for place in sorted(told):
+        found.setdefault(place.topic, {})[str(place.partition)] = state.read[place]
+    return found
 
 
-def canary_json(way: Way, what: Sequence[str], tally: Tally, at_ms: int) -> str:
+def canary_json(way: Way, what: Sequence[str], tally: WayTally, at_ms: int) -> str:
     """Return how canaries fare on one way; times in milliseconds."""
     recent = [round(seconds * 1000, 1) for seconds in tally.recent_s]
     return _text(

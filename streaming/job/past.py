@@ -8,16 +8,16 @@ for a hop is followed for as long as the hop moves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mesh.errors import ConfigError, MeshError, Problem, TransportUnavailableError
-from streaming.audits.routed import Routed
 from streaming.connectors.source import Ranges
 from streaming.job.auditor import Auditor
-from streaming.job.sifting import Failure, reason_of
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.job.extent import PastRange
+from streaming.job.spoiled_batches import Failure, fault_of
+from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import ENDPOINT, GUARANTEED, INGRESS, LEDGER, is_of_data, place_of
 
 SKEW_MS = 60_000
@@ -30,7 +30,7 @@ that were written before and are read later."""
 PAUSE_S = 0.5
 """Between two looks at what still waits, in seconds."""
 
-STILL_S = 30.0
+HOP_STILL_S = 30.0
 """A hop that has not moved for so long is not waited for any more, in seconds."""
 
 
@@ -57,27 +57,20 @@ class Past:
         auditor: Everything that judges.
         reached: Kafka cluster -> next offset to read of every partition there: the auditor's
             positions.
-        routed: Which messages are in the range.
+        extent: The range: that of the auditor and of its sources.
         clock: The auditor's.
         say: Tells a person.
         pause: Lets real time go by, in seconds.
-        ends: Ingress partition -> where the range ends there.
         not_judged: What of the range is not judged, for people.
     """
 
     auditor: Auditor
     reached: dict[str, dict[TopicPartition, int]]
-    routed: Routed
+    extent: PastRange
     clock: LeapingClock
     say: Callable[[str], None]
     pause: Callable[[float], None] = time.sleep
-    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     not_judged: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        """Have the auditor look at the range alone."""
-        self.auditor.is_past, self.auditor.only = True, self._learn
-        self.auditor.sources.until = self._until
 
     def judge(self) -> bool:
         """Judge all that there is of the range, and say whether nothing of it is left open.
@@ -93,7 +86,7 @@ class Past:
         except MeshError:
             raise
         except Exception as error:  # noqa: BLE001  # what nobody has thought of is no proof either
-            text = f"what was read cannot be judged: {reason_of(error)}"
+            text = f"what was read cannot be judged: {fault_of(error)}"
             self.not_judged = [*self.not_judged, text]
             return False
 
@@ -108,7 +101,7 @@ class Past:
             return True
         self._aim(ranges)
         still_s, before = 0.0, None
-        while still_s < STILL_S:
+        while still_s < HOP_STILL_S:
             self._read(lambda _: True)
             self.clock.leap()
             self.auditor.judge()
@@ -135,17 +128,9 @@ class Past:
 
     def _is_done(self) -> bool:
         state = self.auditor.state
-        aside = state.certifier.blocks.aside
+        unplaced = state.certifier.blocks.unplaced
         doubts = (*state.delivery_doubts, *state.frame_doubts)
-        return not (state.certifier.waiting or aside.parked or aside.late or doubts)
-
-    def _learn(self, rows: Batch) -> Batch:
-        """Learn what the range is: once it is known, later ledger records change nothing."""
-        self.routed.take(rows.ledgers)
-        return rows
-
-    def _only(self, rows: Batch) -> Batch:
-        return self.routed.only(rows, self.auditor.state.names)
+        return not (state.certifier.waiting or unplaced.parked or unplaced.late or doubts)
 
     def _is_said(self, topic: str) -> bool:
         """Return whether a topic tells what messages are judged by."""
@@ -165,7 +150,7 @@ class Past:
     def _ranges(self) -> Ranges:
         """Settle what the range is; return what there is of ingress with guaranteed messages."""
         auditor, prefix = self.auditor, self.auditor.topology.prefix
-        names, routed = auditor.state.names, self.routed
+        names, routed = auditor.state.names, self.extent.routed
         ends: dict[TopicPartition, int] = {}
         ledgers: dict[TopicPartition, int] = {}
         for kafka, brokers in auditor.sources.brokers.items():
@@ -182,16 +167,15 @@ class Past:
             for place, range_ in routed.ranges(names).items()
             if place_of(prefix, place.topic).letter == GUARANTEED
         }
-        self.ends = {place: end for place, (_, end) in blocks.items()}
+        self.extent.settle({place: end for place, (_, end) in blocks.items()})
         return {place: (first, min(end, ends[place])) for place, (first, end) in blocks.items()}
 
     def _aim(self, ranges: Ranges) -> None:
         """Know from where on topics with messages are read."""
         auditor = self.auditor
-        auditor.only = self._only
         # A delivery has the time stamp of its message at ingress. Spec: K5.
         earliest_ms = auditor.rereader.earliest_ms(ranges)
-        began_ms = max(0, self.routed.began_ms() - SKEW_MS)
+        began_ms = max(0, self.extent.routed.began_ms() - SKEW_MS)
         for kafka, brokers in auditor.sources.brokers.items():
             kinds = {p: self._kind(p) for p in self._places(kafka) if not self._is_said(p.topic)}
             ingress = brokers.ends(place for place, kind in kinds.items() if kind == INGRESS)
@@ -217,17 +201,13 @@ class Past:
             reached = self.reached.setdefault(kafka, {})
             ends = brokers.stable_ends(self._places(kafka, is_wanted))
             news = {
-                place: (reached.get(place, 0), self._until(place, end))
+                place: (reached.get(place, 0), self.extent.until(place, end))
                 for place, end in ends.items()
             }
             for part in self._parts({p: (a, b) for p, (a, b) in news.items() if a < b}):
                 self._take(kafka, part)
             self.auditor.lagging.clear()
             self.auditor.sources.read[kafka] = asked_s
-
-    def _until(self, place: TopicPartition, end: int) -> int:
-        """Return up to where a partition that ends there is read: of ingress the range alone."""
-        return min(end, self.ends.get(place, 0)) if self._kind(place) == INGRESS else end
 
     def _parts(self, ranges: Ranges) -> Iterator[Ranges]:
         """Divide what is to be read into batches; what tells how to judge comes first."""

@@ -6,19 +6,20 @@ Nothing is written to the mesh's topics, so the live auditor may run meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
-from streaming.audits.compared import Waiting
-from streaming.audits.findings import FindingKind
-from streaming.audits.routed import Routed
+from streaming.audits.comparisons import Waiting
+from streaming.audits.routed_blocks import RoutedBlocks
 from streaming.config import AuditSettings
 from streaming.connectors.logs import Logs
 from streaming.connectors.sink import Output
 from streaming.job.auditor import Auditor
-from streaming.job.past import STILL_S, LeapingClock, Past
+from streaming.job.extent import PastRange
+from streaming.job.past import HOP_STILL_S, LeapingClock, Past
 from streaming.job.rereads import Rereader
 from streaming.job.run import options_of, say, session_of
 from streaming.job.snapshots import Snapshots
@@ -30,7 +31,7 @@ Entry = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Account:
+class PastReport:
     """What was found about a past range.
 
     Attributes:
@@ -104,7 +105,7 @@ class Account:
             yield f"  {one['what_to_do']}"
         for one in self.certificates.values():
             if not one["equal"] or not one["sure"]:
-                verdict = "no proof, behind a selector" if one["equal"] else "differs"
+                verdict = "no proof" if one["equal"] else "differs"
                 span = f"{one['source']} {one['from']}..{one['to']}"
                 counts = f"{one['delivered']} of {one['expected']}"
                 yield f"{one['endpoint']}: {span}, {counts}, {verdict}"
@@ -113,7 +114,7 @@ class Account:
             yield f"not certified: {where} for {wait.endpoint}: {wait.reason}"
         yield from (f"not judged: {text}" for text in self.not_judged)
         if not self.is_done:
-            yield f"not judged to the end: nothing more has come for {STILL_S:.0f} s"
+            yield f"not judged to the end: nothing more has come for {HOP_STILL_S:.0f} s"
         told = self.summary
         yield (
             f"{told['certificates']} certificates, {told['proofs']} of them proofs: "
@@ -137,14 +138,17 @@ class NoSnapshots(Snapshots):
     def save(self, batch: int, state: State) -> None:
         """Keep nothing."""
 
+    def note_told(self, ids: Iterable[str]) -> None:
+        """Keep nothing."""
+
     def load(self) -> None:
         """Return that there is nothing."""
 
 
 def past_of(
     settings: AuditSettings,
-    span: tuple[int, int],
-    sources: Sources,
+    extent: PastRange,
+    clock: LeapingClock,
     rereader: Rereader,
     write: Callable[[Sequence[Output]], None],
 ) -> Past:
@@ -152,26 +156,25 @@ def past_of(
 
     Args:
         settings: Of the auditor.
-        span: From when to when messages were routed, ms since 1970.
-        sources: What brokers say.
+        extent: The range, which the sources of the rereader have too.
+        clock: The auditor's, and theirs.
         rereader: Reads.
         write: Takes what is found.
     """
     reached: dict[str, dict[TopicPartition, int]] = {}
-    clock = LeapingClock()
-    sources.clock = clock.now_s
     auditor = Auditor(
         topology=settings.topology,
         rereader=rereader,
-        sources=sources,
+        sources=rereader.sources,
         snapshots=NoSnapshots(settings.checkpoint),
         write=write,
         positions=lambda kafka, _: reached[kafka],
         tasks=settings.cores,
         offsets_max=settings.offsets_max,
         clock=clock.now_s,
+        extent=extent,
     )
-    return Past(auditor, reached, Routed(settings.topology.prefix, *span), clock, say)
+    return Past(auditor, reached, extent, clock, say)
 
 
 def judge_past(settings: AuditSettings, span: tuple[int, int]) -> bool:
@@ -185,15 +188,16 @@ def judge_past(settings: AuditSettings, span: tuple[int, int]) -> bool:
     used = {node.kafka: None for node in topology.nodes.values()}
     kafka = options_of(settings, [name for name in settings.kafka if name in used])
     session = session_of(settings)
-    account = Account(TopicNames(topology.prefix))
+    report = PastReport(TopicNames(topology.prefix))
     try:
         logs = {name: Logs(session, options) for name, options in kafka.items()}
-        sources = Sources(topology.prefix, dict(logs))
+        clock, extent = LeapingClock(), PastRange(RoutedBlocks(topology.prefix, *span))
+        sources = Sources(topology.prefix, dict(logs), clock=clock.now_s, extent=extent)
         rereader = Rereader(session, topology, sources, kafka)
-        past = past_of(settings, span, sources, rereader, account.take)
-        account.conclude(past)
+        past = past_of(settings, extent, clock, rereader, report.take)
+        report.conclude(past)
     finally:
         session.stop()
-    for line in account.json_lines() if settings.as_json else account.lines():
+    for line in report.json_lines() if settings.as_json else report.lines():
         print(line, flush=True)  # noqa: T201
-    return bool(account.summary["ok"])
+    return bool(report.summary["ok"])

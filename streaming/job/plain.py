@@ -34,6 +34,7 @@ def _encoder(kind: Any) -> Encoder | None:
     It is made once for a type, and most parts of a state need nothing: to ask each value what it
     is took four fifths of the auditor's Python where endpoints are many.
     """
+    kind = _built_in(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
         (inner,) = [one for one in arguments if one is not types.NoneType]
@@ -119,6 +120,8 @@ def from_plain(kind: Any, plain: Any) -> Any:
         kind: The type.
         plain: What was made of the value.
     """
+    if (built_in := _built_in(kind)) is not kind:
+        return get_origin(kind)(from_plain(built_in, plain))
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
         if plain is None:
@@ -133,6 +136,15 @@ def from_plain(kind: Any, plain: Any) -> Any:
     if isinstance(kind, type):
         return _instance(kind, plain)
     return plain
+
+
+def _built_in(kind: Any) -> Any:
+    """Return the dictionary that a declared type is one of; else the type itself."""
+    origin = get_origin(kind)
+    if origin is dict or not (isinstance(origin, type) and issubclass(origin, dict)):
+        return kind
+    (base,) = origin.__orig_bases__  # type: ignore[attr-defined]  # every subclass of one has it
+    return base[get_args(kind)]
 
 
 def _sequence(origin: Any, arguments: Sequence[Any], plain: Any) -> Any:

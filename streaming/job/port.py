@@ -20,11 +20,12 @@ from prometheus_client.registry import Collector
 
 from mesh.transport.probes import PLAIN, Answer, ProbeServer
 from streaming.connectors.sink import Output
+from streaming.job.outputs import STATUS
 
 LIVE_S = 120.0
 """Longest time between two looks around: a batch over millions of records may take a minute."""
 
-STATUS_S = 30.0
+STATUS_AGE_MAX_S = 30.0
 """A status older than this says that the auditor is stuck: it is written every few seconds."""
 
 
@@ -60,7 +61,7 @@ class Port(Collector):
         """Note what was published."""
         for one in outputs:
             table = one.topic.rpartition(".")[2]
-            if table == "status" and one.value is not None:
+            if table == "status" and one.key == STATUS and one.value is not None:
                 self._status, self._told_s = json.loads(one.value), self.now_s()
             elif table == "findings" and one.value is not None:
                 self._findings[json.loads(one.value)["kind"]] += 1
@@ -77,7 +78,9 @@ class Port(Collector):
             case "/livez" | "/startupz":
                 return _verdict(is_live), f"looked around {idle_s:.1f} s ago\n".encode(), PLAIN
             case "/readyz":
-                is_fresh = self._told_s is not None and self.now_s() - self._told_s < STATUS_S
+                is_fresh = (
+                    self._told_s is not None and self.now_s() - self._told_s < STATUS_AGE_MAX_S
+                )
                 text = b"tells how far it is\n" if is_fresh else b"has not told how far it is\n"
                 return _verdict(is_live and is_fresh), text, PLAIN
             case "/metrics":
@@ -86,7 +89,7 @@ class Port(Collector):
                 return HTTPStatus.NOT_FOUND, b"/livez /startupz /readyz /metrics\n", PLAIN
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family."""
+        """Yield every family of metrics."""
         status = self._status
         told_s = self._looked_s if self._told_s is None else self._told_s
         for name, text, value in (

@@ -11,13 +11,19 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from mesh.errors import TransportUnavailableError
-from streaming.audits.cases import Outcome
+from streaming.audits.cases import CaseOutcome
+from streaming.connectors.failures import unavailable
 
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What one block of a doubted source holds twice or late; offsets in order."""
+    """What one block of a doubted source holds twice or late; offsets in order.
+
+    Attributes:
+        block: Number of the block.
+        duplicate, duplicate_offsets: Messages that are there more than once.
+        disorder, disorder_offsets: Messages that are there after later ones.
+    """
 
     block: int
     duplicate: int
@@ -40,13 +46,12 @@ def lines_of(frame: DataFrame) -> Sequence[Any]:
     try:
         return [row[0] for row in frame.collect()]
     except (PySparkException, Py4JError) as error:
-        reason = str(error).strip().split("\n")[0][:300]
-        raise TransportUnavailableError(f"could not read again: {reason}") from error
+        raise unavailable("could not read again", error) from error
 
 
-def outcome_of(fields: Mapping[str, Any]) -> Outcome:
+def outcome_of(fields: Mapping[str, Any]) -> CaseOutcome:
     """Return what reading a case again found."""
-    return Outcome(
+    return CaseOutcome(
         expected=fields["expected"],
         delivered=fields["delivered"],
         missing=fields["missing"],

@@ -16,14 +16,14 @@ from mesh.errors import RemoteProtocolError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.wire.keys import parse_subscription_key
-from streaming.audits.cases import Case, Outcome
+from streaming.audits.cases import Case, CaseOutcome
 from streaming.audits.interest import EndKey
 from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.connectors import source
-from streaming.connectors.few import Few, few_enough
 from streaming.connectors.session import interpreted
+from streaming.connectors.small_reads import SmallReader, is_small_read
 from streaming.job.reread_answers import Repeats, answers_of, lines_of, outcome_of, repeats_of
 from streaming.job.sources import Sources
 from streaming.tables import exact
@@ -40,14 +40,14 @@ class Rereader:
         topology: The mesh as its file says.
         sources: What the brokers say.
         kafka: Options of Kafka's Java client by Kafka cluster.
-        few: Clients that read few records, by Kafka cluster, for one judgement at a time.
+        small_readers: Clients that read few records, by Kafka cluster, for one judgement at a time.
     """
 
     session: SparkSession
     topology: Topology
     sources: Sources
     kafka: Mapping[str, Mapping[str, str]]
-    few: dict[str, Few] = field(default_factory=dict)
+    small_readers: dict[str, SmallReader] = field(default_factory=dict)
 
     def _records(self, ranges: source.Ranges) -> DataFrame:
         """Return the records of ranges, wherever their topics are.
@@ -61,7 +61,7 @@ class Rereader:
         if not self.sources.can_read(ranges):
             raise TransportUnavailableError("a Kafka cluster does not say where its logs begin")
         parts = [
-            self._of(kafka, {place: ranges[place] for place in places}, begins, is_few=True)
+            self._of(kafka, {place: ranges[place] for place in places}, begins, may_be_small=True)
             for kafka, places in self.sources.by_home(begins).items()
         ]
         return reduce(DataFrame.union, parts) if parts else source.nothing(self.session)
@@ -82,7 +82,7 @@ class Rereader:
         ranges: source.Ranges,
         begins: Mapping[TopicPartition, int],
         *,
-        is_few: bool = False,
+        may_be_small: bool = False,
     ) -> DataFrame:
         wanted = {
             place: (max(first, begins[place]), end)
@@ -91,8 +91,10 @@ class Rereader:
         }
         if not wanted:
             return source.nothing(self.session)
-        if is_few and few_enough(wanted):
-            reader = self.few.setdefault(kafka, Few(self.session, self.kafka[kafka]))
+        if may_be_small and is_small_read(wanted):
+            reader = self.small_readers.setdefault(
+                kafka, SmallReader(self.session, self.kafka[kafka])
+            )
             if (found := reader.read(wanted)) is not None:
                 return found
         return source.again(self.session, self.kafka[kafka], wanted)
@@ -104,7 +106,7 @@ class Rereader:
 
     def _by_little(self, ranges: source.Ranges) -> AbstractContextManager[None]:
         """Have what few records are asked interpreted: to write code for it costs more."""
-        return interpreted(self.session) if few_enough(ranges) else nullcontext()
+        return interpreted(self.session) if is_small_read(ranges) else nullcontext()
 
     def _parsed(self, ranges: source.Ranges) -> DataFrame:
         topology = self.topology
@@ -119,7 +121,7 @@ class Rereader:
         inlined = F.inline(F.from_json(F.lit(text), f"array<struct<{kind}>>"))
         return self.session.range(1).select(inlined)
 
-    def cases(self, cases: Sequence[Case]) -> Sequence[Outcome]:
+    def cases(self, cases: Sequence[Case]) -> Sequence[CaseOutcome]:
         """Return the outcome of each case, in order."""
         names = TopicNames(self.topology.prefix)
         endpoints = [dict(_records_of(case, names)) for case in cases]
@@ -128,7 +130,7 @@ class Rereader:
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         rows: list[tuple[Any, ...]] = []
         wants: list[tuple[Any, ...]] = []
-        turns: list[tuple[Any, ...]] = []
+        generations: list[tuple[Any, ...]] = []
         for number, case in enumerate(cases):
             topics = {one: names.endpoint(one.node, one.name) for one in case.records}
             source_id = "" if case.source is None else case.source.topic_id
@@ -139,19 +141,19 @@ class Rereader:
             wants.extend(
                 (number, want.pattern, want.first, want.last, want.is_must) for want in case.wants
             )
-            turns.extend((number, *turn) for turn in case.turns)
+            generations.extend((number, *one) for one in case.generations)
             if case.last >= first:
                 _widen(ranges, case.place, first, case.last + 1)
             for place, (first, last) in endpoints[number].items():
                 _widen(ranges, place, first, last + 1)
         if not ranges:
-            return [Outcome(0, 0, is_cut=case.is_cut) for case in cases]
+            return [CaseOutcome(0, 0, is_cut=case.is_cut) for case in cases]
         with self._by_little(ranges):
             answers = exact.case_outcomes(
                 self._parsed(ranges),
                 self._requests(rows, exact.CASES),
                 self._requests(wants, exact.WANTS),
-                self._requests(turns, exact.TURNS),
+                self._requests(generations, exact.GENERATIONS),
             )
             outcomes = {fields["case"]: outcome_of(fields) for fields in answers_of(answers)}
         return [

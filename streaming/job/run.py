@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from secrets import token_hex
 from types import FrameType
 
 from pyspark.sql import SparkSession
@@ -25,25 +25,22 @@ from streaming.connectors.sink import AuditTopics, Output
 from streaming.job.auditor import Auditor
 from streaming.job.canaries import Flock
 from streaming.job.drain import Drain
+from streaming.job.former import former_findings
 from streaming.job.outputs import TABLES
 from streaming.job.port import Port
-from streaming.job.publishing import STATUS_S
-from streaming.job.reading import Readings
+from streaming.job.publisher import STATUS_EVERY_S
+from streaming.job.queries import Queries
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.supervisor import PULSE_S, Supervisor
 from streaming.tables.rows import TopicPartition
 
-QUIET_S = STATUS_S + 1.5
+AUDITOR_SILENT_S = STATUS_EVERY_S + 1.5
 """An auditor that lives is not silent for so long, in seconds."""
 
 ASKED_MAX = 10
 """How often a broker is asked where the status ends before the auditor gives up."""
-
-GARBAGE_EVERY = 100_000, 20, 20
-"""Python looks for garbage after so many new objects: a state is many that live long, and to look
-through them as often as by default took a seventh of all that the auditor's Python did."""
 
 LEFT_MAX = 20
 """Lines that tell what was left when nothing more was waited for."""
@@ -91,7 +88,6 @@ def run(settings: AuditSettings) -> bool:
         MeshError: The auditor cannot start, or cannot write what it finds.
     """
     kafka = options_of(settings, settings.kafka)
-    gc.set_threshold(*GARBAGE_EVERY)
     port = Port()
     if settings.listen is not None:
         port.start(settings.listen)
@@ -112,9 +108,8 @@ def _audit(
     port: Port,
 ) -> Sequence[str]:
     """Audit; return what was left when nothing more was waited for."""
-    topology = settings.topology
+    topology, stopping = settings.topology, threading.Event()
     names = TopicNames(topology.prefix)
-    stopping = threading.Event()
     _on_signals(stopping)
     topics = AuditTopics(session, kafka[topology.audit_kafka], f"{topology.prefix}audit")
     topics.create({names.audit(table): kept for table, kept in TABLES.items()})
@@ -131,22 +126,25 @@ def _audit(
         topics.write(outputs)
         port.see(outputs)
 
+    flock = Flock(Canaries(token_hex(4)), settings.kafka, stopping, say)
+    snapshots, findings = Snapshots(settings.checkpoint / "state"), names.audit("findings")
     auditor = Auditor(
         topology=topology,
         rereader=Rereader(session, topology, sources, kafka),
         sources=sources,
-        snapshots=Snapshots(settings.checkpoint / "state"),
+        snapshots=snapshots,
+        former=former_findings(logs, findings) if snapshots.is_empty else {},
         write=write,
         positions=lambda name, batch: read_positions(checkpoint / name, batch),
         tasks=settings.cores,
         offsets_max=settings.offsets_max,
+        more=flock.outputs,
+        run=flock.canaries.run,
     )
-    flock = Flock(Canaries(auditor.run), settings.kafka, stopping, say)
-    auditor.more = flock.outputs
-    readings = Readings(
+    queries = Queries(
         session, auditor, kafka, checkpoint, settings.trigger_s, say, stopping=stopping
     )
-    supervisor = Supervisor(auditor, readings, port, flock, say)
+    supervisor = Supervisor(auditor, queries, port, flock, say)
     say(f"reading {len(kafka)} Kafka clusters, after {auditor.state.batch + 1} batches")
     drain = Drain() if settings.until_drained else None
     left: Sequence[str] = ()
@@ -172,7 +170,7 @@ def _refuse_a_second(logs: Logs, status: TopicPartition, stopping: threading.Eve
         TransportUnavailableError: Kafka does not answer.
     """
     written, grown, quiet_s = _end_of(status, logs, stopping), 0, 0.0
-    while written and quiet_s < QUIET_S and not stopping.wait(PULSE_S):
+    while written and quiet_s < AUDITOR_SILENT_S and not stopping.wait(PULSE_S):
         quiet_s += PULSE_S
         end = _end_of(status, logs, stopping)
         if end > written:

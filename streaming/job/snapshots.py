@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,10 +20,10 @@ from typing import Any, NamedTuple
 from mesh.errors import ConfigError, Problem
 from streaming.audits.block import Block
 from streaming.audits.blocks import Blocks
-from streaming.job.packing import (
+from streaming.job.packed_blocks import (
     LINES,
     BlockKey,
-    Held,
+    BlockText,
     block_of,
     json_of,
     lines,
@@ -37,6 +38,9 @@ KEPT = 4
 
 SUFFIX = ".json.gz"
 
+TOLD = "told.json"
+"""Holds the ids of findings that were written since a state was saved."""
+
 _NO_STATE = (OSError, EOFError, zlib.error, ValueError, TypeError, LookupError, struct.error)
 
 _LEFT_OUT = ("subjects", "receipts", "changed_s", "judged_s", "tickets")
@@ -47,9 +51,9 @@ no snapshot has, and tickets, which are followed where they are."""
 class Piece(NamedTuple):
     """What was packed of a block, what the block was then, and what of it can be used again."""
 
-    mark: tuple[Any, ...]
+    fingerprint: tuple[Any, ...]
     data: bytes
-    held: Held
+    held: BlockText
 
 
 @dataclass(slots=True)
@@ -67,23 +71,37 @@ class Snapshots:
     def save(self, batch: int, state: State) -> None:
         """Write the state after a batch; the file is whole or not there."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(batch)
-        draft = path.with_suffix(".draft")
-        draft.write_bytes(b"".join((_rest_of(state), *self.packed(state.certifier.blocks))))
-        draft.replace(path)
+        packed = (_rest_of(state), *self.packed(state.certifier.blocks))
+        _write(self._path(batch), b"".join(packed))
         for old in self._batches()[:-KEPT]:
             self._path(old).unlink(missing_ok=True)
+        (self.folder / TOLD).unlink(missing_ok=True)
+
+    def note_told(self, ids: Iterable[str]) -> None:
+        """Keep which findings are written before the state is saved: no state may know them."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _write(self.folder / TOLD, json.dumps([*ids]).encode())
+
+    def told(self) -> Sequence[str]:
+        """Return the findings that were written since a state was saved."""
+        path = self.folder / TOLD
+        return [*map(str, json.loads(path.read_text()))] if path.exists() else ()
 
     def packed(self, blocks: Blocks) -> Iterator[bytes]:
         """Yield blocks as a snapshot holds them."""
         before, self.pieces = self.pieces, {}
         for place, number, block in blocks.walk():
-            key, mark = BlockKey(place, number), _mark_of(block)
+            key, fingerprint = BlockKey(place, number), _fingerprint_of(block)
             piece = before.get(key)
-            if piece is None or piece.mark != mark:
-                piece = Piece(mark, *packed_block(key, block, piece and piece.held))
+            if piece is None or piece.fingerprint != fingerprint:
+                piece = Piece(fingerprint, *packed_block(key, block, piece and piece.held))
             self.pieces[key] = piece
             yield piece.data
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no state was ever saved here."""
+        return not self._batches()
 
     def load(self) -> State | None:
         """Return the newest state, or None if there is none.
@@ -121,6 +139,16 @@ class Snapshots:
         return self.folder / f"{batch}{SUFFIX}"
 
 
+def _write(path: Path, data: bytes) -> None:
+    """Have a file be whole or not there, also after the host has lost its power."""
+    draft = path.with_suffix(".draft")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
 def _rest_of(state: State) -> bytes:
     """Return a state without its blocks as a snapshot holds it."""
     certifier = state.certifier
@@ -128,7 +156,7 @@ def _rest_of(state: State) -> bytes:
     return lines(json_of(to_plain(replace(state, certifier=replace(certifier, blocks=blocks)))))
 
 
-def _mark_of(block: Block) -> tuple[Any, ...]:
+def _fingerprint_of(block: Block) -> tuple[Any, ...]:
     """Return what tells that what is kept of a block has changed."""
     told = (getattr(block, one.name) for one in fields(block) if one.name not in _LEFT_OUT)
     copied = (dict(one) if isinstance(one, dict) else one for one in told)

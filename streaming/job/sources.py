@@ -9,6 +9,7 @@ from math import inf
 from typing import Protocol
 
 from mesh.errors import TransportUnavailableError
+from streaming.job.extent import Extent
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import CONFIG, ENDPOINT, INGRESS, OUTBOX, audited_pattern, place_of
 
@@ -56,7 +57,7 @@ class Sources:
         silent: Kafka cluster -> when it did not answer.
         read: Kafka cluster -> all that was written there before this moment has been read.
         needed: Those with nodes, now or a moment ago: the others hold nobody up. None: all.
-        until: Up to where a partition that ends there is read; of a past range, not to its end.
+        extent: How much of the logs is judged: of a past range they are not read to their ends.
     """
 
     prefix: str
@@ -67,7 +68,7 @@ class Sources:
     silent: dict[str, float] = field(default_factory=dict)
     read: dict[str, float] = field(default_factory=dict)
     needed: Mapping[str, None] | None = None
-    until: Callable[[TopicPartition, int], int] = lambda _, end: end
+    extent: Extent = field(default_factory=Extent)
 
     @property
     def read_s(self) -> float:
@@ -128,6 +129,10 @@ class Sources:
         silent_s = self.silent.get(kafka)
         return silent_s is None or not 0 <= self.clock() - silent_s < RETRY_S
 
+    def note_silent(self, kafka: str) -> None:
+        """Note that a Kafka cluster did not answer just now."""
+        self.silent[kafka] = self.clock()
+
     def can_read(self, places: Iterable[TopicPartition]) -> bool:
         """Return whether all Kafka clusters answer that partitions are in."""
         homes = {self.home_of(place.topic): None for place in places}
@@ -141,7 +146,7 @@ class Sources:
                 try:
                     found.update(self.brokers[kafka].beginnings(wanted))
                 except TransportUnavailableError:
-                    self.silent[kafka] = self.clock()
+                    self.note_silent(kafka)
         return found
 
     def ends(self) -> Callable[[str], Mapping[TopicPartition, int] | None]:
@@ -170,12 +175,12 @@ class Sources:
         try:
             ends = self.brokers[kafka].ends(self.places(kafka, is_written))
         except TransportUnavailableError:
-            self.silent[kafka] = self.clock()
+            self.note_silent(kafka)
             return None
         found: dict[str, dict[TopicPartition, int]] = {}
         for place, end in ends.items():
             node = place_of(self.prefix, place.topic).node
-            found.setdefault(node, {})[place] = self.until(place, end)
+            found.setdefault(node, {})[place] = self.extent.until(place, end)
         return found
 
     def places(self, kafka: str, is_wanted: Callable[[str], bool]) -> Sequence[TopicPartition]:
@@ -200,7 +205,7 @@ class Sources:
         try:
             told = self.brokers[kafka].described(wanted)
         except TransportUnavailableError:
-            self.silent[kafka] = self.clock()
+            self.note_silent(kafka)
             return {}
         return {topic: id_ for topic, (id_, _) in told.items()}
 

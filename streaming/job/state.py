@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import inf
 
 from mesh.model.topology import Topology
 from streaming.audits.accounts import Accounts
+from streaming.audits.block_judgements import World
 from streaming.audits.blocks import Blocks
 from streaming.audits.certificates import Certifier
 from streaming.audits.chains import Chains
 from streaming.audits.colours import Colours
-from streaming.audits.consumed import Consumed
+from streaming.audits.consumed_records import ConsumedRecords
 from streaming.audits.eras import Eras
+from streaming.audits.excuses import Excuses
 from streaming.audits.findings import Register
+from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import Interest
-from streaming.audits.judgements import World
 from streaming.audits.links import Links
-from streaming.audits.marks import Marks
 from streaming.audits.minutes import Minutes
 from streaming.audits.names import Names
-from streaming.audits.needless import Needless
+from streaming.audits.needless_copies import NeedlessCopies
 from streaming.audits.order import DeliverySuspicion, Order
 from streaming.audits.origins import FrameSuspicion, Origins
-from streaming.audits.passing import Ends, Passing
 from streaming.audits.queues import QueueRules
 from streaming.audits.splits import Splits
 from streaming.audits.stalls import Stalls
 from streaming.audits.strangers import StrangeFrames
-from streaming.audits.unwanted import Unwanted
+from streaming.audits.tickets import Ends
+from streaming.audits.unwanted_deliveries import UnwantedDeliveries
 from streaming.tables.rows import TopicPartition
-from streaming.tables.topics import CLIENTS, place_of
+from streaming.tables.topics import CLIENTS, ENDPOINT, LEDGER, place_of
+
+FORGOTTEN_MAX = 100
+"""Partitions of endpoints that one batch forgets: each is looked for in all that is known."""
 
 
 @dataclass(slots=True)
@@ -38,6 +43,26 @@ class State:
     """The audits, side by side.
 
     Attributes:
+        names: What nodes call themselves and their topics.
+        chains: How far the chain of every outbox and source goes.
+        origins: Which messages have crossed which links.
+        order: What endpoints got of each source, in order.
+        interest: What endpoints ask for, and from where on sources knew it.
+        progress: How far nodes are with what they read.
+        splits: Who hears whom.
+        links: Figures of links.
+        certifier: Blocks, and certificates of them.
+        register: Findings.
+        eras: Topologies, and from where on they were in force.
+        unwanted: Direct deliveries that nobody seems to have asked for.
+        excuses: What excuses a second copy.
+        accounts: Direct messages as both ends of a link count them.
+        minutes: What crossed links in each minute.
+        needless: Copies that nobody behind a link seems to have asked for.
+        strangers: Frames of sources that nobody has named.
+        consumed: What may have been deleted from endpoints before it was read.
+        stalls: What stands still, and since when.
+        colours: What nodes say of the parts of the mesh.
         batch: How many micro-batches were taken, less one: -1 before the first.
         batches: Kafka cluster -> number of its last micro-batch.
         read: Next offset to read of every topic partition.
@@ -52,19 +77,19 @@ class State:
     origins: Origins
     order: Order
     interest: Interest
-    passing: Passing
+    progress: HopProgress
     splits: Splits
     links: Links
     certifier: Certifier
     register: Register
     eras: Eras
-    unwanted: Unwanted
-    marks: Marks
+    unwanted: UnwantedDeliveries
+    excuses: Excuses
     accounts: Accounts
     minutes: Minutes
-    needless: Needless
+    needless: NeedlessCopies
     strangers: StrangeFrames
-    consumed: Consumed
+    consumed: ConsumedRecords
     stalls: Stalls = field(default_factory=Stalls)
     colours: Colours = field(default_factory=Colours)
     batch: int = -1
@@ -85,19 +110,19 @@ class State:
             origins=Origins(prefix),
             order=Order(),
             interest=Interest(queues=QueueRules.of(topology)),
-            passing=Passing(prefix),
+            progress=HopProgress(prefix),
             splits=Splits.of(topology),
             links=Links.of(topology),
             certifier=Certifier(Blocks(prefix)),
             register=Register(),
             eras=Eras.of(topology),
-            unwanted=Unwanted(prefix),
-            marks=Marks(prefix),
+            unwanted=UnwantedDeliveries(prefix),
+            excuses=Excuses(prefix),
             accounts=Accounts(prefix),
             minutes=Minutes(prefix),
-            needless=Needless(prefix),
+            needless=NeedlessCopies(prefix),
             strangers=StrangeFrames(prefix),
-            consumed=Consumed(prefix),
+            consumed=ConsumedRecords(prefix),
         )
 
     def forget_recreated(self, place: TopicPartition, topic_id: str, unread: int) -> None:
@@ -112,16 +137,47 @@ class State:
         """
         self.certifier.blocks.forget_recreated(place, unread)
         self.chains.forget_recreated(place)
-        self.passing.forget_recreated(place, topic_id)
+        self.progress.forget_recreated(place, topic_id)
         self.interest.forget_recreated(place)
-        self.order.forget_recreated(place)
+        self._forget_order([place])
         topic = place_of(self.eras.prefix, place.topic)
-        if topic.kind == CLIENTS:
+        if topic.kind == LEDGER:
+            self.interest.lose_cuts(topic.node)
+        elif topic.kind == CLIENTS:
             self.names.told.pop(topic.node, None)
-            self.interest.forget_clients(self.names.uuids.get(topic.node, ""))
-        doubts = self.delivery_doubts
-        self.delivery_doubts = [one for one in doubts if one.key.endpoint != place]
+            uuid = self.names.uuids.get(topic.node, "")
+            self.interest.forget_clients(topic.node, uuid, self.register.now_ms)
         self.frame_doubts = [one for one in self.frame_doubts if place not in one.outboxes]
+
+    def forget_endpoints(
+        self, gone: Collection[TopicPartition], there: Collection[TopicPartition]
+    ) -> None:
+        """Forget endpoints whose topics are gone, for clients make new ones for ever.
+
+        What they had got is not missing.
+
+        Args:
+            gone: Partitions of a Kafka cluster that it had.
+            there: Those that it has.
+        """
+        topics = {place.topic: None for place in there}
+        ended = [
+            place
+            for place in gone
+            if place.topic not in topics
+            and place_of(self.eras.prefix, place.topic).kind == ENDPOINT
+        ]
+        for place in ended[:FORGOTTEN_MAX]:
+            self.certifier.blocks.forget_recreated(place, 0)
+            self.progress.forget_recreated(place, "")
+            self.ids.pop(place.topic, None)
+            del self.read[place]
+        self._forget_order(ended[:FORGOTTEN_MAX])
+
+    def _forget_order(self, places: Collection[TopicPartition]) -> None:
+        self.order.forget(places)
+        doubts = self.delivery_doubts
+        self.delivery_doubts = [one for one in doubts if one.key.endpoint not in places]
 
     def rest(self, now_s: float) -> None:
         """Go on by the clock of another process, which may be that of another host.
@@ -134,7 +190,7 @@ class State:
         self.certifier.blocks.rest(now_s, ahead_s)
         self.register.rest(now_s)
         self.eras.go_ahead(ahead_s)
-        self.marks.go_ahead(ahead_s)
+        self.excuses.go_ahead(ahead_s)
         self.unwanted.go_ahead(ahead_s)
         self.needless.go_ahead(ahead_s)
         self.strangers.go_ahead(ahead_s)
@@ -151,7 +207,7 @@ class State:
         return World(
             names=self.names,
             interest=self.interest,
-            passing=self.passing,
+            progress=self.progress,
             heads=self.chains.heads,
             carriers=self.origins.carriers,
             eras=self.eras,

@@ -11,8 +11,8 @@ from streaming.job.auditor import Auditor
 from streaming.job.canaries import Flock
 from streaming.job.drain import Drain
 from streaming.job.port import Port
-from streaming.job.reading import Readings
-from streaming.job.sifting import reason_of
+from streaming.job.queries import Queries
+from streaming.job.spoiled_batches import fault_of
 
 PULSE_S = 0.2
 """How often the main thread looks around."""
@@ -27,7 +27,7 @@ class Supervisor:
 
     Attributes:
         auditor: What the batches are for.
-        readings: The queries.
+        queries: The queries.
         port: Told that it looks around.
         flock: Canaries.
         say: Tells a person.
@@ -36,7 +36,7 @@ class Supervisor:
     """
 
     auditor: Auditor
-    readings: Readings
+    queries: Queries
     port: Port
     flock: Flock
     say: Callable[[str], None]
@@ -53,8 +53,8 @@ class Supervisor:
             MeshError: It cannot go on.
         """
         judged_s = time.monotonic()
-        while not self.readings.stopping.wait(PULSE_S):
-            self.readings.look()
+        while not self.queries.stopping.wait(PULSE_S):
+            self.queries.look()
             self.port.looked()
             if drain is not None and self._is_drained(drain):
                 return
@@ -62,26 +62,26 @@ class Supervisor:
             quiet_s = now_s - self.auditor.batch_at_s
             if quiet_s < JUDGE_S or now_s - judged_s < JUDGE_S:
                 continue
-            if self.readings.lock.acquire(blocking=False):
+            if self.queries.lock.acquire(blocking=False):
                 try:
                     self._judge()
                     self.flock.follow(self.auditor.state.eras.linked()[-1])
                 finally:
-                    self.readings.lock.release()
+                    self.queries.lock.release()
                 judged_s = time.monotonic()
 
     def _judge(self) -> None:
         try:
             self.auditor.judge()
         except TransportUnavailableError as error:
-            self.say(f"{error}; it is tried again")
+            self.say(f"{error}; trying again")
             self.auditor.restore()
         except MeshError:
             raise
         except Exception as error:  # noqa: BLE001  # what nobody has thought of ends nothing
             # Until a judgement succeeds no status is written: reports say so.
-            if (reason := reason_of(error)) != self.blamed:
-                self.say(f"what was read cannot be judged: {reason}; it is tried again")
+            if (reason := fault_of(error)) != self.blamed:
+                self.say(f"what was read cannot be judged: {reason}; trying again")
                 self.blamed = reason
             self.auditor.restore()
         else:
@@ -89,7 +89,7 @@ class Supervisor:
 
     def _is_drained(self, drain: Drain) -> bool:
         """Return whether all is judged that is waited for; each judgement is looked at once."""
-        if not self.readings.lock.acquire(blocking=False):
+        if not self.queries.lock.acquire(blocking=False):
             return False
         try:
             auditor, now_s = self.auditor, self.auditor.clock()
@@ -99,15 +99,15 @@ class Supervisor:
             self.seen = auditor.judgements
             return drain.look(auditor.state, auditor.sources, now_s)
         finally:
-            self.readings.lock.release()
+            self.queries.lock.release()
 
     def end(self) -> None:
         """Certify open ranges, publish them and stop the queries."""
-        self.readings.stopping.set()
-        with self.readings.lock:
+        self.queries.stopping.set()
+        with self.queries.lock:
             if self.auditor.state.batch >= 0:
                 self._judge_last()
-        self.readings.stop()
+        self.queries.stop()
 
     def _judge_last(self) -> None:
         try:
@@ -115,4 +115,4 @@ class Supervisor:
         except MeshError:
             raise
         except Exception as error:  # noqa: BLE001  # what nobody has thought of: the state is whole
-            self.say(f"what is open cannot be judged: {reason_of(error)}")
+            self.say(f"what is open cannot be judged: {fault_of(error)}")

@@ -7,13 +7,26 @@ field `of` that names the table; `streaming.tables.rows` reads them. Spec: perfo
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
-from mesh.model.facts import Accepted, Gap, Held, Sent, SourceAt
+from mesh.model.facts import (
+    Accepted,
+    EpochRaised,
+    ErasBegun,
+    Fact,
+    Gap,
+    Halted,
+    Held,
+    InterestInForce,
+    PartlyTaken,
+    Sent,
+    SourceAt,
+    Truncations,
+)
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QUEUE_PREFIX
 from mesh.wire.keys import (
@@ -26,10 +39,10 @@ from mesh.wire.keys import (
     stop_key,
 )
 from streaming.tables.bundles import Bundles
+from streaming.tables.cached_columns import cached_columns
 from streaming.tables.columns import digest_columns, moves_column
 from streaming.tables.digest import BLOCK_BITS
-from streaming.tables.once import once
-from streaming.tables.rows import SUBJECT_BYTES_MAX
+from streaming.tables.rows import MINUTE_MS, SUBJECT_BYTES_MAX
 from streaming.tables.topics import CONFIG, CONTROL, ENDPOINT, INGRESS, LEDGER, OUTBOX
 
 EXAMPLES_MAX = 50
@@ -58,10 +71,32 @@ def _like(*keys: bytes) -> str:
 _OF_THE_TOPOLOGY = (config_key().decode(), change_key().decode())
 _OF_NODES = _like(identity_key(), heartbeat_key(), stop_key("", 0))
 _OF_LINKS = _like(link_key(), repair_key(bytes(16), 0, 0, MessageClass.GUARANTEED))
-_OF_LANES = f"^({'|'.join(one.word for one in (SourceAt, Sent, Accepted, Gap, Held))}) "
+READ_OF_LANES: Sequence[type[Fact]] = (SourceAt, Sent, Accepted, Gap, Held)
+_OF_LANES = f"^({'|'.join(one.word for one in READ_OF_LANES)}) "
 """Keys of small topics under which something counts for audits."""
 
-MINUTE_MS = 60_000
+UNREAD_OF_LANES: Sequence[type[Fact]] = (
+    EpochRaised,
+    InterestInForce,
+    Halted,
+    ErasBegun,
+    Truncations,
+    PartlyTaken,
+)
+"""Facts by which a lane goes on, and which no audit asks for: accounts and frames tell as much."""
+
+OF_RUN = (
+    *("topic", "partition", "source_id", "source_partition", "generation"),
+    *("path", "is_moved", "message_class"),
+)
+"""What deliveries have in common that one row tells; of each block it tells `ONE_OF_RUN`."""
+
+_OF_DIGEST = ("n", "xor", "high", "low", "content", "first", "last")
+
+ONE_OF_RUN = ("block", *_OF_DIGEST, "record_first", "record_last", "late")
+
+ONE_OF = ("subject", "selected", "known", *_OF_DIGEST)
+"""What a row of a published block tells of each subject, or bundle of such."""
 
 SUBJECTS_MAX = 20
 """Subjects that one row of unwanted deliveries spells out."""
@@ -109,17 +144,41 @@ def _rows(frame: DataFrame, table: str, *ids: str) -> DataFrame:
     return (frame.withColumns(_texts(*ids)) if ids else frame).select(_row(table))
 
 
-@once
+@cached_columns
 def _texts(*ids: str) -> dict[str, Column]:
     return {one: F.lower(F.hex(one)) for one in ids}
 
 
-@once
+@cached_columns
 def _row(table: str) -> Column:
     return F.to_json(F.struct(F.lit(table).alias("of"), "*")).alias("row")
 
 
-@once
+def _listed(
+    frame: DataFrame, table: str, keys: Sequence[str], each: Sequence[str], *ids: str
+) -> DataFrame:
+    """Return a table as one row for all that have the same keys, and a list of each other column.
+
+    With many endpoints most of a batch are such rows, and most of each is what others say too.
+    Topic ids among the keys become text last: by another key all would be shared out anew.
+    """
+    columns, listed, row = _lists(table, tuple(keys), tuple(each))
+    grouped = frame.groupBy(*columns).agg(listed)
+    return (grouped.withColumns(_texts(*ids)) if ids else grouped).select(row)
+
+
+@cached_columns
+def _lists(
+    table: str, keys: Sequence[str], each: Sequence[str]
+) -> tuple[list[Column], Column, Column]:
+    columns = [*map(F.col, keys)]
+    listed = F.array_sort(F.collect_list(F.struct(*each))).alias("each")
+    lists = [F.col("each")[one].alias(one) for one in each]
+    told = F.struct(F.lit(table).alias("of"), *columns, *lists)
+    return columns, listed, F.to_json(told).alias("row")
+
+
+@cached_columns
 def _is_of(kind: str) -> Column:
     return F.col("topic_kind") == kind
 
@@ -141,10 +200,11 @@ def ingress_rows(records: DataFrame, bundles: Bundles | None = None) -> DataFram
         key, known = "selected", bundles.known
         published = published.withColumn(key, bundles.column)
     told = published.groupBy(*_of_source(key)).agg(_one_of(key, known), *_digests())
-    return _rows(told.drop(key, "is_odd").select("told.*", "*"), "ingress")
+    found = told.drop(key, "is_odd").select("told.*", "*")
+    return _listed(found, "ingress", ("topic", "partition", "block"), ONE_OF)
 
 
-@once
+@cached_columns
 def _of_source(key: str) -> list[Column]:
     """Return by what published messages are told apart."""
     return [
@@ -155,17 +215,19 @@ def _of_source(key: str) -> list[Column]:
     ]
 
 
-@once
+@cached_columns
 def _digests() -> list[Column]:
     return digest_columns(F.col("partition"), F.col("offset"))
 
 
-@once
+@cached_columns
 def _one_of(key: str, known: int | None) -> Column:
-    """Return one subject of a group, and of a bundle how many filters told it apart from others."""
-    is_odd, of = F.col("is_odd"), F.col(key)
-    subject = F.min(F.when(of.isNotNull(), F.col("subject")))
-    selected = F.when(is_odd, F.lit("")).otherwise(F.lit(None) if known is None else of)
+    """Return the subject of a group, or of a bundle how many filters told it apart from others."""
+    is_odd, of, nothing = F.col("is_odd"), F.col(key), F.lit(None).cast("string")
+    subject, bundle = (of, nothing) if known is None else (nothing, of)
+    # By what the group has in common alone: of text no hash table holds a least or a first one, so
+    # all that was published would be sorted.
+    selected = F.when(is_odd, F.when(of.isNotNull(), F.lit(""))).otherwise(bundle)
     return F.struct(
         subject.alias("subject"),
         selected.alias("selected"),
@@ -173,12 +235,12 @@ def _one_of(key: str, known: int | None) -> Column:
     ).alias("told")
 
 
-@once
+@cached_columns
 def _is_delivery() -> Column:
     return (F.col("topic_kind") == ENDPOINT) & F.col("delivery").isNotNull()
 
 
-@once
+@cached_columns
 def _delivered() -> list[Column]:
     told = F.col("delivery")
     return [
@@ -206,12 +268,12 @@ def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
     return _rows(grouped, "unwanted", "source_id")
 
 
-@once
+@cached_columns
 def _is_direct() -> Column:
     return (F.col("topic_kind") == ENDPOINT) & (F.col("delivery")["class"] == "direct")
 
 
-@once
+@cached_columns
 def _is_strange() -> Column:
     # Java's matching goes as deep as a subject has levels: what is too long for one is left out.
     is_short = F.octet_length("subject") <= SUBJECT_BYTES_MAX
@@ -219,7 +281,7 @@ def _is_strange() -> Column:
     return ~F.coalesce(is_asked, F.lit(False))
 
 
-@once
+@cached_columns
 def _unwanted() -> tuple[list[Column], list[Column]]:
     told = F.col("delivery")
     subjects = F.array_sort(F.collect_set(_shown("subject")))
@@ -237,7 +299,7 @@ def _unwanted() -> tuple[list[Column], list[Column]]:
     ]
 
 
-@once
+@cached_columns
 def _recorded() -> list[Column]:
     """Return between which offsets of their own topic records are."""
     return [F.min("offset").alias("record_first"), F.max("offset").alias("record_last")]
@@ -282,7 +344,7 @@ def needless_rows(records: DataFrame, asked: Mapping[str, str]) -> DataFrame:
     return _rows(strange.drop("link", "pattern"), "needless", "source_id")
 
 
-@once
+@cached_columns
 def delivery_order() -> WindowSpec:
     """Return the window over what an endpoint partition got earlier from the same source."""
     return (
@@ -296,26 +358,25 @@ def delivery_rows(records: DataFrame) -> DataFrame:
     """Digest and order of deliveries per (endpoint partition, source, block, path). Spec: K29."""
     ordered = records.where(_is_delivery()).select(*_delivered()).withColumn("is_late", _is_late())
     keys, told = _delivery()
-    return _rows(ordered.groupBy(*keys).agg(*told), "delivery", "source_id")
+    grouped = ordered.groupBy(*keys).agg(*told)
+    return _listed(grouped, "delivery", OF_RUN, ONE_OF_RUN, "source_id")
 
 
-@once
+@cached_columns
 def _is_late() -> Column:
     offset = F.col("source_offset")
     return offset <= F.max(offset).over(delivery_order())
 
 
-@once
+@cached_columns
 def _delivery() -> tuple[list[Column], list[Column]]:
     offset = F.col("source_offset")
-    source = ("source_id", "source_partition", "generation")
-    keys = ("topic", "partition", *source, "path", "is_moved", "message_class")
     told = [
         *digest_columns(F.col("source_partition"), offset),
         *_recorded(),
         F.count_if("is_late").alias("late"),
     ]
-    return [*map(F.col, keys), _block(offset)], told
+    return [*map(F.col, OF_RUN), _block(offset)], told
 
 
 def stray_rows(records: DataFrame) -> DataFrame:
@@ -324,14 +385,14 @@ def stray_rows(records: DataFrame) -> DataFrame:
     return _rows(strays.agg(*_stray()), "stray")
 
 
-@once
+@cached_columns
 def _is_stray() -> Column:
     is_delivery = (F.col("topic_kind") == ENDPOINT) & F.col("delivery").isNull()
     is_outbox = (F.col("topic_kind") == OUTBOX) & (F.col("letter") != CONTROL)
     return is_delivery | (is_outbox & F.col("header").isNull())
 
 
-@once
+@cached_columns
 def _stray() -> list[Column]:
     offset = F.col("offset")
     count = F.count(F.lit(1)).alias("n")
@@ -343,12 +404,12 @@ def frame_columns(records: DataFrame, *more: str) -> DataFrame:
     return records.where(_has_header()).select(*_header_parts(), *more)
 
 
-@once
+@cached_columns
 def _has_header() -> Column:
     return F.col("header").isNotNull()
 
 
-@once
+@cached_columns
 def _header_parts() -> list[Column]:
     header = F.col("header")
     chain, origin = header["chain"], header["origin"]
@@ -380,7 +441,7 @@ def _header_parts() -> list[Column]:
     ]
 
 
-@once
+@cached_columns
 def is_addressed() -> Column:
     """Return a column: whether members of queues alone shall get the messages of a frame."""
     subjects = F.col("header")["origin"]["subjects"]
@@ -401,7 +462,7 @@ def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
     return _rows(frames.groupBy(*keys).agg(*told), "frame", "source_id", "chain_id")
 
 
-@once
+@cached_columns
 def _chained() -> tuple[dict[str, Column], dict[str, Column]]:
     """Return how frames stand to those before them, and what follows from that."""
     outbox = ("topic", "partition", "is_repair")
@@ -418,7 +479,7 @@ def _chained() -> tuple[dict[str, Column], dict[str, Column]]:
     return {"expected": expected, "is_late": is_late}, {"is_broken": is_broken}
 
 
-@once
+@cached_columns
 def _frame() -> tuple[list[Column], list[Column]]:
     place = F.struct("offset", "chain_previous", "chain_first", "chain_last")
     broken = F.struct(
@@ -442,14 +503,14 @@ def _frame() -> tuple[list[Column], list[Column]]:
     ]
 
 
-@once
+@cached_columns
 def is_kept() -> Column:
     """Return a column: whether each record of this key counts, not only the newest."""
     key, kind = F.col("key").cast("string"), F.col("topic_kind")
     return (kind == "clients") | ((kind == CONFIG) & key.isin(*_OF_THE_TOPOLOGY))
 
 
-@once
+@cached_columns
 def is_wanted() -> Column:
     """Return a column: whether a record of a small topic counts at all, ledgers apart."""
     key = F.col("key").cast("string")
@@ -463,20 +524,22 @@ def is_wanted() -> Column:
 
 def small_rows(records: DataFrame) -> DataFrame:
     """Newest value per key of control, `.c` and progress; every record of the others."""
-    keys, newest = _small()
-    told = records.where(is_wanted()).groupBy(*keys).agg(*newest)
-    return _rows(told.select("topic", "partition", "offset", "key", "value", "at_ms"), "small")
+    keys, newest, told = _small()
+    found = records.where(is_wanted()).groupBy(*keys).agg(*newest)
+    return _rows(found.select(*told), "small")
 
 
-@once
-def _small() -> tuple[list[Column], list[Column]]:
+@cached_columns
+def _small() -> tuple[list[Column], list[Column], list[Column]]:
     version = F.when(is_kept(), F.col("offset")).otherwise(-1)
     key = F.col("key").cast("string").alias("key")
-    return [F.col("topic"), F.col("partition"), key, version], [
+    newest = [
         F.max("offset").alias("offset"),
         F.max_by(F.base64("value"), "offset").alias("value"),
         F.max_by("at_ms", "offset").alias("at_ms"),
     ]
+    told = map(F.col, ("topic", "partition", "offset", "key", "value", "at_ms"))
+    return [F.col("topic"), F.col("partition"), key, version], newest, [*told]
 
 
 def ledger_rows(records: DataFrame) -> DataFrame:
@@ -484,25 +547,25 @@ def ledger_rows(records: DataFrame) -> DataFrame:
     return _rows(records.where(_is_of(LEDGER)).select(*_ledger()), "ledger")
 
 
-@once
+@cached_columns
 def _ledger() -> list[Column]:
     columns = map(F.col, ("topic", "partition", "offset", "at_ms"))
     return [*columns, F.base64("value").alias("value")]
 
 
-@once
+@cached_columns
 def is_advert() -> Column:
     """Return a column: whether a record offers interest."""
     return (F.col("topic_kind") == "control") & F.col("key").cast("string").rlike(ADVERT)
 
 
-@once
+@cached_columns
 def minute_of() -> Column:
     """Return the number of a record's minute from 1970 on, by the broker's clock."""
     return F.floor(F.col("at_ms") / MINUTE_MS).cast("long")
 
 
-@once
+@cached_columns
 def scope_of() -> Column:
     """Return the scope in which an advert offers interest."""
     return F.get(F.split(F.col("key").cast("string"), " "), F.lit(1))
@@ -514,7 +577,7 @@ def minute_rows(records: DataFrame) -> DataFrame:
     return _rows(records.where(is_counted).groupBy(*keys).agg(*told), "minute")
 
 
-@once
+@cached_columns
 def _minute() -> tuple[Column, list[Column], list[Column]]:
     header = F.col("header")
     is_repair = header["flags"].bitwiseAND(F.lit(REPAIR)) != 0

@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
-from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import MOVED_BYTES, MOVED_EXT
+from mesh.model.record_headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from schemas import VERSION, text
-from streaming.tables.once import once
+from streaming.tables.cached_columns import cached_columns
 from streaming.tables.rows import SUBJECT_BYTES_MAX
 from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_KINDS
 
@@ -61,7 +61,7 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
     return opened.select(*_parts(message_bytes_max))
 
 
-@once
+@cached_columns
 def _read() -> dict[str, Column]:
     is_frame = (F.col("topic_kind") == OUTBOX) & (F.col("letter") != CONTROL)
     headers = F.when(F.col("topic_kind") == ENDPOINT, F.col("headers"))
@@ -71,12 +71,12 @@ def _read() -> dict[str, Column]:
     }
 
 
-@once
+@cached_columns
 def _sound() -> dict[str, Column]:
     return {"header": _sound_header(), "delivery": _sound_delivery()}
 
 
-@once
+@cached_columns
 def _parts(message_bytes_max: int) -> list[Column]:
     kind = F.col("topic_kind")
     is_control = (kind == OUTBOX) & (F.col("letter") == CONTROL)
@@ -105,7 +105,7 @@ def placed(raw: DataFrame, prefix: str) -> DataFrame:
     return raw.withColumns(_places(prefix))
 
 
-@once
+@cached_columns
 def _places(prefix: str) -> dict[str, Column]:
     start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
     kind = F.substring_index(start, ".", -1)

@@ -27,7 +27,7 @@ can have been moved, whatever it says."""
 WANTS = "`case` int, pattern string, first long, last long, is_must boolean"
 """What must and may come, per case: of subjects that a regular expression tells."""
 
-TURNS = "`case` int, generation int, first long"
+GENERATIONS = "`case` int, generation int, first long"
 """Generations of the source that were told of, each from an offset on, per case."""
 
 DELIVERY_REQUESTS = """request int, topic string, `partition` int, source_id string,
@@ -53,7 +53,7 @@ def _offsets(condition: Column, offset: Column) -> Column:
 
 
 def case_outcomes(
-    records: DataFrame, cases: DataFrame, wants: DataFrame, turns: DataFrame
+    records: DataFrame, cases: DataFrame, wants: DataFrame, generations: DataFrame
 ) -> DataFrame:
     """Return per case what had to come, what came, and how the two differ.
 
@@ -61,10 +61,10 @@ def case_outcomes(
         records: Parsed records of the ingress and endpoint partitions concerned.
         cases: As `CASES`.
         wants: As `WANTS`.
-        turns: As `TURNS`.
+        generations: As `GENERATIONS`.
     """
     both = _expected(records, cases, wants).join(
-        _received(records, cases, turns), on=["case", "source_offset"], how="full_outer"
+        _received(records, cases, generations), on=["case", "source_offset"], how="full_outer"
     )
     offset, copies = F.col("source_offset"), F.coalesce("copies", F.lit(0))
     strangers = F.coalesce("strangers", F.lit(0))
@@ -113,7 +113,7 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
     )
 
 
-def _received(records: DataFrame, cases: DataFrame, turns: DataFrame) -> DataFrame:
+def _received(records: DataFrame, cases: DataFrame, generations: DataFrame) -> DataFrame:
     """Return `case, source_offset, copies, contents, strangers` of the deliveries of each case.
 
     Of a message that was moved from member to member of a queue only the copies count that were
@@ -151,7 +151,7 @@ def _received(records: DataFrame, cases: DataFrame, turns: DataFrame) -> DataFra
     is_again = F.col("source_offset") >= F.col("first")
     newest = F.max(F.when(is_again, F.col("generation"))).over(message)
     current = (
-        joined.join(F.broadcast(turns), on=["case", "generation"], how="left")
+        joined.join(F.broadcast(generations), on=["case", "generation"], how="left")
         .withColumn("newest", newest)
         .where(~is_told | (F.col("generation") >= F.coalesce("newest", F.lit(0))))
     )

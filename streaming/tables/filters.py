@@ -19,10 +19,13 @@ SUBJECT_PATTERN = rf"\A(?!\$){_LEVEL}(?:/{_LEVEL}){{0,{LEVELS_MAX - 1}}}\z"
 """The form of a subject for Java, which has no surrogates in its strings; its size apart."""
 
 FILTERS_MAX = 2_000
-"""Of more filters each subject is taken alone."""
+"""With more filters than these, each subject is taken alone."""
 
 SHAPES_MAX = 64
-"""The same for shapes of filters: where their wildcards are. Spec: guide/performance.md 4."""
+"""With more shapes of filters, too: where their wildcards are. Nodes widen filters beyond as many.
+
+Spec: DESIGN 3, guide/performance.md 4.
+"""
 
 ALL = 1 << 31
 """As a number of filters: all that will ever be."""

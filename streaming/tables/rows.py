@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from streaming.tables.digest import Digest
 from streaming.tables.filters import ALL
@@ -25,6 +26,9 @@ NAME_MAX = 64
 CUT_OFF = "\N{HORIZONTAL ELLIPSIS}"
 """Stands for the rest of what a stranger wrote: no name has it."""
 
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 
 PLACES_KEPT = 65_536
 """Partitions that rows name and that are kept: each stands in many rows."""
@@ -54,11 +58,11 @@ class IngressRow(NamedTuple):
     Attributes:
         place: The ingress partition.
         block: Block of offsets.
-        subject: Of the messages; of a bundle one of them. None: refused by the mesh.
+        subject: Of the messages; None: they are of a bundle, or were refused by the mesh.
         digest: Of the identities.
         first: Lowest offset.
         last: Highest one.
-        selected: Of a bundle, the filters that select its subjects; None: there is one subject.
+        selected: Of a bundle, the filters that select its subjects; None: it is none.
         known: How many filters were known that might.
     """
 
@@ -108,7 +112,12 @@ class DeliveryRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FramePlace:
-    """Where a frame stands: offset in the outbox, and its chain. Spec: K11."""
+    """Where a frame stands. Spec: K11.
+
+    Attributes:
+        offset: In the outbox.
+        previous, first, last: Its chain: positions in the sender's source.
+    """
 
     offset: int
     previous: int
@@ -186,7 +195,15 @@ class FrameRow:
 
 @dataclass(frozen=True, slots=True)
 class SmallRow:
-    """One record of a topic with few records; no value: a tombstone."""
+    """One record of a topic with few records.
+
+    Attributes:
+        place: Where it is.
+        offset: Of the record.
+        key: Of the record, as text.
+        value: Of the record; None: a tombstone.
+        at_ms: Its time stamp, ms since 1970.
+    """
 
     place: TopicPartition
     offset: int
@@ -197,7 +214,14 @@ class SmallRow:
 
 @dataclass(frozen=True, slots=True)
 class StrayRow:
-    """Records of a data topic that do not say what they are."""
+    """Records of a data topic that do not say what they are.
+
+    Attributes:
+        place: Where they are.
+        count: How many.
+        first: Lowest offset.
+        last: Highest one.
+    """
 
     place: TopicPartition
     count: int
@@ -250,6 +274,18 @@ class UnwantedRow:
     record_last: int
     subjects: tuple[str, ...]
 
+    def joined(self, more: UnwantedRow) -> UnwantedRow:
+        """Return one row for these deliveries and others of the same source and partition."""
+        return replace(
+            self,
+            count=self.count + more.count,
+            first=min(self.first, more.first),
+            last=max(self.last, more.last),
+            record_first=min(self.record_first, more.record_first),
+            record_last=max(self.record_last, more.record_last),
+            subjects=tuple(dict.fromkeys((*self.subjects, *more.subjects))),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class NeedlessRow:
@@ -281,10 +317,34 @@ class NeedlessRow:
     record_first: int
     record_last: int
 
+    def joined(self, more: NeedlessRow) -> NeedlessRow:
+        """Return one row for these frames and others of the same link, source and subject."""
+        return replace(
+            self,
+            frames=self.frames + more.frames,
+            first=min(self.first, more.first),
+            last=max(self.last, more.last),
+            newest=max(self.newest, more.newest),
+            record_first=min(self.record_first, more.record_first),
+            record_last=max(self.record_last, more.record_last),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """All small rows of one micro-batch; those of one topic partition in offset order."""
+    """All small rows of one micro-batch; those of one topic partition in offset order.
+
+    Attributes:
+        ingress: What was published.
+        deliveries: What endpoints got.
+        frames: What crossed links.
+        small: Records of small topics that audits read, ledgers apart.
+        ledgers: What lanes have read, and from where on they knew of subscriptions.
+        strays: What is neither a delivery nor a frame.
+        unwanted: Direct deliveries that nobody had asked for, as far as is known.
+        minutes: What was written to outboxes and of interest, by the minute.
+        needless: Frames that nobody behind their link is known to ask for.
+    """
 
     ingress: Sequence[IngressRow] = ()
     deliveries: Sequence[DeliveryRow] = ()
@@ -313,6 +373,8 @@ class Batch:
 
 Fields = Mapping[str, Any]
 
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
 
 def read_batch(lines: Iterable[str]) -> Batch:
     """Return the batch that the JSON lines of `batch_rows` stand for, in a fixed order.
@@ -323,14 +385,14 @@ def read_batch(lines: Iterable[str]) -> Batch:
     for told in json.loads(f"[{','.join(sorted(lines))}]"):  # at once: most of a line is its names
         tables.setdefault(told["of"], []).append(told)
     frames = sorted(map(_frame, tables.get("frame", ())), key=lambda row: row.head.offset)
-    deliveries = map(_delivery, tables.get("delivery", ()))
+    deliveries = chain.from_iterable(map(_delivery, tables.get("delivery", ())))
     newest = sorted(map(_small, tables.get("newest", ())), key=_by_offset)
     small = [
         *map(_small, tables.get("small", ())),
         *{(one.place, one.key): one for one in newest}.values(),
     ]
     return Batch(
-        ingress=[_ingress(one) for one in tables.get("ingress", ())],
+        ingress=[*chain.from_iterable(map(_ingress, tables.get("ingress", ())))],
         deliveries=sorted(deliveries, key=lambda row: row.record_first),
         frames=frames,
         small=sorted(small, key=_by_offset),
@@ -370,21 +432,24 @@ def _name(text: str) -> str:
     return text if len(text) <= NAME_MAX else f"{text[:NAME_MAX]}{CUT_OFF}"
 
 
-def _digest(fields: Fields) -> Digest:
-    return tuple.__new__(Digest, _DIGEST(fields))  # by all of its parts: no defaults to look for
+def _digests(fields: Fields) -> list[Digest]:
+    return [*in_columns(Digest, 0, *_DIGEST(fields))]
 
 
-def _ingress(fields: Fields) -> IngressRow:
-    return IngressRow(
-        _place(fields),
-        fields["block"],
-        fields.get("subject"),
-        _digest(fields),
-        fields["first"],
-        fields["last"],
-        fields.get("selected"),
-        fields.get("known", ALL),
-    )
+def in_columns(row: type[Row], count: int, *columns: Any) -> Iterator[Row]:
+    """Return named tuples by columns of all parts: a list of each, or what all have in common.
+
+    Nothing looks at each of them, for they are many: no defaults are filled in.
+    """
+    lists = (one if isinstance(one, list) else repeat(one, count) for one in columns)
+    return map(partial(tuple.__new__, row), zip(*lists, strict=True))
+
+
+def _ingress(fields: Fields) -> Iterator[IngressRow]:
+    known = [ALL if one is None else one for one in fields["known"]]
+    place, digests = _place(fields), _digests(fields)
+    told = place, fields["block"], fields["subject"], digests, fields["first"], fields["last"]
+    return in_columns(IngressRow, len(known), *told, fields["selected"], known)
 
 
 _SOURCE = itemgetter("source_id", "source_partition")
@@ -394,16 +459,10 @@ _BOUNDS = itemgetter(
 )
 
 
-def _delivery(fields: Fields) -> DeliveryRow:
-    return DeliveryRow(
-        _place(fields),
-        SourceKey(*_SOURCE(fields)),
-        fields["generation"],
-        _path(fields["path"]),
-        fields["block"],
-        _digest(fields),
-        *_BOUNDS(fields),
-    )
+def _delivery(fields: Fields) -> Iterator[DeliveryRow]:
+    digests, blocks = _digests(fields), fields["block"]
+    way = _place(fields), SourceKey(*_SOURCE(fields)), fields["generation"], _path(fields["path"])
+    return in_columns(DeliveryRow, len(blocks), *way, blocks, digests, *_BOUNDS(fields))
 
 
 def _frame_place(fields: Fields) -> FramePlace:

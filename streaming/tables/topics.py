@@ -27,7 +27,7 @@ CONTROL = "c"
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9-]*"
 
-NAME_MAX = 249
+TOPIC_NAME_MAX = 249
 """Characters that Kafka allows in the name of a topic."""
 
 NAMES_KEPT = 65_536
@@ -86,7 +86,7 @@ def place_of(prefix: str, topic: str) -> TopicPlace:
 
 def is_place(prefix: str, topic: str) -> bool:
     """Return whether a name that a record tells can be one of a topic of the mesh."""
-    return len(topic) <= NAME_MAX and _audited(prefix).fullmatch(topic) is not None
+    return len(topic) <= TOPIC_NAME_MAX and _audited(prefix).fullmatch(topic) is not None
 
 
 @cache

@@ -219,7 +219,7 @@ class Auditor:
         while True:
             self._status.read()
             status = self._status.table.get("position", {})
-            read = sum(sum(parts.values()) for parts in status.get("positions", {}).values())
+            read = status.get("offsets", 0)
             is_done = read >= self._written.records and not status["uncertified"]
             if len(self._status.log) > told:
                 told = len(self._status.log)

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 import psutil
 
 from streaming.config import cache_of
+from streaming.connectors.logs import Logs
 from streaming.connectors.session import start_session
 from streaming.connectors.source import live
+from streaming.job.sources import Sources
 from streaming.tables.topics import audited_pattern
 from tests.bench.meter import cpu_s
 
@@ -39,7 +41,10 @@ def main() -> None:
         count = known + records.count()
         steps.append((time.monotonic(), count, sum(map(cpu_s, pids))))
 
-    reader = live(session, {"bootstrap.servers": address}, audited_pattern(prefix), int(batch))
+    kafka = {"bootstrap.servers": address}
+    sources = Sources(prefix, {"k1": Logs(session, kafka)})
+    count = len(sources.places("k1", lambda _: True))
+    reader = live(session, kafka, audited_pattern(prefix), int(batch), count)
     with tempfile.TemporaryDirectory(prefix="mesh-bench-") as folder:
         query = reader.writeStream.foreachBatch(take).option("checkpointLocation", folder)
         query.trigger(availableNow=True).start().awaitTermination()

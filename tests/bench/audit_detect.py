@@ -4,6 +4,9 @@ The topics of three nodes in a row are written on a real broker as the nodes wou
 a message every quarter of a second that is healthy, so that no block is ever quiet. Into that a
 fault of each kind is planted, one after the other, and its finding is waited for on the auditor's
 own topic; and so again, with other messages. The first rounds are in no figure: the JVM compiles.
+
+Eight faults in four seconds are a burst, and what one makes doubtful is read again while the others
+wait. `--alone` waits for each finding before the next fault is planted.
 """
 
 from __future__ import annotations
@@ -220,8 +223,13 @@ class Trial:
             if time.monotonic() > end_s or not self.alive():
                 raise StartError(f"not found: {', '.join(self.planted)}")
 
-    def round(self, draw: random.Random) -> None:
-        """Plant a fault of each kind at any moment, and wait until all are found."""
+    def round(self, draw: random.Random, *, is_alone: bool) -> None:
+        """Plant a fault of each kind at any moment, and wait until all are found.
+
+        Args:
+            draw: Chance.
+            is_alone: Each is found before the next one is planted.
+        """
         kinds = list(FAULTS)
         draw.shuffle(kinds)
         for kind in kinds:
@@ -230,10 +238,12 @@ class Trial:
                 self.trickle()
                 self.look()
             self.plant_one(kind)
+            if is_alone:
+                self.wait(ROUND_S)
         self.wait(ROUND_S)
 
 
-def measure(directory: Path, *, rounds: int, seed: int) -> Found:
+def measure(directory: Path, *, rounds: int, seed: int, is_alone: bool) -> Found:
     """Plant and wait, round by round."""
     with ExitStack() as stack:
         kafka = stack.enter_context(broker(directory / "kafka"))
@@ -259,7 +269,7 @@ def measure(directory: Path, *, rounds: int, seed: int) -> Found:
         for number in range(WARM + rounds):
             if number == WARM:
                 trial.seconds.clear()
-            trial.round(draw)
+            trial.round(draw, is_alone=is_alone)
             say(f"round {number + 1} of {WARM + rounds}")
         known = {one["endpoint"] or one["link"] for one in findings.table.values()}
         if strange := known - {"a->b", *(f"c/{kind}" for kind in FAULTS)}:
@@ -272,8 +282,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = parser_of("audit_detect", __doc__)
     parser.add_argument("--rounds", type=at_least(1), default=20)
     parser.add_argument("--seed", type=at_least(0), default=1)
+    parser.add_argument("--alone", action="store_true", help="one fault at a time")
     options = parser.parse_args(arguments)
-    run = partial(measure, rounds=options.rounds, seed=options.seed)
+    run = partial(measure, rounds=options.rounds, seed=options.seed, is_alone=options.alone)
     return carry_out(options, run, Found.rows, Found.as_json, Found.goals)
 
 

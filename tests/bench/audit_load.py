@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from mesh.model.frames import MessageClass, SourcePartition
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.wire.deliveries import delivery_headers, delivery_prefix
 from tests.streaming.planted import PARTITIONS, Plant
 from tests.streaming.pour import Pour

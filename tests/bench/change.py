@@ -21,11 +21,11 @@ from typing import Any
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
 from mesh.local.fleet import Fleet
 from mesh.model.topology import Topology

@@ -43,10 +43,13 @@ def workplace(directory: Path | None) -> Iterator[Path]:
     Args:
         directory: Where the folder is made; None chooses.
     """
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     where = directory or (SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
-    with tempfile.TemporaryDirectory(prefix="mesh-bench-", dir=where) as name:
-        yield Path(name)
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    try:
+        with tempfile.TemporaryDirectory(prefix="mesh-bench-", dir=where) as name:
+            yield Path(name)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def about() -> dict[str, object]:

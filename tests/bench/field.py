@@ -27,7 +27,7 @@ from mesh.local.jars import KafkaSoftware, Progress
 from mesh.local.processes import Process
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.transport.port import TopicPartition
 from mesh.wire.keys import subscription_key

@@ -24,9 +24,9 @@ from pathlib import Path
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
-from mesh.lab.backend import Backend, SimulatedBackend
+from mesh.lab.backend import Backend
 from mesh.lab.real import RealBackend
-from mesh.lab.world import World
+from mesh.lab.simulated import SimulatedBackend
 from mesh.local.fleet import Fleet
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
@@ -83,28 +83,17 @@ class Found:
     changes: float
 
 
-class TimedWorld(World):
+class TimedBackend(SimulatedBackend):
     """Knows how much CPU the turns of each worker took."""
 
-    __slots__ = ("cpu_s",)
-
-    def __init__(self, topology: Topology, seed: int) -> None:
-        super().__init__(topology, seed)
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(topology, 1)
         self.cpu_s: Counter[str] = Counter()
 
     def _turn(self, name: str) -> None:
         begun_s = time.process_time()
-        World._turn(self, name)
+        super()._turn(name)
         self.cpu_s[name] += time.process_time() - begun_s
-
-
-class TimedBackend(SimulatedBackend):
-    """The simulator with a `TimedWorld`."""
-
-    def __init__(self, topology: Topology) -> None:
-        super().__init__(topology, 1)
-        self._world = self.world = TimedWorld(topology, 1)
-        self.kafka = self.world.kafka
 
 
 class Clients:
@@ -176,7 +165,7 @@ def stage(backend: str, load: Load, directory: Path) -> Iterator[tuple[Backend, 
     if backend == "sim":
         simulated = TimedBackend(wanted)
         begin(wanted, simulated)
-        yield simulated, lambda: dict(simulated.world.cpu_s)
+        yield simulated, lambda: dict(simulated.cpu_s)
         return
     file = directory / "mesh.yaml"
     write_topology(wanted, file)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import Producer
 
 from mesh.errors import StartError
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from tests.bench.stage import PARTITIONS
 
 Headers = list[tuple[str, str | bytes | None]]

@@ -221,7 +221,7 @@ def _measure_history(browser: Browser, found: Found) -> None:
     api = Api(mesh, _open_access())
     api.live.look()
     try:
-        at_ms = api.live.still.seen.at_ms - DAY_MINUTES // 2 * 60_000
+        at_ms = api.live.snapshot.seen.at_ms - DAY_MINUTES // 2 * 60_000
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
         _first_view(browser, f"{api.url}/map", "node n0")
         found.history_views_s = {

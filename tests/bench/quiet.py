@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as Place
 from mesh.core.interest import InterestTable, Member
 from mesh.errors import StartError
 from mesh.model.control import Interest
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from tests.bench import meter
 from tests.bench.stage import PARTITIONS, Stage
 

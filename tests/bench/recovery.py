@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer
 
 from mesh.errors import StartError
 from mesh.local.jars import find_kafka
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.goals import Goal, goal_line
 from tests.bench.quiet import reader_of

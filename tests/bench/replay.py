@@ -22,13 +22,13 @@ import memray
 import mesh
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
-from mesh.lab.backend import SimulatedBackend
-from mesh.lab.world import World
+from mesh.lab.simulated import SimulatedBackend
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.trees.settings import Settings
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
 from tests.bench.interest import begin
@@ -47,6 +47,9 @@ minute falls into one of them."""
 AFTER_MS = 1_000
 """So long after the last message turns are counted: then all is delivered, committed and told, and
 to count allocations in a turn takes twenty times as long as the turn."""
+
+IDLE_MS = 20_000
+"""Twice as long as it takes until a worker has looked at everything."""
 
 ROOT = str(Path(mesh.__file__).parent)
 BELOW = tuple(f"{ROOT}/{part}" for part in ("transport/memory", "lab/"))
@@ -82,13 +85,18 @@ def is_ours(file: str) -> bool:
     return file.startswith(ROOT) and not file.startswith(BELOW)
 
 
-class CountedWorld(World):
+class CountedBackend(SimulatedBackend):
     """Counts calls or allocations in the turns of one node, while it is asked to."""
 
-    __slots__ = ("counted", "counts", "counts_allocations", "folder")
-
-    def __init__(self, topology: Topology, folder: Path, *, counts_allocations: bool) -> None:
-        super().__init__(topology, 1)
+    def __init__(
+        self,
+        topology: Topology,
+        folder: Path,
+        *,
+        counts_allocations: bool,
+        trees: Settings | None = None,
+    ) -> None:
+        super().__init__(topology, 1, trees=trees)
         self.folder, self.counts_allocations = folder, counts_allocations
         self.counted = ""
         self.counts = 0
@@ -100,10 +108,10 @@ class CountedWorld(World):
 
     def _turn(self, name: str) -> None:
         if name != self.counted:
-            World._turn(self, name)
+            super()._turn(name)
             return
         with self._allocations() if self.counts_allocations else self._calls():
-            World._turn(self, name)
+            super()._turn(name)
 
     @contextmanager
     def _calls(self) -> Iterator[None]:
@@ -135,16 +143,6 @@ class CountedWorld(World):
                     self.counts += record.n_allocations
         file.unlink()
 
-
-class CountedBackend(SimulatedBackend):
-    """The simulator with a `CountedWorld`."""
-
-    def __init__(self, topology: Topology, folder: Path, *, counts_allocations: bool) -> None:
-        super().__init__(topology, 1)
-        self.world = CountedWorld(topology, folder, counts_allocations=counts_allocations)
-        self._world = self.world
-        self.kafka = self.world.kafka
-
     def rest(self, length_ms: int) -> None:
         """Let virtual time pass."""
         until = self.now_ms() + length_ms
@@ -171,22 +169,43 @@ def _counted(messages: int, *, counts_allocations: bool) -> Mapping[str, float]:
                 writer.produce(names.clients(node), encode_subscription(Subscription()), key, 0)
         writer.flush()
         backend.rest(START_MS)
-        world, found = backend.world, {}
+        found = {}
         for row, (node, level) in ROWS.items():
             _replay(backend, names, level, messages)  # what is remembered of subjects
             backend.rest(_uncounted_ms(messages))
             idle, busy = [], []
             for _ in range(TIMES):
-                world.count_of(node)
+                backend.count_of(node)
                 backend.rest(_counted_ms(messages))
-                idle.append(world.count_of(""))
+                idle.append(backend.count_of(""))
                 backend.rest(_uncounted_ms(messages))
-                world.count_of(node)
+                backend.count_of(node)
                 _replay(backend, names, level, messages)
-                busy.append(world.count_of(""))
+                busy.append(backend.count_of(""))
                 backend.rest(_uncounted_ms(messages))
             found[row] = (min(busy) - min(idle)) / messages
     return found
+
+
+def idle(links: int, *, trees: bool) -> float:
+    """Return the calls a second of a node with so many neighbours, none of whom publishes.
+
+    Args:
+        links: How many.
+        trees: Whether nodes have the tree layer.
+    """
+    neighbours = [f"n{number}" for number in range(links)]
+    star = {"kind": "multi-hop", "links": [["hub", name] for name in neighbours]}
+    spec = {"kafka": {"k": {}}, "nodes": {"hub": {}, **{name: {} for name in neighbours}}}
+    topology = topology_from_mapping({**spec, "zones": {"STAR": star}})
+    with TemporaryDirectory(prefix="mesh-replay-") as folder:
+        settings = Settings() if trees else None
+        backend = CountedBackend(topology, Path(folder), counts_allocations=False, trees=settings)
+        begin(topology, backend)
+        backend.rest(START_MS)
+        backend.count_of("hub")
+        backend.rest(IDLE_MS)
+        return backend.count_of("") / (IDLE_MS / 1000)
 
 
 def _counted_ms(messages: int) -> int:
@@ -218,7 +237,7 @@ def _replay(backend: CountedBackend, names: TopicNames, level: str, messages: in
 
 
 def _delivered(backend: CountedBackend, names: TopicNames) -> int:
-    topics = backend.world.kafka["k"].topics
+    topics = backend.kafka["k"].topics
     logs = [log for node in WANTED for log in topics[names.endpoint(node, "e")].logs]
     return sum(entry is not None for log in logs for entry in log.entries)
 
@@ -227,6 +246,9 @@ def main() -> None:
     """Print the counts."""
     for row, one in count(MESSAGES).items():
         sys.stdout.write(f"{row:<10}{one.calls:8.2f} calls{one.allocations:8.2f} allocations\n")
+    for trees in (False, True):
+        what = "idle, with roles" if trees else "idle"
+        sys.stdout.write(f"{what:<18}{idle(8, trees=trees):8.0f} calls a second\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from mesh.errors import StartError
 from mesh.local.jars import find_kafka
 from mesh.local.processes import spawn
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from tests.bench import meter, quiet
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.goals import Goal, goal_line

@@ -17,7 +17,7 @@ from pathlib import Path
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.wire.keys import subscription_key
 from mesh.worker.process.logs import set_up_logs
@@ -69,13 +69,13 @@ def run(way: str, messages: int) -> Mapping[str, float]:
         headers = [subject, ("kind", b"%d" % (number % parts))]
         writer.produce(ingress, bytes(PAYLOAD), b"k", number % 4, headers=headers)
     writer.flush()
-    backend.world.cpu_s.clear()
+    backend.cpu_s.clear()
     rest(backend, DRAIN_MS)
-    logs = backend.world.kafka["k"].topics[names.endpoint("c", "s")].logs
+    logs = backend.kafka["k"].topics[names.endpoint("c", "s")].logs
     arrived = sum(entry is not None for log in logs for entry in log.entries)
     if arrived != messages // parts:
         raise StartError(f"{arrived} messages arrived, not {messages // parts}")
-    return {node: backend.world.cpu_s[node] * 1e6 / messages for node in ("a", "b")}
+    return {node: backend.cpu_s[node] * 1e6 / messages for node in ("a", "b")}
 
 
 def rest(backend: TimedBackend, length_ms: int) -> None:

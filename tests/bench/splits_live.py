@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mesh.config.legal import load_legal_topology
 from mesh.errors import StartError
-from mesh.lab.verdicts import Verdicts
+from mesh.lab.audit_follower import AuditFollower
 from mesh.local.auditor import spawn_auditor
 from mesh.local.fleet import Fleet
 from mesh.local.jars import find_kafka
@@ -83,7 +83,7 @@ class Watched:
 
     fleet: Fleet
     view: MeshView
-    verdicts: Verdicts
+    audit: AuditFollower
     clock: MonotonicClock
 
     def parts(self) -> list[str]:
@@ -96,7 +96,7 @@ class Watched:
 
     def count(self, kind: str) -> int:
         """Return how many findings of a kind the auditor has made."""
-        return self.verdicts.found().get(kind, 0)
+        return self.audit.found().get(kind, 0)
 
     def until(self, *wanted: Callable[[], bool]) -> list[float]:
         """Return after how many seconds each of these held for the first time."""
@@ -104,7 +104,7 @@ class Watched:
         found: dict[int, float] = {}
         while len(found) < len(wanted):
             self.view.refresh()
-            self.verdicts.refresh()
+            self.audit.refresh()
             now_s = time.monotonic() - began_s
             for at, holds in enumerate(wanted):
                 if at not in found and holds():
@@ -139,10 +139,10 @@ def watched(directory: Path) -> Iterator[Watched]:
         kafka = {name: fleet.kafka(name, "bench") for name in fleet.topology.kafka}
         view = MeshView(fleet.topology, kafka, clock.now_ms)
         ends.callback(view.close)
-        verdicts = Verdicts(fleet.topology, kafka, clock.now_ms)
-        ends.callback(verdicts.close)
-        made = Watched(fleet, view, verdicts, clock)
-        made.until(lambda: len(view.nodes) == 4, lambda: verdicts.is_live)
+        audit = AuditFollower(fleet.topology, kafka, clock.now_ms)
+        ends.callback(audit.close)
+        made = Watched(fleet, view, audit, clock)
+        made.until(lambda: len(view.nodes) == 4, lambda: audit.is_live)
         yield made
 
 

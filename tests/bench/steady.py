@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from mesh.errors import StartError
 from mesh.lab.companions import Companions
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from tests.bench.pair import Pair, places_of
 from tests.bench.stage import PARTITIONS
 

@@ -186,7 +186,7 @@ class Disturber:
         lost = [lanes for member, lanes in before.items() if member not in after]
         if len(lost) != 1 or len(after) != 1:
             raise StartError(f"{process.name} went, but the group had {before} and has {after}")
-        fleet.restart_worker("b", index)
+        fleet.start_worker("b", index)
         shared = self._shared_out()
         [given] = [lanes for member, lanes in shared.items() if member not in after]
         whole = frozenset(range(LANES))

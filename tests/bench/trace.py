@@ -27,7 +27,7 @@ from mesh.model.frames import (
     Origin,
     SourcePartition,
 )
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeliveredCount, Ledger, SourceRange
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology

@@ -21,13 +21,13 @@ from mesh.api.guard import Access
 from mesh.client import Address, EndpointKind, QueuePolicy, RoleRequest
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.lab.demo.endpoints import ENDPOINTS
+from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey
 from mesh.model.trees import tree_id
 from mesh.trees.settings import Settings
 from mesh.wire.tree_apps import encode_lease, encode_request, lease_key, role_key
-from streaming.audits.findings import FindingKind
 from streaming.audits.rules import RULES
 from tests.browser.conftest import SPEC, Auditor
 from tests.chromium import chromium_path

@@ -1,4 +1,4 @@
-"""Proofs and findings in a real browser: the wall of certificates, and what was found."""
+"""Proofs and findings in a real browser: the heatmap of certificates, and what was found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_findings_are_counted_as_the_frame_counts_them(
     expect(panel.locator(".pill.warn").filter(has_text="silent-link")).to_be_visible()
 
 
-def test_an_even_wall_says_what_it_means(api: Api, auditor: Auditor, open_page: Open) -> None:
+def test_an_even_heatmap_says_what_it_means(api: Api, auditor: Auditor, open_page: Open) -> None:
     """In a sentence, and by how high its cells are filled; what is unusual stands first."""
     for name, filter_ in (("an-even-one", "acme/a"), ("zone", "acme/z")):
         api.mesh.subscribe("ny2", name, filter_)
@@ -45,7 +45,7 @@ def test_an_even_wall_says_what_it_means(api: Api, auditor: Auditor, open_page: 
         auditor.certifies(f"ny2/{name}")
     api.lives(2)
     page = open_page("/audit")
-    main, rows = page.locator("main"), page.locator(".wall tbody tr")
+    main, rows = page.locator("main"), page.locator(".heatmap tbody tr")
     even = "3 endpoints got what they were owed, each message once, in every minute"
     expect(main).to_contain_text(even)
     expect(rows.nth(0)).to_contain_text("an-even-one12")
@@ -53,16 +53,16 @@ def test_an_even_wall_says_what_it_means(api: Api, auditor: Auditor, open_page: 
     expect(rows.nth(2).get_by_role("button").last).not_to_have_class(re.compile("level-[1-4]"))
     label = rows.nth(0).get_by_role("button").last
     expect(label).to_have_attribute("aria-label", re.compile(r"equal, 12 messages$"))
-    minute = page.locator(".wall thead span").filter(has_text="00:00").last.bounding_box()
+    minute = page.locator(".heatmap thead span").filter(has_text="00:00").last.bounding_box()
     beside = "one => { const range = new Range(); range.selectNodeContents(one); return range.getBoundingClientRect().left; }"
     assert minute is not None
-    assert minute["x"] + minute["width"] <= page.locator(".wall thead .total").evaluate(beside)
+    assert minute["x"] + minute["width"] <= page.locator(".heatmap thead .total").evaluate(beside)
     auditor.finds("duplicate", "twice", endpoint="ny2/zone", ids=["mesh.tk3.in.g/0/0/0"])
     api.lives(1)
     expect(main).to_contain_text("1 of 3 endpoints had minutes that are not equal")
     expect(rows.nth(0)).to_contain_text("zone")
     cell = rows.nth(0).get_by_role("button").last.bounding_box()
-    hour = page.locator(".wall thead span").filter(has_text="00:00").last.bounding_box()
+    hour = page.locator(".heatmap thead span").filter(has_text="00:00").last.bounding_box()
     assert cell is not None
     assert hour is not None
     assert hour["y"] + hour["height"] <= cell["y"] + 1
@@ -72,7 +72,7 @@ def test_an_even_wall_says_what_it_means(api: Api, auditor: Auditor, open_page: 
     )  # with a sign in it, or without
 
 
-def test_the_wall_is_walked_by_keys_and_opens_below(
+def test_the_heatmap_is_walked_by_keys_and_opens_below(
     api: Api, auditor: Auditor, open_page: Open
 ) -> None:
     """A cell that differs opens its findings, without a dialogue."""
@@ -83,7 +83,7 @@ def test_the_wall_is_walked_by_keys_and_opens_below(
     api.lives(2)
     page = open_page("/audit")
     is_read(page)
-    cells = page.locator(".wall tbody tr").first.get_by_role("button")
+    cells = page.locator(".heatmap tbody tr").first.get_by_role("button")
     assert cells.count() == 60
     expect(page.locator("main")).to_contain_text("not equal 1")
     cells.first.focus()
@@ -94,7 +94,7 @@ def test_the_wall_is_walked_by_keys_and_opens_below(
     expect(page.locator("main")).to_contain_text("2 messages twice")
     expect(page.locator("main")).to_contain_text("mesh trace mesh.tk3.in.g/0/0/0")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    spoken = page.get_by_role("table").filter(has_text="Certificates that speak for it")
+    spoken = page.get_by_role("table").filter(has_text="Certificates that cover it")
     expect(spoken).to_contain_text("not equal")
 
 

@@ -37,7 +37,7 @@ LONG_AGO = "at=2h"
             "Which nodes and links were up then is not on record",
         ),
         ("/plan", "a plan is made of now, not of then"),
-        ("/trace?id=mesh.tk3.in.g/0/0", "Nothing of such a message was there by then"),
+        ("/trace?id=mesh.tk3.in.g/0/0", "Nothing of this message had been written by then"),
         ("/audit", "blind"),
     ],
 )
@@ -84,7 +84,7 @@ def test_the_way_of_then_is_drawn_as_it_was(api: Api, open_page: Open) -> None:
     with api.turn:
         api.mesh.world.kill("ny2")
     api.lives(20)
-    down = api.live.still.seen.at_ms
+    down = api.live.snapshot.seen.at_ms
     with api.turn:
         api.mesh.world.start("ny2")
         client = api.mesh.client("ny2")
@@ -119,7 +119,7 @@ def test_a_time_in_the_future_is_refused_in_a_line(api: Api, open_page: Open) ->
         ("/interest?subject=a//b&from=tk1", "empty level"),
         ("/interest?subject=acme/a&from=nobody", "no node"),
         ("/trace?id=nothing", "is not a message"),
-        ("/trace?id=mesh.tk3.in.g/0/999999", "Nothing is left of such a message"),
+        ("/trace?id=mesh.tk3.in.g/0/999999", "Nothing of this message is left"),
         ("/queues?letters=nobody", "no node"),
         ("/map?at=yesterday", "is not a time"),
         ("/map?q=zz", "No node, Kafka cluster or zone is called “zz”"),
@@ -185,14 +185,14 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(
     expect(page.locator("main")).to_contain_text("Kafka cluster does not answer: ny1, ny2")
     page.goto(f"{api.url}/interest?subject=other/a")
     expect(page.locator("main")).to_contain_text("Kafka cluster does not answer: ny1, ny2")
-    expect(page.locator("main")).to_contain_text("Nobody that can be asked wants anything")
+    expect(page.locator("main")).to_contain_text("Nobody that can be reached wants anything")
     page.goto(f"{api.url}/interest?subject=acme/a&from=tk3")
     told = page.get_by_role("row").filter(has_text="tk1 → ny1")
     expect(told).to_contain_text("what ny1 asks for cannot be known now")
     passed = page.get_by_role("row").filter(has_text="it comes here").filter(has_text="ny1")
     expect(passed).to_contain_text("what endpoints here ask for cannot be known now")
     expect(passed).to_contain_text("not known")
-    for view, empty in (("queues", "No queue is known that"), ("nodes", "tk2")):
+    for view, empty in (("queues", "No subscribed queue is known"), ("nodes", "tk2")):
         page.goto(f"{api.url}/{view}")
         expect(page.locator("main")).to_contain_text("What is subscribed now at ny1, ny2 cannot")
         expect(page.locator("main")).to_contain_text(empty)
@@ -212,7 +212,7 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(
 def test_a_split_is_shown_in_colours_and_words_since_when(
     api: Api, auditor: Auditor, open_page: Open
 ) -> None:
-    """Each node says its part; a heal ends it."""
+    """Each node says its part; a heal ends it, but one that leaves others apart."""
     page = open_page("/map")
     auditor.finds("split", "parts", ids=["tk1,tk2,tk3", "ny1,ny2"], first_seen_ms=3_600_000)
     auditor.speaks("ny2/billing")
@@ -224,6 +224,11 @@ def test_a_split_is_shown_in_colours_and_words_since_when(
     )
     expect(page.get_by_label("node ny2", exact=True)).to_have_class(re.compile("part-1"))
     expect(page.get_by_role("status")).to_contain_text("the mesh is split")
+    left = {"ids": ["tk1,tk2,tk3,ny1", "ny2"], "link": "ny1-ny2", "first_seen_ms": 7_200_000}
+    auditor.finds("heal", "in part", **left)
+    auditor.speaks("ny2/billing")
+    api.lives(2)
+    expect(main).to_contain_text("split since 02:00:00: part 1: tk1, tk2, tk3, ny1 | part 2: ny2")
     auditor.finds("heal", "whole", ids=[])
     auditor.speaks("ny2/billing")
     api.lives(2)

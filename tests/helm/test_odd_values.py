@@ -73,6 +73,8 @@ def well_made(workload: Manifest, pod: Manifest) -> None:
         mounts = container.get("volumeMounts", [])
         assert {one["name"] for one in mounts} <= set(volumes)
         assert len({one["mountPath"] for one in mounts}) == len(mounts)
+        names = [one["name"] for one in container.get("env", [])]
+        assert len(set(names)) == len(names), f"twice in {container['name']}: {names}"
 
 
 def over(values: Mapping[str, Any], path: str, value: object) -> dict[str, Any]:
@@ -82,6 +84,7 @@ def over(values: Mapping[str, Any], path: str, value: object) -> dict[str, Any]:
     return {**values, name: over(below, rest, value) if rest else value}
 
 
+OF_THE_CHART = ("XDG_CONFIG_HOME", "OTEL_EXPORTER_OTLP_ENDPOINT", "MESH_CACHE", "MESH_TOKEN")
 NODES = ("a", "A1", "0", "on", "null", "1e3", "n" * 63 + "-", "n" * 64, "x-", "kafka", "dashboard")
 KAFKA = ("k", "On", "0x10", "k" * 64, "yes", "K-")
 LABELS = {"team": "on", "app.kubernetes.io/component": "mine", "mesh/node": "1", "x/y": ""}
@@ -120,7 +123,10 @@ CHOICES: Mapping[str, Sequence[object]] = {
     "tolerations": [[{"operator": "Exists"}]],
     "affinity": [{"nodeAffinity": {}}],
     "priorityClassName": ["on", "1"],
-    "extraEnv": [[{"name": "A", "value": "{{ .Release.Name }}"}]],
+    "extraEnv": [
+        [{"name": "A", "value": "{{ .Release.Name }}"}],
+        [{"name": name, "value": "ours"} for name in (*OF_THE_CHART, "A", "A")],
+    ],
     "extraEnvFrom": [[{"secretRef": {"name": "on"}}]],
     "extraObjects": [
         [
@@ -177,7 +183,8 @@ def drawn(seed: int) -> tuple[str, dict[str, Any]]:
     if chance.random() < 0.3 and not values.get("evaluationKafka"):
         secrets = {name: {"existingSecret": chance.choice(["on", "123"])} for name in kafka}
         values["credentials"] = secrets
-        own = {"workers": 2, "credentials": {kafka[-1]: {"existingSecret": "own"}}}
+        env = [{"name": name, "value": "own"} for name in ("A", *OF_THE_CHART[:2])]
+        own = {"workers": 2, "extraEnv": env, "credentials": {kafka[-1]: {"existingSecret": "own"}}}
         values["nodes"] = {nodes[0]: own, nodes[-1]: None} if len(nodes) > 1 else {nodes[0]: own}
     if values["topology"].get("apply") and values["topology"].get("compare"):
         del values["topology"]["apply"]
@@ -275,6 +282,33 @@ def test_every_value_has_a_place_in_the_draws() -> None:
     )
 
 
+def test_a_variable_is_what_is_said_of_it_nearest(render: Render) -> None:
+    """A name that comes twice is refused by some API servers, and merged by name by others."""
+    said = over(
+        BASE, "extraEnv", [{"name": name, "value": "release"} for name in ("A", *OF_THE_CHART)]
+    )
+    for path, value in {
+        "nodes": {"tk1": {"extraEnv": [{"name": "A", "value": "node"}]}, "ny1": None},
+        "traces": {"enabled": True, "endpoint": "http://collector:4318"},
+        "audit.enabled": True,
+        "dashboard": {"enabled": True, "existingSecret": "page"},
+    }.items():
+        said = over(said, path, value)
+    env = {
+        (manifest["metadata"]["name"], one["name"]): one.get("value")
+        for manifest in render(said)
+        if manifest["kind"] in ("StatefulSet", "Deployment")
+        for one in manifest["spec"]["template"]["spec"]["containers"][0]["env"]
+    }
+    tk1, ny1, audit, page = (
+        f"rel-trellis-mesh-{name}" for name in ("tk1", "ny1", "audit", "dashboard")
+    )
+    assert [env[pod, "A"] for pod in (tk1, ny1, audit, page)] == ["node", *["release"] * 3]
+    assert [env[pod, "OTEL_EXPORTER_OTLP_ENDPOINT"] for pod in (tk1, ny1)] == ["release"] * 2
+    assert env[audit, "MESH_CACHE"] == env[page, "XDG_CONFIG_HOME"] == "release"
+    assert env[page, "MESH_TOKEN"] is None, "of the Secret that is named for the page alone"
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -314,6 +348,20 @@ def test_every_value_has_a_place_in_the_draws() -> None:
         ({"nodes": {"tk1": {"resources": {"limits": {"memory": "1 Gi"}}}}}, "/nodes/tk1/resources/limits/memory"),
         ({"evaluationKafka": {"resources": {"limits": {"memory": -1}}}}, "/evaluationKafka/resources/limits/memory"),
         ({"extraEnv": [{"value": "x"}]}, "/extraEnv/0': missing property 'name'"),
+        ({"extraEnv": [{"name": "PORT", "value": 8080}]}, "/extraEnv/0/value': got number, want string"),
+        ({"extraEnv": [{"name": "1A", "value": ""}]}, "/extraEnv/0/name': '1A' does not match"),
+        ({"nodes": {"tk1": {"extraEnv": [{"name": "DEBUG", "value": True}]}}}, "/nodes/tk1/extraEnv/0/value': got boolean"),
+        ({"tolerations": [{"key": "mesh", "value": True}]}, "/tolerations/0/value': got boolean, want string"),
+        ({"imagePullSecrets": [{"name": "My Secret"}]}, "/imagePullSecrets/0/name"),
+        ({"extraContainers": [{"name": "worker", "image": "a"}]}, "two containers of node ny1 would be called worker"),
+        (
+            {
+                "nodes": {"tk1": {"extraInitContainers": [{"name": "a", "image": "a"}]}},
+                "extraInitContainers": [{"name": "a", "image": "a"}],
+            },
+            "two containers of node tk1 would be called a",
+        ),
+        ({"extraContainers": [{"name": "Side_Car", "image": "a"}]}, "/extraContainers/0/name"),
         ({"extraVolumes": [{"emptyDir": {}}]}, "/extraVolumes/0': missing property 'name'"),
         ({"extraVolumeMounts": [{"name": "a"}]}, "/extraVolumeMounts/0': missing property 'mountPath'"),
         ({"extraContainers": [{"image": "a"}]}, "/extraContainers/0': missing property 'name'"),
@@ -329,6 +377,22 @@ def test_every_value_has_a_place_in_the_draws() -> None:
         ),
         ({"extraVolumeMounts": [{"name": "a", "mountPath": "/a"}]}, "extraVolumeMounts: no volume is called a"),
         ({"extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}, "extraVolumeMounts: .* at /tmp already"),
+        ({"extraVolumeMounts": [{"name": "cache", "mountPath": "/a"}]}, "extraVolumeMounts: no volume is called cache in every pod"),
+        (
+            {
+                "nodes": {"tk1": {"credentials": {"tokyo": {"existingSecret": "s"}}}},
+                "extraVolumeMounts": [{"name": "kafka-tokyo", "mountPath": "/a"}],
+            },
+            "extraVolumeMounts: no volume is called kafka-tokyo in every pod",
+        ),
+        (
+            {
+                "audit": {"enabled": True},
+                "extraVolumes": [{"name": "a", "emptyDir": {}}],
+                "extraVolumeMounts": [{"name": "a", "mountPath": "/cache"}],
+            },
+            "extraVolumeMounts: .* at /cache already",
+        ),
         ({"extraObjects": [{"metadata": {"name": "a"}}]}, "/extraObjects/0': missing properties 'apiVersion', 'kind'"),
         ({"image": {"repository": "mesh:1"}}, "/image/repository': 'mesh:1' does not match"),
         ({"image": {"repository": f"mesh@sha256:{'0' * 64}"}}, "/image/repository"),

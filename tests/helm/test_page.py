@@ -33,7 +33,8 @@ def test_the_page_is_behind_a_token_and_answers_to_the_names_by_which_it_is_call
     parsed = parsed_by(["dashboard"], container["command"][2:])
     name = "rel-trellis-mesh-dashboard"
     assert list(parsed["allowed_host"]) == [
-        *(name, f"{name}.mesh", f"{name}.mesh.svc", "mesh.internal", "mesh.example.com")
+        *(name, f"{name}.mesh", f"{name}.mesh.svc", f"{name}.mesh.svc.cluster.local"),
+        *("mesh.internal", "mesh.example.com"),
     ]
     assert list(parsed["bootstrap"]) == ["tokyo=kafka.tokyo.svc:9092"]
     host, port = parse_address(str(parsed["listen"]))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import email.message
+import http.client
 import importlib.util
+import io
+import urllib.error
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -127,3 +132,53 @@ def test_a_pod_that_does_not_come_up_ends_it_and_is_named(
     assert run(cluster, monkeypatch, "0.05", "a=1", "b=1") == 1
     assert cluster.deleted == ["a-0"]
     assert f"error: a-0 is not ready after 0 s: {reason}" in capsys.readouterr().err
+
+
+class Answer(io.BytesIO):
+    """What the API server answers, or the fault amid it."""
+
+    def __init__(self, text: bytes, fault: Exception | None = None) -> None:
+        super().__init__(text)
+        self.fault = fault
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.fault is not None:
+            raise self.fault
+        return super().read(size)
+
+
+BUSY = urllib.error.HTTPError("u", 429, "Too Many Requests", email.message.Message(), None)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        BUSY,
+        Answer(b"", http.client.IncompleteRead(b"")),
+        Answer(b'{"metadata": '),
+    ],
+    ids=["busy", "cut off", "half of an answer"],
+)
+def test_an_api_server_that_is_busy_or_breaks_off_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: Exception | Answer
+) -> None:
+    """A restart of pods that ends there leaves half of them with the former template."""
+    program = rollout_of()
+    (tmp_path / "token").write_text("t", encoding="utf-8")
+    (tmp_path / "namespace").write_text("mesh", encoding="utf-8")
+    answers: list[Exception | Answer] = [first, Answer(b'{"kind": "Pod"}')]
+
+    def urlopen(*_asked: object, **_how: object) -> Answer:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(program, "ACCOUNT", tmp_path)
+    monkeypatch.setattr(program, "POLL_S", 0.0)
+    monkeypatch.setattr(program.ssl, "create_default_context", lambda **_: None)
+    monkeypatch.setattr(program.urllib.request, "urlopen", urlopen)
+    assert program.Api().get("api/v1", "pods", "a-0") == {"kind": "Pod"}
+    assert answers == []

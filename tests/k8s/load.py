@@ -16,11 +16,11 @@ from pathlib import Path
 
 from mesh.client import connect, load_topology
 from mesh.config.context import current_context
-from mesh.lab.checker.history import Held, History, Publish, Wanted
+from mesh.lab.checker.history import HeldRecord, History, Publish, SubscriptionSpan
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
 from mesh.lab.contents import HeldRecords, read_all
-from mesh.lab.load import Publisher, Watch
+from mesh.lab.load import Publisher, SilenceWatch
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, with_addresses
@@ -73,7 +73,7 @@ class Load:
             for node, declared in self.topology.nodes.items()
         ]
         self.watches = {
-            node: Watch(
+            node: SilenceWatch(
                 self.kafka[declared.kafka],
                 {self.names.endpoint(node, ENDPOINT): declared.partitions},
                 now_ms,
@@ -108,8 +108,10 @@ class Load:
                     watch.longest_ms = 0
                 _say("begun")
             time.sleep(TURN_S)
-        for one in [*self.publishers, *self.watches.values()]:
-            one.close()
+        for publisher in self.publishers:
+            publisher.close()
+        for watch in self.watches.values():
+            watch.close()
 
     def verdict(self) -> Mapping[str, object]:
         """Wait until all has arrived, and judge."""
@@ -131,7 +133,7 @@ class Load:
         return History(
             publishes=self._told(),
             subscriptions=[
-                Wanted(
+                SubscriptionSpan(
                     endpoint=f"{node}/{ENDPOINT}",
                     filter="storm/>",
                     guaranteed=True,
@@ -157,7 +159,7 @@ class Load:
             for one in publisher.published
         ]
 
-    def _held(self) -> Sequence[Held]:
+    def _held(self) -> Sequence[HeldRecord]:
         ids: dict[bytes, str] = {}
         for name, places in self._ingresses().items():
             topics = list({place.topic: None for place in places})

@@ -69,5 +69,9 @@ def _flags() -> str:
     return " ".join(["-s", "-w", *(f"-X {package}.{name}={is_}" for name, is_ in facts.items())])
 
 
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
 if __name__ == "__main__":
-    build(cache_folder(os.environ.get("MESH_CACHE")), lambda line: sys.stderr.write(line + "\n"))
+    build(cache_folder(os.environ.get("MESH_CACHE")), _say)

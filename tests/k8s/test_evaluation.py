@@ -35,8 +35,10 @@ def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(below)
     for name, value in above.items():
         was = merged.get(name)
-        is_both = isinstance(was, Mapping) and isinstance(value, Mapping)
-        merged[name] = over(was, value) if is_both else value
+        if isinstance(was, Mapping) and isinstance(value, Mapping):
+            merged[name] = over(was, value)
+        else:
+            merged[name] = value
     return merged
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_wrong_password_fails_the_install_and_the_right_one_mends_it(kube: Kub
         assert REFUSED in done.stdout + done.stderr  # Helm shows the job's log
         [worker] = kube.workers()
         for pod in (worker, kube.pods_of("apply")[0]["metadata"]["name"]):
-            until(f"{pod} says why", lambda name=pod: says_why(kube, name), patience_s(60))
+            until(f"{pod} says why", partial(says_why, kube, pod), patience_s(60))
         given(kube, RIGHT)
         kube.helm("upgrade", RELEASE, VALUES)
         all_ready(kube, 1)

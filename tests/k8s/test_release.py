@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +260,7 @@ def test_a_job_that_is_told_to_end_lets_sources_go_on(kube: Kube) -> None:
                 read_to(lines, "stage hold")
                 kube.mesh(pod("ny1"), "publish", "acme/hello", held, "-n", "ny1")
                 kube.kubectl("delete", "pod", job, "--wait=false")
-                assert "it is taken back, and nobody pauses" in "".join(lines)
+                assert "the change was rolled back and no node is paused" in "".join(lines)
             assert held in orders(kube, 2)  # the link still waits, and the change with it
             assert not upgrade.done()
         finally:  # whatever was seen: the upgrade is waited for, and a link that is paused stays so
@@ -343,7 +344,10 @@ def test_a_worker_that_cannot_start_stops_the_upgrade(kube: Kube, client: str) -
     """One worker is away and named with its reason; its mate serves, and a rollback mends it."""
     before, good = ages(kube.workers()), revision(kube)
     huge, within_s = {"resources": {"requests": {"cpu": "64"}}}, int(min(patience_s(10), 60))
-    broken = {"nodes": {"tk1": huge, "ny1": None, "pa1": None}, "rollout": {"podSeconds": within_s}}
+    broken: dict[str, Any] = {
+        "nodes": {"tk1": huge, "ny1": None, "pa1": None},
+        "rollout": {"podSeconds": within_s},
+    }
     with load(kube, client):
         done = kube.try_helm("upgrade", RELEASE, values(AROUND, **broken))
         assert done.returncode == 1
@@ -385,7 +389,7 @@ def test_lost_workers_are_taken_over(kube: Kube, client: str) -> None:
 
 def test_nodes_are_scaled_and_budgets_kept(kube: Kube, client: str) -> None:
     """From two workers to three to one under load, which is restarted; of two one may be evicted."""
-    eviction = {
+    eviction: dict[str, Any] = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": pod("ny1", 1), "namespace": kube.namespace},
@@ -420,7 +424,7 @@ def test_a_rotated_secret_is_taken_in_without_a_restart(kube: Kube, client: str)
         rotate(kube, "second")
         for name in before:
             if "pa1" not in name:  # which has nothing to do with tokyo
-                until(f"{name} has taken it", lambda n=name: taken(kube, n), patience_s(150))
+                until(f"{name} has taken it", partial(taken, kube, name), patience_s(150))
     assert ages(all_ready(kube, 6)) == before
     assert "first" not in kube.kubectl("logs", pod("tk1"))
 

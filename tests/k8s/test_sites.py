@@ -92,7 +92,7 @@ def test_a_node_does_not_go_with_its_links(sites: Kube) -> None:
     assert done.returncode == 1
     assert "post-upgrade" in done.stderr
     said = sites.said_by("apply", instance="east")
-    assert "node ny2 leaves and does not beat" in said, said
+    assert "node ny2 leaves and sends no heartbeats" in said, said
     assert "take its links away first" in said, said
     sites.helm("rollback", "east", None, "1")
     all_ready(sites, 3)

@@ -12,7 +12,7 @@ from mesh.local.brokers import KafkaClusters
 from mesh.local.fleet import Fleet
 from mesh.model.control import LinkStatus
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.transport.following import Follower
 from mesh.transport.port import TopicPartition

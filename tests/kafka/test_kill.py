@@ -17,7 +17,7 @@ from mesh.lab.steps import Drain, NamedStep, Settle
 from mesh.lab.tally import Tally
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.view.mesh_view import MeshView
 from tests.conftest import ClustersOf

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Scenario, load_scenario, uses_trees
+from mesh.lab.scenario import Scenario, load_scenario
+from mesh.lab.simulated import SimulatedBackend
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import EXAMPLES, fleet_for
 
@@ -76,10 +76,6 @@ def test_real_kafka_agrees_with_the_simulator(
     """Spec: lab.md 2 (both backends agree)."""
     needed = len(load_scenario(EXAMPLES / f"{example}.yaml").topology.kafka)
     scenario, real = run_on_kafka(example, kafka_clusters(max(3, needed)), tmp_path)
-    simulated = run_scenario(
-        scenario,
-        SimulatedBackend(scenario.topology, scenario.seed, trees=uses_trees(scenario)),
-        backend_name="sim",
-    )
+    simulated = run_scenario(scenario, SimulatedBackend.of(scenario), backend_name="sim")
     assert transfers(real) == transfers(simulated)
     assert real["not_forwarded"].keys() == simulated["not_forwarded"].keys()

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from mesh.lane.lane import Lane
+from mesh.lane.following import Following
 from mesh.model.control import Stage
 from mesh.operate.changes.draining import Drain
-from mesh.worker.control.changing import Changing
+from mesh.worker.control.topology_changes import TopologyChanges
 from tests.mutations.patching import Mutation, Patches
 
 
@@ -20,11 +20,11 @@ def served_from_the_switch_on(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(Changing, "is_held", wrapper)
+    patches.wrap(TopologyChanges, "is_held", wrapper)
 
 
 def late_sources_untold(patches: Patches) -> None:
-    patches.put(Lane, "has_cut", property(lambda _: False))
+    patches.put(Following, "has_cut", property(lambda _: False))
 
 
 def nothing_drains(patches: Patches) -> None:

@@ -12,7 +12,7 @@ from mesh.model.joins import JoinRow
 from mesh.model.reasons import Reason
 from mesh.model.topology import ZoneKind
 from mesh.node import offers
-from mesh.node.learner import Learner
+from mesh.node.pending_interest import PendingInterest
 from tests.mutations.patching import Mutation, Patches
 
 
@@ -73,7 +73,7 @@ def source_wants_nothing(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(Learner, "_put", wrapper)
+    patches.wrap(PendingInterest, "put", wrapper)
 
 
 def interest_comes_back(patches: Patches) -> None:

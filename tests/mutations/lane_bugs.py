@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mesh.errors import TransportError
+from mesh.lane import resuming
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
-from mesh.lane.messages import delivering, ingress, outgoing, transit
-from mesh.lane.positions import Positions
+from mesh.lane.messages import delivering, gaps, ingress, outgoing, transit
+from mesh.lane.progress import Progress
 from mesh.lane.reservations import Reservations
 from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
@@ -101,7 +102,7 @@ def position_one_far(patches: Patches) -> None:
     def far(fact):
         return replace(fact, next=fact.next + 1) if isinstance(fact, SourceAt) else fact
 
-    patches.wrap(taking, "kept_in", lambda kept_in: _changed(kept_in, far))
+    patches.wrap(taking, "read_progress", lambda read_progress: _changed(read_progress, far))
 
 
 def commit_error_swallowed(patches: Patches) -> None:
@@ -148,22 +149,22 @@ def _seen(sources: Sources) -> dict:
 
 
 def positions_not_read_again(patches: Patches) -> None:
-    former: dict[tuple[int, int], Positions] = {}
+    former: dict[tuple[int, int], Progress] = {}
 
     def take(take_lane):
         def wrong(topology, node, number, kafka, recall, clock):
             lane = yield from take_lane(topology, node, number, kafka, recall, clock)
             known = former.get((id(recall), number))
             if known is not None:
-                known.epoch = lane.positions.epoch
-                lane.positions = known
+                known.epoch = lane.progress.epoch
+                lane.progress = known
             return lane
 
         return wrong
 
     def drop(original):
         def wrong(self, number):
-            former[id(self.recall), number] = self.owned[number].positions
+            former[id(self.recall), number] = self.owned[number].progress
             original(self, number)
 
         return wrong
@@ -226,7 +227,7 @@ def fetched_before_loss_routed(patches: Patches) -> None:
 
 
 def inherited_not_skipped(patches: Patches) -> None:
-    patches.put(Lane, "skip", lambda lane, at, reason, to, now_ms: None)
+    patches.put(resuming, "skip", lambda lane, at, reason, to, now_ms: None)
 
 
 def direct_not_reserved(patches: Patches) -> None:
@@ -238,7 +239,7 @@ def direct_not_reserved(patches: Patches) -> None:
 
 
 def unwritten_not_counted(patches: Patches) -> None:
-    patches.put(Lane, "count_unwritten", lambda lane, now_ms: lane.direct.doubtful.clear())
+    patches.put(lanes, "count_unwritten", lambda lane, now_ms: lane.direct.doubtful.clear())
 
 
 def reservation_never_ends(patches: Patches) -> None:
@@ -263,30 +264,33 @@ def previous_off_by_one(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(Lane, "next_chain", wrapper)
+    for module in (outgoing, gaps):
+        patches.wrap(module, "next_chain", wrapper)
 
 
 def sent_not_recovered(patches: Patches) -> None:
-    patches.wrap(taking, "kept_in", lambda kept_in: _without(kept_in, Sent))
+    patches.wrap(taking, "read_progress", lambda read_progress: _without(read_progress, Sent))
 
 
 def accepted_not_recovered(patches: Patches) -> None:
-    patches.wrap(taking, "kept_in", lambda kept_in: _without(kept_in, Accepted))
+    patches.wrap(taking, "read_progress", lambda read_progress: _without(read_progress, Accepted))
 
 
 def epoch_not_recovered(patches: Patches) -> None:
-    patches.wrap(taking, "kept_in", lambda kept_in: _without(kept_in, EpochRaised))
+    patches.wrap(
+        taking, "read_progress", lambda read_progress: _without(read_progress, EpochRaised)
+    )
 
 
-def _without(kept_in, kind):
-    return _changed(kept_in, lambda fact: None if isinstance(fact, kind) else fact)
+def _without(read_progress, kind):
+    return _changed(read_progress, lambda fact: None if isinstance(fact, kind) else fact)
 
 
-def _changed(kept_in, change):
+def _changed(read_progress, change):
     """Read what a lane kept with every fact changed, or left out."""
 
     def wrong(records):
-        kept = kept_in(records)
+        kept = read_progress(records)
         changed = {key: change(fact) for key, fact in kept.facts.items()}
         return replace(kept, facts={key: one for key, one in changed.items() if one is not None})
 
@@ -298,7 +302,7 @@ def written_and_not_applied(patches: Patches) -> None:
 
 
 def applied_and_not_written(patches: Patches) -> None:
-    patches.put(Lane, "note", lambda lane, batch, fact: lane.positions.apply(fact))
+    patches.put(Lane, "note", lambda lane, batch, fact: lane.progress.apply(fact))
 
 
 def chain_speaks_for_all(patches: Patches) -> None:
@@ -306,11 +310,12 @@ def chain_speaks_for_all(patches: Patches) -> None:
 
     def wrong(lane, link, source, first, last):
         outbox = lane.outbox(link, source)
-        previous = lane.positions.sent.get(outbox, -1)
-        lane.positions.sent[outbox] = last
+        previous = lane.progress.sent.get(outbox, -1)
+        lane.progress.sent[outbox] = last
         return Chain(source=source.identity, previous=previous, first=first, last=last)
 
-    patches.put(Lane, "next_chain", wrong)
+    for module in (outgoing, gaps):
+        patches.put(module, "next_chain", wrong)
 
 
 def hops_never_restart(patches: Patches) -> None:

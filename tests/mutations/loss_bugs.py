@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mesh.core.read_positions import ReadPositions
 from mesh.lane.messages import gaps
 from mesh.node.faults import Faults
 from mesh.transport.port import TopicPartition
-from mesh.worker.control.peer_lanes import PeerLanes
 from mesh.worker.lanes.sources import Sources
 from mesh.worker.process.transactions import transact
 from mesh.worker.second_writer import displacing, held_target
@@ -77,7 +77,7 @@ def announcement_not_delivered(patches: Patches) -> None:
 
 
 def mates_not_told(patches: Patches) -> None:
-    patches.put(PeerLanes, "read", lambda self, topics: {})
+    patches.put(ReadPositions, "of_topics", lambda self, topics: {})
 
 
 LOSS_BUGS = (

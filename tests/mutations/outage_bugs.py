@@ -13,7 +13,7 @@ from mesh.node.unproven_neighbours import UnprovenNeighbours
 from mesh.operate.changes import begin as change_begin
 from mesh.operate.changes.steps import ChangeSteps
 from mesh.worker.control.leadership import Leadership
-from mesh.worker.control.listening import Listener
+from mesh.worker.control.listener import Listener
 from mesh.worker.control.lost_writes import LostWrites
 from mesh.worker.lanes.owned import Lanes
 from tests.mutations.patching import Mutation, Patches
@@ -31,7 +31,7 @@ def one_position_for_two(patches: Patches) -> None:
 
 
 def told_before_the_commit(patches: Patches) -> None:
-    patches.put(Lane, "committed_position", lambda self, at: self.positions.next.get(at, 0))
+    patches.put(Lane, "committed_position", lambda self, at: self.progress.next.get(at, 0))
 
 
 def lost_control_topics_stay_lost(patches: Patches) -> None:
@@ -39,7 +39,7 @@ def lost_control_topics_stay_lost(patches: Patches) -> None:
 
 
 def nobody_misses_what_is_unread(patches: Patches) -> None:
-    patches.put(LostWrites, "stands", lambda *_: None)
+    patches.put(LostWrites, "note", lambda *_: None)
 
 
 def nobody_doubts(patches: Patches) -> None:
@@ -63,8 +63,8 @@ def what_ends_forget_is_not_heard_anew(patches: Patches) -> None:
 
 def who_leads_anew_waits_for_proofs(patches: Patches) -> None:
     def wrapper(step):
-        def wrong(self, *args, is_ready):
-            return step(self, *args, is_ready=False)
+        def wrong(self, *args, **more):
+            return step(self, *args, **{**more, "is_ready": False})
 
         return wrong
 

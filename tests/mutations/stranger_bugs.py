@@ -7,12 +7,12 @@ from mesh.core.scopes import ScopeReader
 from mesh.errors import TransportDeniedError, TransportError, UnknownVersionError
 from mesh.lane.messages import ingress, transit
 from mesh.lane.messages.poison import Poison
-from mesh.lane.positions import Positions
-from mesh.model.control import Interest
+from mesh.lane.progress import Progress
+from mesh.model.control import NEVER, Interest
 from mesh.node import remembering
 from mesh.node.learner import Learner
 from mesh.transport.groups import slowest
-from mesh.worker.control import unreachable_neighbours
+from mesh.worker.control import frozen_neighbours
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics import targets
@@ -67,7 +67,7 @@ def garbage_excuses_a_hole(patches: Patches) -> None:
     def wrapper(note):
         def wrong(lane, batch, source, offset):
             note(lane, batch, source, offset)
-            lane.broken.forgiven.add(source.at)
+            lane.broken.expect_hole(source.at)
 
         return wrong
 
@@ -87,7 +87,7 @@ def stray_is_a_version(patches: Patches) -> None:
 
 
 def second_reading_takes_all(patches: Patches) -> None:
-    patches.put(Positions, "taken_after", lambda *_: None)
+    patches.put(Progress, "taken_after", lambda *_: None)
 
 
 def mate_knows_less(patches: Patches) -> None:
@@ -98,7 +98,7 @@ def recalled_is_all(patches: Patches) -> None:
     def wrapper(versions):
         return lambda records, name: dict.fromkeys(versions(records, name), VERY_NEW)
 
-    patches.wrap(unreachable_neighbours, "learned_versions", wrapper)
+    patches.wrap(frozen_neighbours, "learned_versions", wrapper)
 
 
 def recalled_direct_stays_direct(patches: Patches) -> None:
@@ -112,8 +112,7 @@ def recalled_direct_stays_direct(patches: Patches) -> None:
 
 
 def lagging_leader_keeps(patches: Patches) -> None:
-    never = remembering._NEVER
-    patches.put(remembering, "_is_behind", lambda version, *_: version == never)
+    patches.put(remembering, "_is_behind", lambda version, *_: version == NEVER)
 
 
 def settings_not_compared(patches: Patches) -> None:

@@ -18,25 +18,33 @@ from mesh.core.holds import Holds
 from mesh.core.redelivery import Share
 from mesh.errors import MeshError
 from mesh.lane import relinking
-from mesh.lane.lane import Lane
-from mesh.lane.positions import Positions
+from mesh.lane.messages import ingress, transit
+from mesh.lane.progress import Progress
 from mesh.model import control
 from mesh.model.control import Stage
 from mesh.model.facts import ENDED
+from mesh.model.interest_inputs import input_name
 from mesh.model.topics import TopicNames
 from mesh.node import machine, subscriptions
+from mesh.node.control_repair import ControlRepair
 from mesh.node.demands import Demands
+from mesh.node.hearing import Hearing
 from mesh.node.leader import Leader
 from mesh.node.neighbour import Neighbour
 from mesh.node.queues import OwnQueues
+from mesh.node.unproven_neighbours import UnprovenNeighbours
 from mesh.operate.changes import driver, founding
 from mesh.transport import node_topics
 from mesh.transport.groups import Takings
 from mesh.transport.kafka import retries
 from mesh.transport.memory_faults import Call, Outcome
-from mesh.worker.control import feeds, leadership
+from mesh.wire.control import decode_pause
+from mesh.wire.keys import MarkKey, PauseKey, parse_control_key, pause_key
+from mesh.wire.operator_records import RecordsOfOperators
+from mesh.worker.control import control_writer, feeds, leadership
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
-from mesh.worker.control.listening import Listener
+from mesh.worker.control.feeds import Feeds
+from mesh.worker.control.listener import Listener
 from mesh.worker.lanes import sources
 from mesh.worker.lanes.first_records import FirstRecords
 from mesh.worker.lanes.truncated_logs import LastRead
@@ -55,10 +63,13 @@ from tests.component.client import test_consuming as consuming
 from tests.component.client import test_left_behind as left_behind
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.operate import test_in_force as in_force
+from tests.component.transport import test_dirty_commits as dirty_commits
+from tests.component.worker import test_bad_records as bad_records
 from tests.component.worker import test_endpoint_limits as endpoint_limits
 from tests.component.worker import test_eras as eras
 from tests.component.worker import test_first_records as first
 from tests.component.worker import test_lagging_takeover as lagging
+from tests.component.worker import test_late_words as late_words
 from tests.component.worker import test_limits_of_recreated as limits_of_recreated
 from tests.component.worker import test_other_partitions as other_partitions
 from tests.component.worker import test_recreated_control as recreated_control
@@ -67,6 +78,7 @@ from tests.component.worker import test_retention as retention
 from tests.component.worker import test_told_in_part as in_part
 from tests.component.worker import test_truncated_logs as truncated_logs
 from tests.component.worker import test_unheard_catch_ups as unheard
+from tests.component.worker import test_unproven_start as unproven_start
 from tests.component.worker import test_unwritable as unwritable
 from tests.component.worker.conftest import SmallMesh
 from tests.mutations.hunt import MUTATIONS, UNSHOWN
@@ -77,9 +89,9 @@ from tests.sim import test_queue_dead_members as dead_members
 from tests.sim import test_queue_movers as queue_movers
 from tests.sim import test_recovered_lane as recovered
 from tests.unit.core import test_completion as completed
+from tests.unit.node import test_machine as node_machine
 from tests.unit.node import test_queues as own_queues
 from tests.unit.node import test_subscriptions as own_subscriptions
-from tests.unit.transport import test_dirty_commits as dirty_commits
 from tests.unit.transport import test_node_topics as settings
 
 
@@ -103,7 +115,7 @@ def epochs_begin_again(patches: Patches) -> None:
 
 
 def gone_subscriptions_are_awaited(patches: Patches) -> None:
-    patches.put(AcknowledgedInterest, "_heed_clients", lambda *_: None)
+    patches.put(AcknowledgedInterest, "_heed_clients", lambda *_: iter(()))
 
 
 def other_partitions_are_not_read(patches: Patches) -> None:
@@ -262,7 +274,25 @@ def markers_are_awaited(patches: Patches) -> None:
     def wrapper(mark):
         return lambda self, topic, at, offset, fault: mark(self, topic, at, offset + 1, fault)
 
-    patches.wrap(Moving, "mark", wrapper)
+    patches.wrap(Moving, "note_written", wrapper)
+
+
+def orders_outlive_what_is_written_over_them(patches: Patches) -> None:
+    def wrapper(take):
+        def wrong(records, key, value):
+            if value is not None:
+                decode_pause(value)
+            take(records, key, value)
+
+        return wrong
+
+    patches.wrap(RecordsOfOperators, "take_operator_record", wrapper)
+
+
+def a_pause_is_written_over() -> None:
+    late_words.test_what_is_written_over_an_order_ends_it_as_compaction_does(
+        pause_key(PauseKey("a", "b", None))
+    )
 
 
 def what_vanished_of_movers_is_not_announced(patches: Patches) -> None:
@@ -274,7 +304,7 @@ def who_was_recovered_keeps_its_links(patches: Patches) -> None:
 
     def wrapper(begin_links):
         def wrong(lane, *args, **more):
-            known, numbers = lane.positions, lane.ages.numbers
+            known, numbers = lane.progress, lane.ages.numbers
             if known.epoch > 1:
                 known.links = {key: numbers.get(key[0].topic, 0) for key in known.sent}
                 more.pop("are_new", None)
@@ -286,13 +316,15 @@ def who_was_recovered_keeps_its_links(patches: Patches) -> None:
 
 
 def who_reads_again_goes_by_today(patches: Patches) -> None:
-    patches.put(Positions, "era_of", lambda *_: None)
+    patches.put(Progress, "era_of", lambda *_: None)
 
 
 def hops_go_by_their_own_topology(patches: Patches) -> None:
-    patches.wrap(
-        Lane, "eras", lambda eras: lambda lane, source, offset, _=(): eras(lane, source, offset)
-    )
+    def wrapper(eras_of):
+        return lambda lane, source, offset, _=(): eras_of(lane, source, offset)
+
+    for module in (ingress, transit):
+        patches.wrap(module, "eras_of", wrapper)
 
 
 def what_was_deleted_unread_is_not_told(patches: Patches) -> None:
@@ -376,6 +408,79 @@ def a_node_starts_with_another_control_topic() -> None:
 def clients_are_recreated_while_nobody_is_there() -> None:
     when = "while nobody is there"
     recreated_control.test_a_clients_topic_recreated_is_read(SmallMesh(), when)
+
+
+def starts_wait_for_every_proof(patches: Patches) -> None:
+    patches.put(UnprovenNeighbours, "overdue", lambda *_: ())
+
+
+def neighbours_start_with_spoilt_offers() -> None:
+    unproven_start.test_neighbours_that_wait_for_one_another_serve_all_the_same(SmallMesh())
+
+
+def what_is_found_is_awaited(patches: Patches) -> None:
+    give_up = Feeds._give_up
+
+    def wrong(self, feed, now_ms):
+        return () if feed.assigned else give_up(self, feed, now_ms)
+
+    patches.put(Feeds, "_give_up", wrong)
+
+
+def a_neighbours_brokers_die_as_it_is_found() -> None:
+    unproven_start.test_what_is_found_and_never_read_to_its_end_keeps_nobody_waiting(
+        SmallMesh(), by_transaction=False
+    )
+
+
+def unproven_marks_are_acknowledged(patches: Patches) -> None:
+    def wrong(self, name, scope, reader):
+        version = (reader.mark.epoch, reader.mark.number)
+        self.pending.versions.note(input_name(name, scope), max(version, reader.recalled))
+
+    patches.put(Hearing, "_note_version", wrong)
+
+
+def a_stranger_withdraws_before_a_mark() -> None:
+    shown = node_machine.test_what_a_mark_does_not_prove_is_in_force_and_not_acknowledged
+    shown(node_machine.serving())
+
+
+def beats_of_the_future_are_left_alone(patches: Patches) -> None:
+    patches.put(ControlRepair, "read_beat", lambda *_: None)
+
+
+def a_heartbeat_is_ahead() -> None:
+    shown = node_machine.test_a_heartbeat_that_is_ahead_of_its_leader_is_outdone
+    shown(node_machine.serving(), (9, 1))
+
+
+def a_scope_without_a_mark_is_empty(patches: Patches) -> None:
+    def wrapper(read_written):
+        def wrong(records):
+            records = list(records)
+            written = read_written(records)
+            newest = {record.key() or b"": record.value() for record in records}
+            for key in [one for one, value in newest.items() if value is None]:
+                if isinstance(found := parse_control_key(key), MarkKey):
+                    written.offers.pop(found.scope, None)
+            return written
+
+        return wrong
+
+    patches.wrap(control_writer, "read_written", wrapper)
+
+
+def what_comes_before_an_offer_is_passed_over(patches: Patches) -> None:
+    patches.put(Leader, "note_written", lambda *_: None)
+
+
+def a_stranger_writes_before_the_first_offer() -> None:
+    node_machine.test_what_a_stranger_writes_before_the_first_offer_is_compared_with_it()
+
+
+def a_stranger_takes_a_mark_away() -> None:
+    bad_records.test_entries_whose_mark_a_stranger_took_away_still_stand()
 
 
 def a_member_dies() -> None:
@@ -558,6 +663,9 @@ ONE_CHAIN = Mutation(
     "one-chain", "what stands where others stood", chains_of_movers_begin_nothing_anew
 )
 MARKERS = Mutation("markers-awaited", "a demand ends with a marker", markers_are_awaited)
+OUTLIVE = Mutation(
+    "orders-outlive", "orders stand under garbage", orders_outlive_what_is_written_over_them
+)
 VANISHED = Mutation(
     "moved-vanished", "what vanished of movers", what_vanished_of_movers_is_not_announced
 )
@@ -574,6 +682,16 @@ BESIDE_THE_SWARM: Mapping[str, Callable[[], None]] = {
 }
 """What shows the bugs that no schedule shows."""
 ENDLESS = Mutation("endless", "what is bounded grows", nothing_is_bounded)
+PROOFS = Mutation("proofs-awaited", "a start waits for every proof", starts_wait_for_every_proof)
+FOUND = Mutation("found-awaited", "what is found is awaited", what_is_found_is_awaited)
+UNPROVEN = Mutation(
+    "unproven-acknowledged", "what no mark proves is acknowledged", unproven_marks_are_acknowledged
+)
+AHEAD = Mutation("beat-ahead", "a forged beat stays", beats_of_the_future_are_left_alone)
+NO_MARK = Mutation("no-mark", "entries without a mark stay", a_scope_without_a_mark_is_empty)
+MEANWHILE = Mutation(
+    "meanwhile", "who leads compares what it took", what_comes_before_an_offer_is_passed_over
+)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -585,6 +703,12 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(EPOCHS, a_node_starts_with_another_control_topic, id="epochs-begin-again"),
         pytest.param(GONE, clients_are_recreated_while_nobody_is_there, id="gone-awaited"),
         pytest.param(OFFERS_LESS, a_worker_that_lags_takes_the_lead, id="offers-less"),
+        pytest.param(PROOFS, neighbours_start_with_spoilt_offers, id="proofs-awaited"),
+        pytest.param(FOUND, a_neighbours_brokers_die_as_it_is_found, id="found-awaited"),
+        pytest.param(UNPROVEN, a_stranger_withdraws_before_a_mark, id="unproven-acknowledged"),
+        pytest.param(AHEAD, a_heartbeat_is_ahead, id="beat-ahead"),
+        pytest.param(NO_MARK, a_stranger_takes_a_mark_away, id="no-mark"),
+        pytest.param(MEANWHILE, a_stranger_writes_before_the_first_offer, id="meanwhile"),
         pytest.param(FIRST_TAKEN, an_ingress_is_recreated_before_it_was_read, id="first-taken"),
         pytest.param(
             ENDS_WHERE_IT_ENDS, a_log_is_cut_off_and_grows_less_than_it_lost, id="end-is-end"
@@ -636,6 +760,7 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(ONE_CHAIN, a_queue_loses_its_end_before_its_next_mover, id="one-chain"),
         pytest.param(MARKERS, more_waits_in_a_queue_than_one_demand, id="markers-awaited"),
         pytest.param(VANISHED, what_a_former_owner_moved_vanishes, id="moved-vanished"),
+        pytest.param(OUTLIVE, a_pause_is_written_over, id="orders-outlive"),
         pytest.param(LINKS, a_lane_is_taken("before the change"), id="old-links-before"),
         pytest.param(LINKS, a_lane_is_taken("at the switch"), id="old-links-switch"),
         pytest.param(AGAIN, what_was_sent_before_a_change_is_sent_again, id="era-of-today"),

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.core.conditions import condition
-from mesh.core.controls import Locals
 from mesh.core.interest import Member
+from mesh.core.interest_controls import Locals
 from mesh.core.local_links import LocalLink
 from mesh.core.matcher import ShapeIndex
 from mesh.core.routes import PUBLISHED_HERE, Arrival

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.lab.simulated import SimulatedBackend
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
 

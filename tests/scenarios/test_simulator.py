@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import load_scenario, uses_trees
+from mesh.lab.scenario import load_scenario
+from mesh.lab.simulated import SimulatedBackend
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "scenarios").glob("*.yaml"))
 
@@ -17,9 +17,6 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "scenarios").glob("*
 def test_example_scenario(path: Path) -> None:
     """Spec: EMS-1..10, EMS-13, DMR-1..6, UM-4, UM-5; the file names which."""
     scenario = load_scenario(path)
-    backend = SimulatedBackend(
-        scenario.topology, scenario.seed, trees=uses_trees(scenario), apart=scenario.apart
-    )
-    result = run_scenario(scenario, backend, backend_name="sim")
+    result = run_scenario(scenario, SimulatedBackend.of(scenario), backend_name="sim")
     assert [step for step in result["steps"] if not step["ok"]] == []
     assert all(e["missing"] == e["duplicates"] == 0 for e in result["endpoints"].values())

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
-from mesh.lab.checker.history import Held, read_history
+from mesh.lab.checker.history import HeldRecord, read_history
 from mesh.lab.checker.judge import check
 from mesh.lab.contents import HeldRecords
 from mesh.lab.load import Publisher
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario, load_scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import NamedStep, Storm
 from mesh.lane.lane import Lane
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
@@ -139,7 +139,7 @@ def kinds(result: Mapping[str, object]) -> set[str]:
 def test_planted_one_delivery_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     true, seen = HeldRecords._held, []
 
-    def forgetful(self: HeldRecords, record: Record) -> Held | None:
+    def forgetful(self: HeldRecords, record: Record) -> HeldRecord | None:
         held = true(self, record)
         if held is not None and held.payload.startswith("g-"):
             seen.append(held)
@@ -177,7 +177,7 @@ def test_planted_a_takeover_that_reads_too_early(monkeypatch: pytest.MonkeyPatch
     true = Lanes._begin_with
 
     def rewinding(self: Lanes, lane: Lane, now: int) -> None:
-        found = lane.positions.next
+        found = lane.progress.next
         for at in [one for one in found if ".in.g" in one.topic]:
             found[at] = max(0, found[at] - 2)
         true(self, lane, now)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.joins import Join
 from mesh.model.links import Gate
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
 from mesh.transport.port import BEGINNING, Record, TopicPartition

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
-from mesh.model.links import HOLD, JOIN, OPEN, RUN, SWITCH, Word
+from mesh.model.links import HOLD, JOIN, OPEN, RUN, SWITCH, YieldProposal
 from mesh.model.topology import Topology, Zone
 from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key
@@ -123,19 +123,19 @@ class Trial:
         rng, mesh = self.rng, self.mesh
         step = rng.choice([HOLD, HOLD + 1, HOLD + 2, SWITCH, OPEN, JOIN, RUN])
         for _ in range(WAIT_MAX):
-            if any(word.step == step for word in self._words()):
+            if any(proposal.step == step for proposal in self._proposals()):
                 break
             mesh.run(20, load=rng.random() < 0.2)
         mesh.run(rng.choice([0, 0, 20, 50, 100]))
         after_ms = rng.choice([0, 200, 2_000, 15_000, 40_000, 90_000])
         self._restart(rng.choice(sorted(self._running())), after_ms)
 
-    def _words(self) -> Iterator[Word]:
+    def _proposals(self) -> Iterator[YieldProposal]:
         for worker in self.mesh.world.workers.values():
             machine = worker.machine
             own = machine.probing.records.get(machine.uuid) if machine is not None else None
-            if own is not None and own.word is not None:
-                yield own.word
+            if own is not None and own.proposal is not None:
+                yield own.proposal
 
     def _cut(self) -> None:
         node = self.rng.choice(sorted(self._running()))

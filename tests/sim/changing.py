@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.config.published import published_text
-from mesh.core.links import first_lineage, lineage_after
+from mesh.core.lineage import first_lineage, lineage_after
 from mesh.lab.world import World
 from mesh.model.control import Change, Lineage, Stage
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
 from mesh.transport.port import BEGINNING, Reader, Record, TopicPartition

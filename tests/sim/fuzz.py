@@ -28,7 +28,8 @@ from mesh.errors import DecodeError, ProtocolError, TransportError
 from mesh.lab.world import World
 from mesh.model.control import Stop
 from mesh.model.frames import MessageClass
-from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
+from mesh.model.link_modes import LinkMode
+from mesh.model.record_headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.subject import subject_fault
 from mesh.model.topics import TopicNames
 from mesh.transport.memory import MemoryKafka
@@ -47,17 +48,43 @@ PER_MESH = 4_000
 PER_ROUND = 80
 ROUND_MS = 250
 RESTART_SHARE = 0.05
+ALL_SHARE = 0.5
+"""Of the restarts of a node so many are of all its workers."""
+
 STALL_S = 1.0
 HUGE_BYTES = 950_000
 RECENT = 40
 """Of a topic so many of the newest records are changed and written again."""
 
-SPEC: Mapping[str, object] = {
-    "kafka": {"k": {}},
-    "nodes": {node: {"partitions": 2} for node in "abc"},
-    "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}},
-    "maxMessageBytes": 900_000,
-}
+SHAPES: Sequence[Mapping[str, object]] = (
+    {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}},
+    {"Z": {"kind": "one-hop", "nodes": ["a", "b", "c"]}},
+    {
+        "A": {"kind": "cluster", "nodes": ["a", "b"]},
+        "C": {"kind": "cluster", "nodes": ["c"]},
+        "X": {"kind": "external", "links": [["b", "c"]]},
+    },
+    {
+        "A": {"kind": "one-hop", "nodes": ["a", "b"]},
+        "C": {"kind": "one-hop", "nodes": ["c"]},
+        "BC": {"kind": "join", "from": "b", "to": "c"},
+        "CB": {"kind": "join", "from": "c", "to": "b"},
+    },
+)
+"""Zones of the meshes, by turns; every second round of them has two lanes and two workers a node."""
+
+
+def spec_of(seed: int) -> Mapping[str, object]:
+    """Return the topology of a mesh."""
+    lanes = 1 + seed // len(SHAPES) % 2
+    return {
+        "kafka": {"k": {}},
+        "nodes": {node: {"partitions": 2, "lanes": lanes} for node in "abc"},
+        "zones": SHAPES[seed % len(SHAPES)],
+        "maxMessageBytes": 900_000,
+    }
+
+
 REMARKS = ("1;3;1-2;0:2", "1;0;;", "1;256;0-255;", "1;5;1,3;0:9")
 FILTERS = ("x/*/y", ">", "*/>", "a/b/c", "$node/>", "", "a//b", "x/" * 20, "é/ü", "*" * 300)
 VALUES = (
@@ -108,14 +135,18 @@ class Fuzz:
     def __post_init__(self) -> None:
         """Start a mesh with a channel, and a queue with members at both ends."""
         self.draw = random.Random(self.seed)
-        self.world = TimedWorld(topology_from_mapping(SPEC), seed=self.seed)
+        self.world = TimedWorld(topology_from_mapping(spec_of(self.seed)), seed=self.seed)
         for node in "abc":
-            self.world.start(node)
+            self._start(node)
         self.run(4_000)
         self._subscribe("c", "s", "honest/>", b"{}")
         for node in "ac":
             self._subscribe(node, "q", "queue/q", b'{"kind":"queue","policy":"any"}')
         self.run(4_000)
+
+    def _start(self, node: str) -> None:
+        for index in range(self.world.topology.nodes[node].lanes):
+            self.world.start(node, index)
 
     @property
     def kafka(self) -> MemoryKafka:
@@ -145,8 +176,13 @@ class Fuzz:
         self._consume()
         if self.draw.random() < RESTART_SHARE:  # who comes next reads all of it, and from its start
             node = self.draw.choice("abc")
-            self.world.kill(node)
-            self.world.start(node)
+            if self.draw.random() < ALL_SHARE:
+                self.world.kill(node)
+                self._start(node)
+            else:
+                index = self.draw.randrange(self.world.topology.nodes[node].lanes)
+                self.world.kill(node, index)
+                self.world.start(node, index)
         self.run(ROUND_MS)
         self._accept()
 
@@ -177,7 +213,8 @@ class Fuzz:
 
     def _topics(self) -> Mapping[str, Sequence[str]]:
         names, classes = self._names, list(MessageClass)
-        pairs = [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")]
+        topology = self.world.topology
+        pairs = [(node, other) for node in "abc" for other in topology.neighbours(node)]
         return {
             "ingress": [names.ingress(node, one) for node in "abc" for one in classes],
             "clients": [names.clients(node) for node in "abc"],
@@ -332,20 +369,28 @@ class Fuzz:
             self._consumers = []
 
     def _accept(self) -> None:
-        """Accept what a record of a later version cost, as an operator does who knows whose it was."""
+        """Accept what a record of a later version cost, as an operator does who knows whose it was.
+
+        A stranger may take that back before the node has read it: the operator sees that the stop
+        stands, and accepts again.
+        """
+        orders = self._newest(self._names.config())
         for node in "abc":
-            log = self.kafka.topics[self._names.control(node)].logs[0]
-            for record in log.entries:
-                if record is None or not (record.key() or b"").startswith(b"stop "):
+            for key, value in self._newest(self._names.control(node)).items():
+                if not key.startswith(b"stop ") or value is None:
                     continue
                 try:
-                    stop = decode_stop(record.value() or b"")
+                    stop = decode_stop(value)
                 except ProtocolError:
                     continue
-                if stop not in self._accepted and record.value() is not None:
-                    self._accepted[stop] = None
-                    key = accept_key(node, stop.topic, stop.partition)
-                    self._write(self._names.config(), 0, key, encode_stop(stop), ())
+                self._accepted[stop] = None
+                accept, accepted = accept_key(node, stop.topic, stop.partition), encode_stop(stop)
+                if orders.get(accept) != accepted:
+                    self._write(self._names.config(), 0, accept, accepted, ())
+
+    def _newest(self, topic: str) -> Mapping[bytes, bytes | None]:
+        records = self.kafka.topics[topic].logs[0].entries
+        return {one.key() or b"": one.value() for one in records if one is not None}
 
     # -- judging ----------------------------------------------------------------------------------
 
@@ -369,6 +414,7 @@ class Fuzz:
             yield f"{self.world.troubles} workers ended"
         if self.world.slowest_s > STALL_S:
             yield f"a turn took {self.world.slowest_s:.2f} s of the processor"
+        yield from self._unsettled()
         letters = self._letters()
         later = {(one.topic, one.partition, one.first) for one in self._accepted}
         for at, odd in self._odd.items():
@@ -384,6 +430,19 @@ class Fuzz:
             yield f"{len(lacks)} of {len(self.honest)} messages lack, {lacks[0]!r} first"
         if any(came[one] > 1 for one in self.honest):
             yield "a message came twice"
+
+    def _unsettled(self) -> Iterator[str]:
+        """Yield who does not serve, and what is not proven or known everywhere."""
+        for name, worker in self.world.workers.items():
+            machine = worker.machine
+            if machine is None or not worker.is_ready:
+                yield f"{name} does not serve"
+                continue
+            for other, neighbour in machine.learner.neighbours.items():
+                if neighbour.mode is not LinkMode.UP:
+                    yield f"{name}: the link to {other} is {neighbour.mode}"
+            if machine.leader is not None and not machine.leader.is_complete(machine.learner):
+                yield f"{name}: not everybody knows what it offers"
 
     def _letters(self) -> Counter[tuple[TopicPartition, int]]:
         found: Counter[tuple[TopicPartition, int]] = Counter()

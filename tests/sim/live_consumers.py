@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mesh.client import QueueConsumer
 from mesh.errors import TransportError
-from mesh.lab.backend import SimulatedBackend
+from mesh.lab.simulated import SimulatedBackend
 from mesh.model.topology import Topology
 
 TURNS = 0.02

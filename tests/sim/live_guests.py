@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import NamedStep, Subscribe, Unsubscribe
 from mesh.operate.interest.propagation import laggards
 from tests.sim.controls import random_filter

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mesh.errors import ConfigError, NotInTimeError, TransportError
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Apply, NamedStep
 from mesh.operate.changes.begin import abort_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports

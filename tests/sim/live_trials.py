@@ -17,14 +17,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Drain, NamedStep, NodeStep, Publish, Settle, Slow, Step, Subscribe
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.view.mesh_view import MeshView
 from tests.sim.controls import random_subject

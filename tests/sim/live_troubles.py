@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import BrokerStep, Clock, NodeStep
 
 SHARE = 0.03

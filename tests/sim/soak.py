@@ -22,7 +22,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.lab import world
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.node import queues
 from mesh.transport.memory import MemoryKafka

@@ -12,14 +12,14 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_document
 from mesh.core.live_change_limits import unchangeable
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Settle, Slow, Subscribe
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.view.mesh_view import MeshView

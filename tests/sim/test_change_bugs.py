@@ -6,19 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
-from mesh.lane.lane import Lane
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lane.link_ages import LinkAges
 from mesh.node.leader import Leader
-from mesh.node.learner import Learner
-from mesh.worker.control.changing import Changing
+from mesh.node.pending_interest import PendingInterest
+from mesh.worker.control.topology_changes import TopologyChanges
+from mesh.worker.lanes import owned
 from mesh.worker.process.drills import SlowLink
 from tests.mutations.patching import Mutation, Patches
-from tests.property.test_relinking import (
-    test_who_followed_equals_who_starts_afresh as who_followed,
-)
+from tests.property.test_relinking import test_who_followed_equals_who_starts_afresh as who_followed
 from tests.sim.changing import ChangedMesh
 from tests.sim.test_changes import multi_hop, topology
 
@@ -27,7 +25,7 @@ NAME_RETURNS = Path(__file__).parents[2] / "examples" / "scenarios" / "apply-nam
 
 
 def nobody_holds(patches: Patches) -> None:
-    patches.put(Changing, "is_held", lambda changing, change: False)
+    patches.put(TopologyChanges, "is_held", lambda changing, change: False)
 
 
 def linked_at_once(patches: Patches) -> None:
@@ -44,11 +42,11 @@ def no_cut(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(Lane, "cut", wrapper)
+    patches.wrap(owned, "cut_lane", wrapper)
 
 
 def interest_kept(patches: Patches) -> None:
-    patches.put(Learner, "_forget_interest", lambda learner, gone: None)
+    patches.put(PendingInterest, "forget", lambda *_: None)
 
 
 def nothing_barred(patches: Patches) -> None:

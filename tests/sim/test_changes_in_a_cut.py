@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import (
     Apply,
     Drain,

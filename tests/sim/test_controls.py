@@ -16,18 +16,12 @@ import pytest
 from mesh.config.located import dotted
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_spec
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.proposals import Mesh, propose
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
-from tests.sim.controls import (
-    Controls,
-    Rules,
-    random_controls,
-    random_filter,
-    random_subject,
-)
+from tests.sim.controls import Controls, Rules, random_controls, random_filter, random_subject
 from tests.sim.meshes import naive_matches, random_legal_topology
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Step, Subscribe, Unsubscribe
 from tests.sim.drawn import random_filter, random_subject
 from tests.sim.meshes import random_legal_topology

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Drain, NamedStep, NodeStep, Publish, Settle, Subscribe
 
 CHAIN = {

@@ -14,10 +14,10 @@ import pytest
 
 from mesh.config.located import dotted
 from mesh.config.topology_writer import topology_spec
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.proposals import Mesh, propose
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
 from mesh.model.topology import Topology
 from tests.sim.controls import random_filter, random_subject

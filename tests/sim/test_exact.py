@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from tests.sim.drawn import expected, random_scenario
 
 

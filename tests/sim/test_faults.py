@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Drain, LinkStep, NamedStep, NodeStep, Publish, Settle
 from tests.sim.drawn import expected, random_scenario, random_subject
 from tests.sim.meshes import random_legal_topology

@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
-from mesh.model.links import HOLD, JOIN, OPEN, SWITCH, Gate, Word
+from mesh.model.links import HOLD, JOIN, OPEN, SWITCH, Gate, YieldProposal
 from mesh.model.topology import Topology
 from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key, links_key
@@ -34,17 +34,17 @@ def meeting(seed: int = 1) -> ApartMesh:
     return mesh
 
 
-def words(mesh: ApartMesh) -> Iterator[Word]:
+def proposals(mesh: ApartMesh) -> Iterator[YieldProposal]:
     for worker in mesh.world.workers.values():
         machine = worker.machine
         own = machine.probing.records.get(machine.uuid) if machine is not None else None
-        if own is not None and own.word is not None:
-            yield own.word
+        if own is not None and own.proposal is not None:
+            yield own.proposal
 
 
 def run_to(mesh: ApartMesh, step: int) -> None:
     for _ in range(500):
-        if any(word.step == step for word in words(mesh)):
+        if any(proposal.step == step for proposal in proposals(mesh)):
             return
         mesh.run(20)
     raise AssertionError(f"no node asks for step {step}")
@@ -117,7 +117,8 @@ def test_whoever_asks_is_gone_for_good() -> None:
     [speaker] = [
         name
         for name, worker in mesh.world.workers.items()
-        if worker.machine is not None and worker.machine.probing.records[worker.machine.uuid].word
+        if worker.machine is not None
+        and worker.machine.probing.records[worker.machine.uuid].proposal
     ]
     mesh.world.kill(speaker)
     mesh.run(65_000)
@@ -130,8 +131,8 @@ def test_whoever_asks_is_gone_for_good() -> None:
 def change(mesh: ApartMesh, nodes: str, topology: Topology) -> None:
     for node in nodes:
         for stage in (Stage.SWITCH, Stage.RUN):
-            word = Change(1, stage, published_text(topology))
-            mesh.write(node, mesh.names.config(), encode_change(word), change_key())
+            change = Change(1, stage, published_text(topology))
+            mesh.write(node, mesh.names.config(), encode_change(change), change_key())
     mesh.run(5_000)
 
 
@@ -148,7 +149,7 @@ def test_what_was_said_before_a_change_refuses_nothing_in_force() -> None:
     mesh.publish("a")
     mesh.run(2_000)
     assert mesh.delivered("d")[list(mesh.published)[-1]] == 1
-    assert not list(words(mesh))
+    assert not list(proposals(mesh))
     mesh.files |= dict.fromkeys("abcd", later)
     for node in "bc":
         mesh.world.start(node)

@@ -12,19 +12,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Subscribe
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import explain
-from tests.sim.interplay import (
-    Phase,
-    owed,
-    random_interplay,
-)
+from tests.sim.interplay import Phase, owed, random_interplay
 from tests.sim.test_repairs import LosingBackend
 
 

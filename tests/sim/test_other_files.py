@@ -9,7 +9,7 @@ from mesh.errors import NotBegunError
 from mesh.model.topology import Topology
 from mesh.operate.changes.begin import begin_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext, Outcome
+from mesh.operate.changes.driver import ChangeContext, ChangeOutcome
 from mesh.operate.changes.in_force import read_in_force
 from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.status import observe
@@ -27,7 +27,7 @@ def chain(*links: str, **of_d: int) -> Topology:
     return topology_from_mapping(spec)
 
 
-def apply(mesh: Mesh, after: Topology) -> Outcome:
+def apply(mesh: Mesh, after: Topology) -> ChangeOutcome:
     """Put a topology in force; its new node is started once all is planned."""
     kafka, view = mesh.world.kafka, mesh.view()
     found, _ = read_in_force(kafka, "mesh.")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import (
     Drain,
     LinkStep,
@@ -272,10 +272,10 @@ def test_copies_for_a_queue_that_left_come_or_are_counted(is_forgotten: bool) ->
 class Forgetful(SimulatedBackend):
     """Kafka compacts away what a tombstone follows, as it does some day: before a node starts."""
 
-    def start(self, node: str, workers: int = 1) -> None:
+    def start(self, node: str, worker: int = 0) -> None:
         """Start a node that cannot read what was asked of it before."""
         topic = self.kafka["k"].topics.get(f"mesh.{node}.clients")
         entries = topic.logs[0].entries if topic is not None else []
         if entries and entries[-1] is not None and entries[-1].value() is None:
             entries[:-1] = [None] * (len(entries) - 1)
-        super().start(node, workers)
+        super().start(node, worker)

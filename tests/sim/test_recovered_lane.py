@@ -12,7 +12,7 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Stage
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.transport.port import TopicPartition
 from tests.sim.changing import ChangedMesh
 

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from mesh.lab.backend import PAUSE_S, SimulatedBackend
+from mesh.lab.backend import PAUSE_S
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Drain, NamedStep, Publish
 from tests.sim.drawn import expected, random_scenario, random_subject
 
@@ -35,7 +36,7 @@ class LosingBackend(SimulatedBackend):
         if self._is_over or self._ingress_records() >= self._published:
             self._is_over = True
             return
-        for kafka in self._world.kafka.values():
+        for kafka in self.kafka.values():
             for name, topic in kafka.topics.items():
                 if ".to." not in name or not name.endswith(".g"):
                     continue
@@ -50,7 +51,7 @@ class LosingBackend(SimulatedBackend):
     def _ingress_records(self) -> int:
         return sum(
             log.end
-            for kafka in self._world.kafka.values()
+            for kafka in self.kafka.values()
             for name, topic in kafka.topics.items()
             if name.endswith(".in.g")
             for log in topic.logs

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import NamedStep, Publish, Subscribe
 from mesh.model.selectors import Selector
 from mesh.model.subject import matches

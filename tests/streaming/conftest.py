@@ -263,7 +263,7 @@ class Bench:
             if any(one.topic == topic for one in outputs):
                 raise KeyboardInterrupt
 
-        self.auditor.publishing.write = write
+        self.auditor.publisher.write = write
         try:
             self.take()
             self.wait(60)

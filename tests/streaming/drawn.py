@@ -55,7 +55,7 @@ class Drawn:
         oracle: Its topology, and by which ways messages go there.
         mesh: It.
         rng: Draws all that is left to chance.
-        wishes: (node, endpoint) -> filter, of guaranteed endpoints.
+        asked: (node, endpoint) -> filter, of guaranteed endpoints.
         left: Those of them that have left it.
         stale_at: Where `STALE` was published.
     """
@@ -63,7 +63,7 @@ class Drawn:
     oracle: Oracle
     mesh: Mesh
     rng: random.Random
-    wishes: dict[tuple[str, str], str] = field(default_factory=dict)
+    asked: dict[tuple[str, str], str] = field(default_factory=dict)
     left: dict[tuple[str, str], None] = field(default_factory=dict)
     stale_at: str = ""
     clients: Mapping[str, MeshClient] = field(init=False)
@@ -77,7 +77,7 @@ class Drawn:
         for node, client in self.clients.items():
             for number in range(self.rng.choice((1, 1, 2))):
                 filter_ = self.rng.choice(FILTERS)
-                self.wishes[node, f"e{number}"] = filter_
+                self.asked[node, f"e{number}"] = filter_
                 client.subscribe(f"e{number}", filter_)
             versions[node] = client.subscribe("d", "live/*", message_class=MessageClass.DIRECT)
         for node, version in versions.items():
@@ -87,9 +87,9 @@ class Drawn:
         """Have an endpoint leave what it asked for, in two of three draws."""
         if self.rng.random() < 1 / 3:
             return
-        node, endpoint = self.rng.choice(sorted(self.wishes))
+        node, endpoint = self.rng.choice(sorted(self.asked))
         client = self.clients[node]
-        version = client.unsubscribe(endpoint, self.wishes[node, endpoint])
+        version = client.unsubscribe(endpoint, self.asked[node, endpoint])
         self.left[node, endpoint] = None
         assert not client.wait(version)
 

@@ -23,7 +23,7 @@ from mesh.model.frames import (
     SourcePartition,
     TopicPartition,
 )
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.wire.control import decode_heartbeat, encode_heartbeat, encode_link_state
 from mesh.wire.deliveries import delivery_of, encode_delivery
@@ -208,11 +208,11 @@ def _told(kind: str, record: Record) -> dict:
 
 def missing(scene: Scene) -> Fault | None:
     """A message does not come, though every hop passes it."""
-    wished = scene.drawn.wishes.keys() - scene.drawn.left.keys()
+    asked = scene.drawn.asked.keys() - scene.drawn.left.keys()
     found = [
         one
         for one in scene.deliveries()
-        if one.delivery.message_class is GUARANTEED and (one.place.node, one.place.other) in wished
+        if one.delivery.message_class is GUARANTEED and (one.place.node, one.place.other) in asked
     ]
     if (one := scene.pick(found)) is None:
         return None
@@ -577,7 +577,7 @@ def stalled(scene: Scene) -> Fault | None:
     drawn = scene.drawn
     found = [
         (origin, subject)
-        for (node, endpoint), filter_ in sorted(drawn.wishes.items())
+        for (node, endpoint), filter_ in sorted(drawn.asked.items())
         if (node, endpoint) not in drawn.left
         for subject in ("a/b", "b", "b/c")
         if naive_matches(filter_, subject)

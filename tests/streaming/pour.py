@@ -47,6 +47,23 @@ class Pour:
                 future.result(30)
             self._learn_ids(admin, {topic.topic: None for topic in topics})
 
+    def make(self, topic: str, partitions: int) -> None:
+        """Make one more topic."""
+        admin = self._admin_of(topic)
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic, and wait until it is gone."""
+        admin = self._admin_of(topic)
+        admin.delete_topics([topic])[topic].result(30)
+        end_s = time.monotonic() + 30
+        while topic in admin.list_topics(timeout=10).topics:
+            assert time.monotonic() < end_s, f"{topic} is still there"
+
+    def _admin_of(self, topic: str) -> AdminClient:
+        node = topic.removeprefix(self.plant.prefix).split(".")[0]
+        return AdminClient({"bootstrap.servers": self.addresses[KAFKA_OF.get(node, "k1")]})
+
     def _learn_ids(self, admin: AdminClient, names: Mapping[str, None]) -> None:
         """Have nodes name their topics by the ids that the broker gave, once it tells them."""
         left, end_s = dict(names), time.monotonic() + 30

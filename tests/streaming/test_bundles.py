@@ -16,7 +16,19 @@ from tests.sim.drawn import random_filter, random_subject
 
 pytestmark = pytest.mark.spark
 
-ODD = ("it's", "a\\b/'", "\u00fc/\U0001f600", "a b/c", "x" * 250, "/".join("abcdefghijklmnop"))
+ODD = (
+    "it's",
+    "a\\b/'",
+    "a/${x}",
+    "a/${env:HOME}/b",
+    "a/'x",
+    "a/\\",
+    "a/\\n\\u0041",
+    "\u00fc/\U0001f600",
+    "a b/c",
+    "x" * 250,
+    "/".join("abcdefghijklmnop"),
+)
 NONE = ("", "/", "a//b", "$node/x", "a/*", ">", "a/>b", "a\x00b", "a\x7f", "/".join("a" * 17))
 
 
@@ -81,7 +93,7 @@ def test_what_was_taken_together_before_a_filter_was_known_is_read_again(bench, 
 
 def test_of_a_large_batch_filters_are_known_before_it_is_read(bench, plant, monkeypatch) -> None:
     """Of much Spark reads a part of all, and what clients ask for would come with the last."""
-    monkeypatch.setattr(auditor, "ALONE_MAX", -1)
+    monkeypatch.setattr(auditor, "ONE_TASK_MAX", -1)
     plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
     plant.carry(3, ["b/s1"])
     bench.take()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+
 import pytest
 
-from streaming.connectors.kept import kept
+from streaming.connectors.materialized import materialized
 from streaming.connectors.session import INTERPRETED
 from streaming.job import batches
-from streaming.tables.aggregates import DATA_KINDS, batch_rows
+from streaming.tables.aggregates import DATA_KINDS, batch_rows, delivery_rows, ingress_rows
+from streaming.tables.bundles import Bundles
 from streaming.tables.columns import parsed
-from streaming.tables.resting import resting_rows
+from streaming.tables.control_rows import control_rows
+from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.filters import ALL, Filters
 from streaming.tables.rows import TopicPartition, read_batch
 from tests.streaming.conftest import kafka_frame
 from tests.streaming.planted import Plant, chain_topology
@@ -73,14 +79,58 @@ def test_one_task_makes_the_rows_of_a_small_batch_and_shares_nothing_out(spark, 
     plant.beat()
     asked = {"mesh.a.to.b": "nothing"}
     records = kafka_frame(spark, plant)
-    with kept(parsed(records.coalesce(1), "mesh.", 1_000_000)) as opened:
+    with materialized(parsed(records.coalesce(1), "mesh.", 1_000_000)) as opened:
         alone = batch_rows(opened, {}, asked, tasks=1)
         plan = alone._jdf.queryExecution().executedPlan().toString()
         rows = sorted(row[0] for row in alone.collect())
-    with kept(parsed(records.repartition(3), "mesh.", 1_000_000)) as opened:
+    with materialized(parsed(records.repartition(3), "mesh.", 1_000_000)) as opened:
         assert sorted(row[0] for row in batch_rows(opened, {}, asked).collect()) == rows
     assert "hashpartitioning" not in plan
     assert len(rows) > 20
+
+
+def test_what_an_endpoint_got_of_many_blocks_is_one_row(spark):
+    """Each row that reaches Python costs as much as ten entries of one."""
+    plant = Plant()
+    plant.logs["mesh.a.in.g", 0] = [None] * (BLOCK_OFFSETS - 2)
+    for subject in ("acme/x", "acme/y"):
+        plant.carry(4, ["b/s1", "c/s1"], subject=subject)
+    opened = parsed(kafka_frame(spark, plant), "mesh.", 1_000_000)
+    lines = [row[0] for row in batch_rows(opened, {}, {}).collect()]
+    batch = read_batch(lines)
+    assert Counter(json.loads(one)["of"] for one in lines)["delivery"] == 2
+    assert [(row.place.topic, row.block, row.digest.count) for row in batch.deliveries] == [
+        *(("mesh.b.ep.s1", 0, 2), ("mesh.c.ep.s1", 0, 2)),
+        *(("mesh.b.ep.s1", 1, 6), ("mesh.c.ep.s1", 1, 6)),
+    ]
+    assert [(row.block, row.subject, row.digest.count) for row in batch.ingress] == [
+        *((0, "acme/x", 2), (1, "acme/x", 2), (1, "acme/y", 4)),
+    ]
+
+
+@pytest.mark.parametrize("is_bundled", [False, True])
+def test_what_was_published_is_summed_up_before_it_is_shared_out(spark, is_bundled):
+    """By a hash table, which holds no text but its keys: else all of it would be sorted, twice."""
+    plant, filters = Plant(), Filters()
+    filters.know(["acme/>"])
+    plant.carry(4, ["c/s1"])
+    bundles = Bundles(filters.by_shape(), filters.known) if is_bundled else None
+    opened = parsed(kafka_frame(spark, plant), "mesh.", 1_000_000)
+    rows = ingress_rows(opened, bundles)
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    assert "Sort" not in plan
+    (row,) = read_batch(one[0] for one in rows.collect()).ingress
+    told = (None, "acme/>", 1) if is_bundled else ("acme/x", None, ALL)
+    assert (row.subject, row.selected, row.known) == told
+
+
+def test_what_endpoints_got_is_shared_out_once(spark):
+    """What makes its order known makes it one row as well."""
+    plant = Plant()
+    plant.carry(4, ["c/s1"])
+    opened = parsed(kafka_frame(spark, plant).repartition(2), "mesh.", 1_000_000)
+    plan = delivery_rows(opened)._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("Exchange hashpartitioning") == 1
 
 
 def test_a_batch_without_messages_says_the_same_by_less_work(spark, plant):
@@ -96,10 +146,10 @@ def test_a_batch_without_messages_says_the_same_by_less_work(spark, plant):
     for _ in range(2):
         plant.beat()
     records = kafka_frame(spark, plant)
-    with kept(parsed(records.coalesce(1), "mesh.", 1_000_000)) as opened:
+    with materialized(parsed(records.coalesce(1), "mesh.", 1_000_000)) as opened:
         alone = batch_rows(opened, {}, {}, [], tasks=1)
         batch = read_batch(row[0] for row in alone.collect())
-    resting = resting_rows(records.coalesce(1), "mesh.")
+    resting = control_rows(records.coalesce(1), "mesh.")
     plan = resting._jdf.queryExecution().executedPlan().toString()
     found = read_batch(row[0] for row in resting.collect())
     assert "Aggregate" not in plan

@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 
 from mesh.config.published import published_text
 from mesh.model.control import Change, Identity, Stage, TopicIdentity
+from mesh.model.interest_inputs import CHANGE
 from mesh.model.state import Cut, Ledger
 from mesh.model.topology import Node, Topology, Zone, ZoneKind
 from mesh.wire.control import encode_change, encode_config, encode_identity
 from mesh.wire.keys import change_key, config_key
 from mesh.wire.state import encode_ledger
-from streaming.audits.eras import CHANGED, SETTLE_S
+from streaming.audits.eras import SETTLE_S
 from streaming.job import auditor
 from streaming.tables.topics import audited_pattern
 from tests.streaming.conftest import Bench
@@ -51,7 +52,7 @@ def put_in_force(plant: Plant, number: int, topology: Topology, *stages: Stage) 
 def routed_anew(plant: Plant, node: str, partition: int, position: int) -> None:
     """A lane says from where on it routes by topology 2."""
     name = f"mesh.{node}.in.g"
-    cut = Cut(name, topic_id(name), partition, position, CHANGED, 2)
+    cut = Cut(name, topic_id(name), partition, position, CHANGE, 2)
     ledger = Ledger(node=node, lane=0, lane_epoch=1, cuts=[cut])
     plant.put(f"{node}.ledger", 0, b"0", encode_ledger(ledger))
 

@@ -248,7 +248,7 @@ def test_what_comes_of_a_block_that_was_certified_for_good_is_judged(bench, plan
         ("duplicate", "c/s1", "", 2, 2),
         ("unexpected", "c/spy", "", 1, 2),
     ]
-    assert blocks.aside.late == {}
+    assert blocks.unplaced.late == {}
 
 
 def test_records_that_are_no_deliveries_and_no_frames_are_unexpected(bench, plant):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
 from mesh.wire.keys import repair_key
-from streaming.audits.findings import FindingKind
 from streaming.tables.rows import TopicPartition
 from tests.streaming.conftest import Bench
 from tests.streaming.planted import Plant, topic_id

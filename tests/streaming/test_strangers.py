@@ -15,7 +15,7 @@ from mesh.wire.control import encode_identity, encode_stop
 from mesh.wire.header import MAGIC
 from mesh.wire.state import encode_fact, encode_ledger
 from streaming.job import batches, intake
-from streaming.job.reading import Reading, Readings
+from streaming.job.queries import Queries, Query
 from streaming.tables.columns import parsed
 from tests.streaming.conftest import kafka_frame, kafka_of
 from tests.streaming.planted import Plant
@@ -135,11 +135,11 @@ def test_what_spoils_a_batch_is_left_out_and_told_after_it_has_failed_twice(
     plant.put("a.in.g", 1, b"odd", b"payload", [("mesh-subject", b"acme/x")])
     plant.put("a.control", 0, b"stop x 0", encode_stop(Stop("mesh.a.in.g", 0, bytes(16), "x", 3)))
     told: list[str] = []
-    readings = Readings(spark, bench.auditor, {}, tmp_path, 1.0, told.append)
-    readings.readings["k1"] = Reading()
+    queries = Queries(spark, bench.auditor, {}, tmp_path, 1.0, told.append)
+    queries.by_kafka["k1"] = Query()
     bench.ends = {place: len(log) for place, log in plant.logs.items()}
     here = [place for place in bench.ends if kafka_of(place[0]) == "k1"]
-    take, frame = readings._taker("k1"), kafka_frame(spark, plant, places=here)
+    take, frame = queries._taker("k1"), kafka_frame(spark, plant, places=here)
     for _ in range(2):
         with pytest.raises(Exception, match="odd at"):
             take(frame, 0)
@@ -154,4 +154,4 @@ def test_what_spoils_a_batch_is_left_out_and_told_after_it_has_failed_twice(
     ]
     assert [one.ids for one in found if one.kind == "missing"] == [("mesh.a.in.g/0/0/4",)]
     take(frame, 0)  # a batch that Spark runs again is no news
-    assert readings.readings["k1"] == Reading()
+    assert queries.by_kafka["k1"] == Query()

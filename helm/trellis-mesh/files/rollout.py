@@ -7,6 +7,7 @@ Exit codes: 0 all pods are those of the present template, 1 one is not and why.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -61,9 +62,11 @@ class Api:
             except urllib.error.HTTPError as error:
                 if error.code == HTTPStatus.NOT_FOUND:
                     return None
-                fault, is_final = f"{error.code} {error.reason}", error.code < SERVER_FAULT
-            except OSError as error:  # it is being restarted, or its connection broke
-                fault, is_final = str(error), False
+                fault = f"{error.code} {error.reason}"
+                is_final = error.code < SERVER_FAULT and error.code != HTTPStatus.TOO_MANY_REQUESTS
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                # It is being restarted, or its connection broke, perhaps amid the answer.
+                fault, is_final = str(error) or type(error).__name__, False
             if is_final or time.monotonic() > end_s:
                 raise RolloutError(f"{method} {url}: {fault}")
             time.sleep(POLL_S)

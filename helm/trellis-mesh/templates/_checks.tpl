@@ -2,8 +2,11 @@
 
 {{/* Volumes of users beside ours: an API server would refuse pods of which the half is there. */}}
 {{- define "mesh.checkVolumes" -}}
-{{- $taken := dict "topology" 1 "context" 1 "tmp" 1 "cache" 1 "checkpoint" 1 -}}
+{{- $everywhere := dict "topology" 1 "context" 1 "tmp" 1 -}}
+{{- range $kafka, $_ := .Values.credentials -}}{{- $_ := set $everywhere (include "mesh.credentialVolume" $kafka) 1 -}}{{- end -}}
+{{- $taken := merge (dict "cache" 1 "checkpoint" 1) $everywhere -}}
 {{- $places := dict "/tmp" 1 "/etc/mesh/mesh.yaml" 1 "/etc/mesh/config/trellis-mesh" 1 -}}
+{{- if .Values.audit.enabled -}}{{- $places = merge (dict "/cache" 1 "/var/lib/mesh/checkpoint" 1) $places -}}{{- end -}}
 {{- $secrets := list .Values.credentials -}}
 {{- range .Values.nodes -}}{{- with . -}}{{- $secrets = append $secrets .credentials -}}{{- end -}}{{- end -}}
 {{- range $secrets -}}
@@ -21,13 +24,28 @@
 {{- $_ := set $own .name 1 -}}
 {{- end -}}
 {{- range .Values.extraVolumeMounts -}}
-{{- if not (or (hasKey $own .name) (hasKey $taken .name)) -}}
-{{- fail (printf "extraVolumeMounts: no volume is called %s; extraVolumes has: %s" .name (keys $own | sortAlpha | join ", ")) -}}
+{{- if not (or (hasKey $own .name) (hasKey $everywhere .name)) -}}
+{{- fail (printf "extraVolumeMounts: no volume is called %s in every pod; extraVolumes has: %s" .name (keys $own | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- if hasKey $places .mountPath -}}
 {{- fail (printf "extraVolumeMounts: something is mounted at %s already; mount %s elsewhere" .mountPath .name) -}}
 {{- end -}}
 {{- $_ := set $places .mountPath 1 -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Containers of users beside the worker, in one pod: their names differ. */}}
+{{- define "mesh.checkContainers" -}}
+{{- $root := . -}}
+{{- range $node, $settings := include "mesh.nodes" . | fromJson -}}
+{{- $own := concat $root.Values.extraInitContainers (default list $settings.extraInitContainers) $root.Values.extraContainers -}}
+{{- $seen := dict "worker" 1 -}}
+{{- range $own -}}
+{{- if hasKey $seen .name -}}
+{{- fail (printf "extraContainers, extraInitContainers: two containers of node %s would be called %s; give yours another name" $node .name) -}}
+{{- end -}}
+{{- $_ := set $seen .name 1 -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

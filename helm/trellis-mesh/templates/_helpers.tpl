@@ -209,10 +209,21 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{/* Of these three the argument is {root, settings}: settings are those of one node. */}}
+{{/* Of these three the argument is {root, settings, own}: settings are those of one node, and own
+     are variables that the chart sets beside its usual one. Each name comes once, as it is said
+     last: by the node, else by the release, else by the chart. */}}
 {{- define "mesh.env" -}}
-{{- $own := list (dict "name" "XDG_CONFIG_HOME" "value" "/etc/mesh/config") -}}
-{{- $env := dict "env" (concat $own .root.Values.extraEnv (default list .settings.extraEnv)) -}}
+{{- $usual := list (dict "name" "XDG_CONFIG_HOME" "value" "/etc/mesh/config") -}}
+{{- $said := concat $usual (default list .own) .root.Values.extraEnv (default list .settings.extraEnv) -}}
+{{- $names := dict -}}
+{{- $vars := list -}}
+{{- range reverse $said -}}
+{{- if not (hasKey $names .name) -}}
+{{- $_ := set $names .name true -}}
+{{- $vars = prepend $vars . -}}
+{{- end -}}
+{{- end -}}
+{{- $env := dict "env" $vars -}}
 {{- with .root.Values.extraEnvFrom }}{{ $_ := set $env "envFrom" . }}{{ end -}}
 {{- toYaml $env -}}
 {{- end -}}

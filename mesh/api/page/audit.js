@@ -51,12 +51,12 @@ export function audit(state) {
   const chosen = cellOf(state);
   const at = store.at;
   const read = asking(async () => {
-    const [wall, standing, found, certificates] = await Promise.all([
-      ask("audit/wall", { minutes: MINUTES, at }), ask("audit", { at }),
+    const [heatmap, standing, found, certificates] = await Promise.all([
+      ask("audit/heatmap", { minutes: MINUTES, at }), ask("audit", { at }),
       chosen ? askAll("findings", { at, ...chosen }) : ask("findings", { at, limit: FEW }),
       chosen ? askAll("certificates", { at, ...chosen }) : [],
     ]);
-    return { wall, standing, found, certificates };
+    return { heatmap, standing, found, certificates };
   }, (data) => auditParts(state, chosen, data), { everyMs: 2 * OFTEN_MS });
   return { element: read.element, ready: read.ready, close: read.close };
 }
@@ -71,10 +71,10 @@ function cellOf({ cell = "" }) {
   return { endpoint, from: new Date(ms).toISOString(), to };
 }
 
-function auditParts(state, chosen, { wall, standing, found, certificates }) {
+function auditParts(state, chosen, { heatmap, standing, found, certificates }) {
   const counts = standing.counts;
   const proven = counts.equal - counts.unsure;
-  const rows = wall.rows.map((row) => Object.fromEntries([["endpoint", row.endpoint], ["messages", inAll(row)], ...kinds.map((kind) => [kind, minutesOf(row, kind)])]));
+  const rows = heatmap.rows.map((row) => Object.fromEntries([["endpoint", row.endpoint], ["messages", inAll(row)], ...kinds.map((kind) => [kind, minutesOf(row, kind)])]));
   const columns = [
     { name: "endpoint", of: (row) => shown(row.endpoint), short: true },
     { name: "messages", of: (row) => count(row.messages), number: true },
@@ -83,7 +83,7 @@ function auditParts(state, chosen, { wall, standing, found, certificates }) {
   return [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Audit"), isTable(state) ? exporting("audit", columns, () => rows) : null,
       tableButton(state)),
-    wall.rows.length ? h("p", { class: "lead" }, hourOf(wall)) : null,
+    heatmap.rows.length ? h("p", { class: "lead" }, hourOf(heatmap)) : null,
     h("p", null,
       h("span", { class: proven ? "pill ok" : "pill" }, `equal ${plural(proven, "certificate")}`), " ",
       h("span", { class: "pill" }, `owed ${count(counts.expected)}, came ${count(counts.delivered)}`), " ",
@@ -92,8 +92,8 @@ function auditParts(state, chosen, { wall, standing, found, certificates }) {
       standing.uncertified ? h("span", { class: "pill" }, `waiting ${plural(standing.uncertified, "range")}`) : null),
     standing.doubts.length ? h("ul", null, standing.doubts.map((doubt) => h("li", null, shown(doubt)))) : null,
     h("p", { class: "legend" }, kinds.map((kind) => h("span", { class: "key" }, h("span", { class: classOf(kind), "aria-hidden": "true" }, MARK[kind]), MEANING[kind]))),
-    isTable(state) ? table(columns, rows, { caption: "The last hour", empty: "No endpoint is to be certified." }) : wallTable(state, wall),
-    ...(chosen ? cellParts(state, chosen, wall, found, certificates) : newest(state, found)),
+    isTable(state) ? table(columns, rows, { caption: "The last hour", empty: "There is no endpoint to certify." }) : heatmapTable(state, heatmap),
+    ...(chosen ? cellParts(state, chosen, heatmap, found, certificates) : newest(state, found)),
     commands(["mesh audit report"]),
   ];
 }
@@ -102,17 +102,17 @@ const inAll = (row) => row.messages.reduce((sum, one) => sum + (one ?? 0), 0);
 const minutesOf = (row, kind) => row.cells.filter((cell) => cell === kind).length;
 const isUnusual = (row) => minutesOf(row, "not equal") + minutesOf(row, "unproven") > 0;
 
-// The hour in a sentence: whoever looks at an even wall reads what it says.
-function hourOf(wall) {
-  const all = wall.rows.length;
-  const unusual = wall.rows.filter(isUnusual);
+// The hour in a sentence: whoever looks at an even heatmap reads what it says.
+function hourOf(heatmap) {
+  const all = heatmap.rows.length;
+  const unusual = heatmap.rows.filter(isUnusual);
   const of = plural(all, "endpoint");
-  const blind = wall.rows[0].cells.filter((_, place) => wall.rows.every((row) => row.cells[place] === "blind")).length;
-  const heard = blind ? ` In ${blind} of ${wall.rows[0].cells.length} minutes no auditor was heard.` : "";
+  const blind = heatmap.rows[0].cells.filter((_, place) => heatmap.rows.every((row) => row.cells[place] === "blind")).length;
+  const heard = blind ? ` In ${blind} of ${heatmap.rows[0].cells.length} minutes no auditor was heard.` : "";
   if (unusual.length) return `${unusual.length} of ${of} had minutes that are not equal or not proven${all === 1 ? "" : "; they stand first"}.${heard}`;
-  const certified = wall.rows.filter((row) => minutesOf(row, "equal")).length;
+  const certified = heatmap.rows.filter((row) => minutesOf(row, "equal")).length;
   if (!certified) return `No minute of this hour is certified yet.${heard}`;
-  const waiting = wall.rows.filter((row) => row.cells.includes("waiting")).length;
+  const waiting = heatmap.rows.filter((row) => row.cells.includes("waiting")).length;
   const open = waiting ? ` What came last at ${waiting} of them waits for its certificate.` : "";
   return `${certified === all ? of : `${certified} of ${of}`} got what ${certified === 1 ? "it was" : "they were"} owed, each message once, in every minute that is certified.${open}${heard}`;
 }
@@ -123,12 +123,12 @@ const MEANING = {
   quiet: "nothing to certify", blind: "blind: no auditor was heard",
 };
 
-function wallTable(state, wall) {
-  if (!wall.rows.length) return h("p", { class: "empty" }, "No endpoint is to be certified: nobody subscribes guaranteed messages.");
-  const times = wall.rows[0].cells.map((_, place) => wall.first_ms + place * MINUTE);
+function heatmapTable(state, heatmap) {
+  if (!heatmap.rows.length) return h("p", { class: "empty" }, "There is no endpoint to certify: nobody subscribes to guaranteed messages.");
+  const times = heatmap.rows[0].cells.map((_, place) => heatmap.first_ms + place * MINUTE);
   const chosen = state.cell ?? "";
   let first = true;
-  const sorted = [...wall.rows].sort((one, other) => isUnusual(other) - isUnusual(one));
+  const sorted = [...heatmap.rows].sort((one, other) => isUnusual(other) - isUnusual(one));
   const cellOf = (row, cell, place) => {
     const name = `${row.endpoint} ${times[place]}`;
     const isChosen = name === chosen;
@@ -144,7 +144,7 @@ function wallTable(state, wall) {
   const body = h("tbody", { onkeydown: walkCells }, sorted.map((row) =>
     h("tr", null, h("th", { scope: "row" }, shown(row.endpoint)), row.cells.map((cell, place) => cellOf(row, cell, place)),
       h("td", { class: "total" }, count(inAll(row))))));
-  return h("div", { class: "scroll newest" }, h("table", { class: "wall" },
+  return h("div", { class: "scroll newest" }, h("table", { class: "heatmap" },
     h("caption", null, "One cell: one endpoint, one minute, filled as high as it was busy"),
     h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "unseen" }, "endpoint")),
       times.map((ms) => h("th", { scope: "col" }, h("span", { class: Math.floor(ms / MINUTE) % 10 ? "unseen" : null }, clock(ms, { seconds: false })))),
@@ -181,16 +181,16 @@ function newest(state, { items, next }) {
 }
 
 // What coloured a cell: findings of that minute, and certificates that speak for it.
-function cellParts(state, { endpoint, from }, wall, found, certificates) {
+function cellParts(state, { endpoint, from }, heatmap, found, certificates) {
   const ms = Date.parse(from);
-  const row = wall.rows.find((one) => one.endpoint === endpoint);
-  const cell = row?.cells[(ms - wall.first_ms) / MINUTE];
+  const row = heatmap.rows.find((one) => one.endpoint === endpoint);
+  const cell = row?.cells[(ms - heatmap.first_ms) / MINUTE];
   return [
     h("h2", null, `${clock(ms, { seconds: false })}, ${shown(endpoint)}: ${cell ? MEANING[cell] : "not within this hour"}`),
     rowsOf("findings", FINDINGS, found),
     table(columnsOf(state, FINDINGS), found, { caption: "Findings of that minute", empty: "No findings of that minute." }),
     rowsOf("certificates", CERTIFICATES, certificates),
-    table(CERTIFICATES, certificates, { caption: "Certificates that speak for it", empty: "No certificate names that minute; one that was written later may speak for it." }),
+    table(CERTIFICATES, certificates, { caption: "Certificates that cover it", empty: "No certificate names that minute; one that was written later may cover it." }),
   ];
 }
 
@@ -260,6 +260,9 @@ function nothingFound() {
 // The split that stands, as the auditor says it, or null: its parts, and since when.
 export function openSplit(all) {
   const [newest] = all.filter((one) => one.kind === "split" || one.kind === "heal");
-  if (newest?.kind !== "split") return null;
+  if (!newest) return null;
+  // What says that parts have come together may leave others apart.
+  const leavesApart = Boolean(newest.link) && newest.ids?.length > 1;
+  if (newest.kind !== "split" && !leavesApart) return null;
   return { parts: newest.ids.map((part) => String(part).split(",")), since_ms: newest.first_seen_ms ?? newest.first_said_ms };
 }

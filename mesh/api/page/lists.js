@@ -103,7 +103,7 @@ export function nodes(state) {
   const below = asking(() => askAll("endpoints", { at: store.at }), (items) => [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
     ended(),
-    table(columnsOf(state, ENDPOINTS), items, { caption: "Endpoints", isTitled: true, empty: silentNodes().length ? "Nobody is known who subscribes." : "Nobody subscribes." }),
+    table(columnsOf(state, ENDPOINTS), items, { caption: "Endpoints", isTitled: true, empty: silentNodes().length ? "No subscriptions are known." : "Nobody subscribes." }),
   ], { everyMs: OFTEN_MS });
   return {
     element: h("div", null, above.element, below.element, commands(["mesh status", "mesh interest"])),
@@ -134,7 +134,7 @@ const QUEUES = [
   { name: "consumers", of: (row) => noted(row.consumers), number: true },
   { name: "move on", of: (row) => noted(row.movers), number: true, isMore: true },
   { name: "waiting", of: (row) => noted(row.waiting), number: true },
-  { name: "counted in", of: (row) => (row.waiting === null ? "–" : row.is_counted ? "messages" : "offsets, at most so many"), short: true, isMore: true },
+  { name: "counted in", of: (row) => (row.waiting === null ? "–" : row.is_counted ? "messages" : "offsets (upper bound)"), short: true, isMore: true },
   { name: "from", of: (row) => orDash(Object.entries(row.origins).map(([node, number]) => `${node}: ${number}`).join(", ")) },
   { name: "dead letters", of: (row) => noted(row.dead_letters), number: true },
   { name: "filters", of: (row) => row.filters.map((one) => h("div", null, h("code", null, shown(one)))), text: (row) => row.filters.join(" ") },
@@ -168,7 +168,7 @@ export function queues(state) {
       h("div", { class: "bar" }, h("h2", { class: "title" }, `${items.length} queue${items.length === 1 ? "" : "s"}`), exporting("queues", QUEUES, () => rows), tableButton(state)),
       notNoted("What waited in queues then, and who consumed from them, is not on record."),
       ended(),
-      table(columnsOf(state, QUEUES), rows, { caption: "Queues, member by member", empty: store.at ? "No queue is on record that was subscribed then." : silentNodes().length ? "No queue is known that is subscribed." : "No queue is subscribed anywhere." }),
+      table(columnsOf(state, QUEUES), rows, { caption: "Queues, member by member", empty: store.at ? "No queue that was subscribed then is on record." : silentNodes().length ? "No subscribed queue is known." : "No queue is subscribed anywhere." }),
       alone.length ? h("p", { class: "soft" }, `Declared, and nowhere subscribed: ${alone.map(shown).join(", ")}`) : null,
     ];
   }, { everyMs: SELDOM_MS });

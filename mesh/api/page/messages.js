@@ -67,7 +67,7 @@ const WANTED = [
   { name: "class", of: (row) => orDash(row.class), short: true, isMore: true },
   { name: "zone", of: (row) => orDash(row.zone), short: true, isMore: true },
   { name: "scope", of: (row) => orDash(row.scope), short: true, isMore: true },
-  { name: "asks for", of: (row) => shown(row.wish ?? "not on record") },
+  { name: "asks for", of: (row) => shown(row.interest ?? "not on record") },
   { name: "since", of: (row) => (row.since ? moment(Date.parse(row.since), now()) : "not on record"), short: true },
 ];
 
@@ -79,7 +79,7 @@ function wanted(state, rows) {
   const silent = silentNodes();
   return h("div", null,
     silent.length ? h("p", null, `What is wanted at these is not known, for their Kafka cluster does not answer: ${silent.join(", ")}`) : null,
-    table(columnsOf(state, WANTED), rows.slice(0, limit), { caption: rows.length > limit ? `The first ${limit} of ${count(rows.length)}` : "Interest", empty: silent.length ? "Nobody that can be asked wants anything like that." : "Nobody wants anything like that." }));
+    table(columnsOf(state, WANTED), rows.slice(0, limit), { caption: rows.length > limit ? `The first ${limit} of ${count(rows.length)}` : "Interest", empty: silent.length ? "Nobody that can be reached wants anything like that." : "Nobody wants anything like that." }));
 }
 
 async function explained({ subject, from }) {
@@ -229,7 +229,7 @@ function traced(state, { told: data, findings }) {
   const timeless = store.at ? data.deliveries.filter((one) => one.committed_ms === null).length : 0;
   return [
     h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows), tableButton(state)),
-    h("p", { class: "lead" }, !isFound ? (store.at ? "Nothing of such a message was there by then, as far as is on record." : "Nothing is left of such a message, if there ever was one.")
+    h("p", { class: "lead" }, !isFound ? (store.at ? "Nothing of this message had been written by then, as far as is on record." : "Nothing of this message is left, if it ever existed.")
       : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${{ true: "routed", false: "not routed yet" }[ingress.routed] ?? "whether it was routed is not on record"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frame${data.frames.length === 1 ? "" : "s"} on its way${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
     timeless ? h("p", { class: "soft" }, `Of ${plural(timeless, "delivery", "deliveries")} it is not on record whether that was before or after then.`) : null,
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,

@@ -133,6 +133,7 @@ function nodeParts(node) {
     h("p", { class: "soft" }, `Kafka cluster ${node.kafka} · `, pill(look || "ok", word || "up"),
       node.since_ms ? ` since ${moment(node.since_ms, now())}` : ""),
     node.published ? h("p", null, `Publishes ${rate(node.published.guaranteed)} guaranteed, ${rate(node.published.direct)} direct.`) : null,
+    node.lost_topology ? h("p", null, pill("bad", "reads nothing"), ` mesh.config has lost version ${node.lost_topology}, by which it worked`) : null,
     ...(node.stopped ?? []).map((one) => h("p", null, pill("bad", "stopped"), " ", shown(one.text))),
     ...(node.endpoints_full ?? []).map((one) => h("p", null, pill("warn", one.state), ` ${shown(one.endpoint)}: ${shown(one.reason)}`)),
     ...(node.paused_subjects ?? []).map((one) => h("p", null, pill("warn", "paused"), " ", h("code", null, shown(one.filter)), one.why ? `: ${shown(one.why)}` : "")),

@@ -98,7 +98,7 @@ function refused(state, error) {
 const value = (one) => (one === null || one === undefined ? "none" : typeof one === "object" ? JSON.stringify(one) : String(one));
 
 const CHANGES = [
-  { name: "do", of: (row) => row.deed, short: true },
+  { name: "do", of: (row) => row.action, short: true },
   { name: "what", of: (row) => row.what, short: true },
   { name: "name", of: (row) => shown(row.name), short: true },
   { name: "before and after", of: (row) => attributesOf(row).map((one) => h("div", null, shown(one))), text: (row) => attributesOf(row).join("; ") },
@@ -138,7 +138,7 @@ function planned(made) {
     moves.length ? h("div", { class: "bar" }, exporting("walks", MOVES, () => moves)) : null,
     table(MOVES, moves, { caption: "Walks that move, each a cut-over", empty: "No walk moves." }),
     sources.length ? h("div", { class: "bar" }, exporting("reach", REACH, () => sources)) : null,
-    table(REACH, sources, { caption: "Reach, if everybody wants everything", empty: "Everybody reaches whom they reached before." }),
+    table(REACH, sources, { caption: "Reach, if everybody wants everything", empty: "Every node reaches the same nodes as before." }),
     made.unread.length ? h("div", { class: "bar" }, exporting("unread", UNREAD, () => made.unread)) : null,
     made.unread.length ? table(UNREAD, made.unread, { caption: "Guaranteed messages in topics that go" }) : null,
     made.restart.length ? h("p", null, `To be started again with the changed file: ${made.restart.join(", ")}`) : null,

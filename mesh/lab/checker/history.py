@@ -27,7 +27,7 @@ LINE_MAX = 1 << 24
 """The longest line is that of the run, by its square number of ways between nodes."""
 
 
-class Outcome(StrEnum):
+class PublishOutcome(StrEnum):
     """What a publisher was told of one message."""
 
     OK = "ok"
@@ -59,7 +59,7 @@ class Publish:
     key: str | None
     headers: str
     guaranteed: bool
-    outcome: Outcome
+    outcome: PublishOutcome
     invoked_ms: int
     ended_ms: int
     offset: int | None = None
@@ -72,7 +72,7 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SubscriptionSpan:
     """A subscription and the moments between which it held.
 
     Attributes:
@@ -94,7 +94,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldRecord:
     """One committed record of an endpoint's topic.
 
     Attributes:
@@ -128,9 +128,9 @@ class History:
     """
 
     publishes: Sequence[Publish]
-    subscriptions: Sequence[Wanted]
+    subscriptions: Sequence[SubscriptionSpan]
     origins: Mapping[str, Mapping[str, Sequence[str]]]
-    held: Iterable[Held]
+    held: Iterable[HeldRecord]
     drained: bool
     drains: Sequence[int] = ()
 
@@ -174,7 +174,7 @@ def read_history(path: Path) -> History:
     run: dict[str, Any] = {}
     at = 0
     publishes: dict[str, Publish] = {}
-    subscriptions: list[Wanted] = []
+    subscriptions: list[SubscriptionSpan] = []
     for number, line in _objects(path):
         with _Located(path, number):
             match line.pop("is"):
@@ -183,9 +183,9 @@ def read_history(path: Path) -> History:
                 case "publish":
                     _add(publishes, _read(Publish, line))
                 case "subscription":
-                    subscriptions.append(_read(Wanted, line))
+                    subscriptions.append(_read(SubscriptionSpan, line))
                 case "held":
-                    _read(Held, line)
+                    _read(HeldRecord, line)
                 case other:
                     raise ValueError(f"no record is called {other!r}")
     if not run:
@@ -221,10 +221,10 @@ class _HeldInFile:
 
     path: Path
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[HeldRecord]:
         for _, line in _objects(self.path):
             if line.pop("is") == "held":
-                yield _read(Held, line)
+                yield _read(HeldRecord, line)
 
 
 def _read(shape: type[_Shape], value: object) -> _Shape:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.errors import InvariantError
-from mesh.lab.checker.history import Held, History, Outcome, Publish, Wanted
+from mesh.lab.checker.history import HeldRecord, History, Publish, PublishOutcome, SubscriptionSpan
 from mesh.lab.checker.matching import wants
 
 KINDS = {
@@ -92,12 +92,12 @@ class _Endpoint:
     """One endpoint: its subscriptions, one bit per message there, the newest per stream."""
 
     name: str
-    subscriptions: list[Wanted] = field(default_factory=list)
+    subscriptions: list[SubscriptionSpan] = field(default_factory=list)
     there: dict[str, bytearray] = field(default_factory=dict)
     newest: dict[tuple[int, str, str | None, int], int] = field(default_factory=dict)
-    matching: dict[str, list[Wanted]] = field(default_factory=dict)
+    matching: dict[str, list[SubscriptionSpan]] = field(default_factory=dict)
 
-    def matches(self, subject: str) -> Sequence[Wanted]:
+    def matches(self, subject: str) -> Sequence[SubscriptionSpan]:
         """Return the subscriptions whose filter matches."""
         if subject not in self.matching:
             self.matching[subject] = [
@@ -120,7 +120,7 @@ class _Endpoint:
         bits[byte] |= 1 << bit
 
 
-Comes = Callable[[Publish, Wanted], bool]
+Comes = Callable[[Publish, SubscriptionSpan], bool]
 """Whether a message must come to an endpoint that wants it all the while."""
 
 
@@ -175,7 +175,7 @@ class _Check:
         owed = sum(self._look_for_absent(endpoint) for endpoint in self._endpoints.values())
         counts = Counter(publish.outcome.value for publish in self._history.publishes)
         return Verdict(
-            published={outcome.value: counts[outcome.value] for outcome in Outcome},
+            published={outcome.value: counts[outcome.value] for outcome in PublishOutcome},
             delivered=delivered,
             owed=owed,
             anomalies=[
@@ -186,7 +186,7 @@ class _Check:
 
     # -- what is there ----------------------------------------------------------------------
 
-    def _look_at(self, held: Held) -> None:
+    def _look_at(self, held: HeldRecord) -> None:
         publish = self._publishes.get(held.payload)
         if publish is None:
             # A known identity with another payload was published, and changed on its way.
@@ -196,7 +196,7 @@ class _Check:
         endpoint = self._endpoint(held.endpoint)
         if _is_changed(publish, held):
             self._complain("corrupt", held.endpoint, held.payload)
-        if publish.outcome is Outcome.FAILED:
+        if publish.outcome is PublishOutcome.FAILED:
             self._complain("resurrected", held.endpoint, held.payload)
         if not any(
             self._may(subscription, publish) for subscription in endpoint.matches(publish.subject)
@@ -206,14 +206,14 @@ class _Check:
             self._complain("duplicated", held.endpoint, held.payload)
             return
         endpoint.mark(publish)
-        if publish.outcome is Outcome.OK and publish.guaranteed:
+        if publish.outcome is PublishOutcome.OK and publish.guaranteed:
             stream = (held.partition, publish.publisher, publish.key, publish.partition)
             newest = endpoint.newest.get(stream, -1)
             if publish.sequence < newest:
                 self._complain("reordered", held.endpoint, held.payload)
             endpoint.newest[stream] = max(newest, publish.sequence)
 
-    def _may(self, subscription: Wanted, publish: Publish) -> bool:
+    def _may(self, subscription: SubscriptionSpan, publish: Publish) -> bool:
         """Return whether a matching subscription allows a message to be there at all."""
         if subscription.ended_ms is not None and publish.invoked_ms > subscription.ended_ms:
             return False
@@ -228,11 +228,11 @@ class _Check:
         owed = 0
         transactions: dict[tuple[str, int], list[Publish]] = defaultdict(list)
         for publish in self._publishes.values():
-            if publish.outcome is Outcome.FAILED or not self._must(endpoint, publish):
+            if publish.outcome is PublishOutcome.FAILED or not self._must(endpoint, publish):
                 continue
             if publish.transaction is not None:
                 transactions[publish.publisher, publish.transaction].append(publish)
-            if publish.outcome is Outcome.OK:
+            if publish.outcome is PublishOutcome.OK:
                 owed += 1
                 if not endpoint.has(publish):
                     kind = "lost" if self._history.drained else "unseen"
@@ -249,14 +249,14 @@ class _Check:
             for subscription in endpoint.matches(publish.subject)
         )
 
-    def _comes_by_origins(self, publish: Publish, subscription: Wanted) -> bool:
+    def _comes_by_origins(self, publish: Publish, subscription: SubscriptionSpan) -> bool:
         node = subscription.endpoint.partition("/")[0]
         filters = self._history.origins.get(node, {}).get(publish.node)
         if not publish.guaranteed or filters is None:
             return False
         return all(wants(filter_, publish.subject) for filter_ in filters)
 
-    def _owes(self, subscription: Wanted, publish: Publish) -> bool:
+    def _owes(self, subscription: SubscriptionSpan, publish: Publish) -> bool:
         if not subscription.guaranteed or subscription.effective_ms is None:
             return False
         if publish.invoked_ms < subscription.effective_ms:
@@ -274,7 +274,7 @@ def _torn(endpoint: _Endpoint, transactions: Iterable[Sequence[Publish]]) -> Ite
             yield from absent
 
 
-def _is_changed(publish: Publish, held: Held) -> bool:
+def _is_changed(publish: Publish, held: HeldRecord) -> bool:
     """Return whether a message is not as it was published."""
     if (publish.subject, publish.key, publish.headers) != (held.subject, held.key, held.headers):
         return True

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mesh.lab.checker.matching import wants
-from mesh.model.controls import ControlKind
+from mesh.model.interest_controls import ControlKind
 from mesh.model.topology import Topology
 
 Origins = dict[str, dict[str, tuple[str, ...]]]

@@ -26,7 +26,7 @@ CANCELLED_NODE = "ld2"
 """Where flights that never left are published again, as alerts; and the departure board."""
 LATE_MIN = 60
 BOARD_EVERY = 20
-"""Every so manieth flight is also shown on the departure board: direct messages."""
+"""One flight in so many is shown on the departure board too, as direct messages."""
 
 _TEXTS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 _MISSING = "NA"

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 
 from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.model.frames import Delivery, MessageClass
-from mesh.model.headers import MESH_HEADER
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.headers import headers_of
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.wire.deliveries import decode_delivery
+from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.wire.deliveries import delivery_of
 
 
 @dataclass(slots=True)
@@ -62,7 +60,7 @@ def harvest(
     Raises:
         TransportUnavailableError: A topic could not be read to its end.
     """
-    names = TopicNames(topology.prefix)
+    names = topology.names
     counts = {endpoint.name: EndpointHarvest() for endpoint in ENDPOINTS}
     for name, cluster in kafka.items():
         local = [endpoint for endpoint in ENDPOINTS if topology.nodes[endpoint.node].kafka == name]
@@ -74,17 +72,12 @@ def harvest(
         try:
             for endpoint in local:
                 topic = names.endpoint(endpoint.node, endpoint.endpoint)
-                partitions = range(topology.nodes[endpoint.node].partitions)
-                follower.add([TopicPartition(topic, partition) for partition in partitions])
+                count = topology.nodes[endpoint.node].partitions
+                follower.add(TopicPartition.all_of(topic, count))
             for number, record in enumerate(follower.poll()):
                 if number % 1000 == 0:
                     check()
-                topics[record.topic()].take(_delivery_of(record))
+                topics[record.topic()].take(delivery_of(headers_of(record)))
         finally:
             follower.close()
     return counts
-
-
-def _delivery_of(record: Record) -> Delivery:
-    headers = reversed(headers_of(record))
-    return decode_delivery(next((v for name, v in headers if name == MESH_HEADER), None) or b"")

@@ -9,10 +9,9 @@ from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.stage import Stage
 from mesh.model.topology import Topology
+from mesh.operate.links.flows import wanted_over
+from mesh.operate.links.traffic import Flow
 from mesh.view.mesh_view import MeshView
-
-_STEADY = 0.6
-"""Share of the newest second in a shown rate: rates should not flicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,6 @@ class Picture:
     delivered: int
     delivery_rate: float
     in_flight: int
-    not_forwarded: Mapping[str, int]
     links: Mapping[str, LinkRow]
     endpoints: Sequence[EndpointRow]
     serving: int
@@ -74,86 +72,69 @@ class Picture:
 
 
 def picture_of(
-    stage: Stage,
-    publisher: Publisher,
-    last: Picture | None,
-    *,
-    now_s: float,
-    started_s: float,
-    memory: int,
+    stage: Stage, publisher: Publisher, *, now_s: float, started_s: float, memory: int
 ) -> Picture:
-    """Return the present picture; rates come from the difference to the last one."""
-    accounts, verdicts = stage.accounts, stage.verdicts
-    topology = stage.fleet.topology
-    passed_s = now_s - last.at_s if last is not None else 0.0
-
-    def rate(total: int, before: int, shown: float) -> float:
-        if passed_s <= 0:
-            return 0.0
-        return _STEADY * (total - before) / passed_s + (1 - _STEADY) * shown
-
-    offers = offered_filters(topology, stage.view)
-    links: dict[str, LinkRow] = {}
-    for name, account in accounts.links.items():
-        old = last.links[name] if last is not None else LinkRow()
-        links[name] = LinkRow(
-            account.messages, rate(account.messages, old.messages, old.rate), offers[name]
-        )
-    certified = verdicts.certified()
-    rows: list[EndpointRow] = []
-    for index, endpoint in enumerate(ENDPOINTS):
-        total = sum(n for (name, _), n in accounts.delivered.items() if name == endpoint.name)
-        before = last.endpoints[index] if last is not None else None
-        rows.append(
-            EndpointRow(
-                endpoint.name,
-                endpoint.filters,
-                endpoint.is_direct,
-                total,
-                rate(total, before.delivered, before.rate) if before is not None else 0.0,
-                certified.get(endpoint.name, 0),
-            )
-        )
-    delivered = accounts.total_delivered()
-    live = list(verdicts.certificates.values())
+    """Return the present picture."""
+    topology, traffic, audit = stage.fleet.topology, stage.traffic, stage.audit
+    certificates, findings = audit.certificates, audit.findings
+    silent = next(iter(stage.view.unreachable.values()), "")
+    endpoints = _endpoints(stage)
     return Picture(
         at_s=now_s,
         elapsed_s=now_s - started_s,
         published=publisher.messages,
-        publish_rate=rate(publisher.messages, last.published, last.publish_rate) if last else 0.0,
-        delivered=delivered,
-        delivery_rate=rate(delivered, last.delivered, last.delivery_rate) if last else 0.0,
-        in_flight=max(0, accounts.in_flight),
-        not_forwarded=dict(accounts.not_forwarded),
-        links=links,
-        endpoints=rows,
+        publish_rate=sum(sum(flow.rates) for flow in traffic.taken.values()),
+        delivered=sum(one.delivered for one in endpoints),
+        delivery_rate=sum(one.rate for one in endpoints),
+        in_flight=max(0, traffic.in_flight),
+        links=_links(stage),
+        endpoints=endpoints,
         serving=sum(seen.is_ready for seen in stage.view.nodes.values()),
         nodes=len(topology.nodes),
         restarts=stage.supervisor.restarts,
         memory=memory,
         is_audited=bool(stage.auditor),
-        is_audit_live=verdicts.is_live,
-        certificates=len(live),
-        unequal=sum(not row["equal"] for row in live),
-        certified=sum(certified.values()),
-        findings=len(verdicts.findings),
-        news=[str(finding.get("text", "")) for finding in list(verdicts.findings.values())[-3:]],
-        fault=accounts.fault or verdicts.fault,
+        is_audit_live=audit.is_live,
+        certificates=len(certificates),
+        unequal=sum(not row["equal"] for row in certificates),
+        certified=sum(one.certified for one in endpoints),
+        findings=len(findings),
+        news=[str(finding.get("text", "")) for finding in findings[-3:]],
+        fault=silent or audit.fault,
     )
 
 
-def offered_filters(topology: Topology, view: MeshView) -> Mapping[str, int]:
-    """Return, per direction `a->b`, how many filters b offers there: what may cross it."""
-    counts: dict[str, int] = {}
-    for node in topology.nodes:
-        for link in topology.links_of(node):
-            other = link.other(node)
-            filters = {
-                filter_: None
-                for scope, entries in view.nodes[other].offers.items()
-                if scope.zone == link.zone and scope.neighbour in ("", node)
-                for filter_ in entries
-                if not filter_.startswith("$")
-            }
-            counts[f"{node}->{other}"] = len(filters)
-    return counts
+def _links(stage: Stage) -> Mapping[str, LinkRow]:
+    found: dict[str, LinkRow] = {}
+    for (node, other), filters in offered_filters(stage.fleet.topology, stage.view).items():
+        flow = stage.traffic.links.get((node, other), Flow())
+        found[f"{node}->{other}"] = LinkRow(flow.total, sum(flow.rates), filters)
+    return found
+
+
+def _endpoints(stage: Stage) -> Sequence[EndpointRow]:
+    certified = stage.audit.certified()
+    rows: list[EndpointRow] = []
+    for one in ENDPOINTS:
+        flow = stage.traffic.delivered.get((one.node, one.endpoint), Flow())
+        rows.append(
+            EndpointRow(
+                one.name,
+                one.filters,
+                one.is_direct,
+                flow.total,
+                sum(flow.rates),
+                certified.get(one.name, 0),
+            )
+        )
+    return rows
+
+
+def offered_filters(topology: Topology, view: MeshView) -> Mapping[tuple[str, str], int]:
+    """Return, per direction (a, b), how many filters b offers there: what may cross it."""
+    return {
+        (node, other): len({one for _, one, _ in wanted_over(view, other, node, link.zone)})
+        for node in topology.nodes
+        for link in topology.links_of(node)
+        for other in (link.other(node),)
+    }

@@ -12,8 +12,7 @@ from mesh.errors import MeshError
 from mesh.lab.demo.feed import Feed
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
-from mesh.model.topics import TopicNames
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import Writer
 
@@ -117,12 +116,11 @@ class Publisher:
 
     def _publish(self) -> None:
         feed = self.feed
-        names = TopicNames(self.fleet.topology.prefix)
         # Bound once: this is called for every message.
         ways = {
             (node, message_class): (
                 self._writers[declared.kafka].produce,
-                names.ingress(node, message_class),
+                self.fleet.topology.names.ingress(node, message_class),
             )
             for node, declared in self.fleet.topology.nodes.items()
             for message_class in MessageClass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -11,6 +12,7 @@ from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.stage import Stage
 from mesh.model.frames import MessageClass
 from mesh.operate.audit.drills import is_of_drill
+from mesh.operate.links.traffic import Flow
 
 EXIT_OK = 0
 EXIT_UNHEALTHY = 10
@@ -75,7 +77,7 @@ class Report:
     ) -> Report:
         """Put the account together."""
         endpoints = {one.name: _endpoint(one.name, expected, harvested) for one in ENDPOINTS}
-        findings = list(stage.verdicts.findings.values())
+        findings = list(stage.audit.findings)
         owed = {name: counts[_GUARANTEED] for name, counts in expected.items()}
         faults = [
             *(["not everything was delivered in time"] if not is_drained else []),
@@ -83,8 +85,8 @@ class Report:
             *_endpoint_faults(endpoints),
             *(str(finding.get("text")) for finding in findings if not is_of_drill(finding)),
         ]
-        if is_audited and not stage.verdicts.covers(owed):
-            faults.append(f"not every delivery is certified: {stage.verdicts.stands()}")
+        if is_audited and not stage.audit.covers(owed):
+            faults.append(f"not every delivery is certified: {stage.audit.stands()}")
         published = publisher.counts()
         data = {
             "ok": not faults,
@@ -100,9 +102,9 @@ class Report:
             "flights": publisher.flights,
             "endpoints": endpoints,
             "links": _links(stage, duration_s),
-            "not_forwarded": dict(sorted(stage.accounts.not_forwarded.items())),
-            "certificates": len(stage.verdicts.certificates),
-            "certified": sum(stage.verdicts.certified().values()),
+            "not_forwarded": _not_forwarded(stage),
+            "certificates": len(stage.audit.certificates),
+            "certified": sum(stage.audit.certified().values()),
             "findings": findings,
             "faults": faults,
             **times.document(),
@@ -149,15 +151,23 @@ def _endpoint_faults(endpoints: Mapping[str, Mapping[str, object]]) -> Sequence[
 
 
 def _links(stage: Stage, duration_s: float) -> Mapping[str, Mapping[str, object]]:
-    return {
-        name: {
-            "messages": link.messages,
-            "frames": link.frames,
-            "direct": link.direct,
-            "rate": round(link.messages / duration_s, 1) if duration_s else 0.0,
+    topology, flows = stage.fleet.topology, stage.traffic.links
+    ways = [(node, other) for node in topology.nodes for other in topology.neighbours(node)]
+    found: dict[str, Mapping[str, object]] = {}
+    for source, target in sorted(ways):
+        flow = flows.get((source, target), Flow())
+        found[f"{source}->{target}"] = {
+            "messages": flow.total,
+            "frames": flow.frames,
+            "direct": flow.counts[_DIRECT],
+            "rate": round(flow.total / duration_s, 1) if duration_s else 0.0,
         }
-        for name, link in sorted(stage.accounts.links.items())
-    }
+    return found
+
+
+def _not_forwarded(stage: Stage) -> Mapping[str, int]:
+    """Return messages per reason, of all directions."""
+    return dict(sorted(sum(stage.traffic.not_forwarded.values(), Counter[str]()).items()))
 
 
 def _number(row: Mapping[str, object], name: str) -> int:

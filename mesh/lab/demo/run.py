@@ -114,7 +114,7 @@ def begin(stage: Stage, settings: DemoSettings) -> None:
     stage.subscribe()
     stage.supervisor.start_nodes(list(topology.nodes))
     stage.settle()
-    stage.accounts.refresh()  # the first look takes longest: not while messages wait to be seen
+    stage.traffic.look(looks_for_new=True)  # it takes longest: not while messages wait to be seen
     progress("every node serves; every subscription is known everywhere")
     select_mesh(stage.fleet, progress)
     if settings.console is not None:
@@ -139,18 +139,18 @@ class _Watch:
         self.published_s = time.monotonic()
         self.times = Times()
         self.memory = 0
-        self._last: Picture | None = None
         self._memory_due_s = 0.0
 
     def look(self) -> Picture:
         """Read what is new and return the present picture."""
         stage, now_s = self.stage, time.monotonic()
         stage.supervisor.tend()
-        stage.accounts.refresh()
-        self.look_at_verdicts()
+        stage.traffic.look(looks_for_new=True)
+        stage.traffic.tick(now_s)
+        self.look_at_audit()
         stage.peek(stage.view.refresh)
         times = self.times
-        if times.first_delivery_s is None and stage.accounts.total_delivered():
+        if times.first_delivery_s is None and stage.traffic.delivered:
             times.first_delivery_s = now_s - self.started_s
             stage.progress(
                 f"first message delivered {times.first_delivery_s:.1f} s after the start"
@@ -158,21 +158,15 @@ class _Watch:
         if now_s >= self._memory_due_s:
             self._memory_due_s = now_s + MEMORY_S
             self.memory = stage.measure_memory()
-        self._last = picture_of(
-            stage,
-            self.publisher,
-            self._last,
-            now_s=now_s,
-            started_s=self.started_s,
-            memory=self.memory,
+        return picture_of(
+            stage, self.publisher, now_s=now_s, started_s=self.started_s, memory=self.memory
         )
-        return self._last
 
-    def look_at_verdicts(self) -> None:
+    def look_at_audit(self) -> None:
         """Read what the auditor says."""
-        verdicts, times = self.stage.verdicts, self.times
-        verdicts.refresh()
-        if times.first_certificate_s is None and verdicts.certificates:
+        audit, times = self.stage.audit, self.times
+        audit.refresh()
+        if times.first_certificate_s is None and audit.certificates:
             times.first_certificate_s = time.monotonic() - self.published_s
             self.stage.progress(
                 f"first certificate {times.first_certificate_s:.1f} s after the first message"
@@ -224,25 +218,25 @@ def finish(watch: _Watch, settings: DemoSettings) -> Report:
 
 def _is_drained(watch: _Watch, published: Mapping[tuple[str, MessageClass, str], int]) -> bool:
     watch.look()
-    accounts = watch.stage.accounts
-    taken = sum(accounts.taken.values())
-    return taken >= sum(published.values()) and accounts.in_flight <= 0
+    traffic = watch.stage.traffic
+    taken = sum(flow.total for flow in traffic.taken.values())
+    return taken >= sum(published.values()) and traffic.in_flight <= 0
 
 
 def _wait_certified(watch: _Watch, owed: Mapping[str, int]) -> bool:
     """Wait for the last certificate as long as there is hope for another one; say if it came."""
-    stage, verdicts = watch.stage, watch.stage.verdicts
+    stage, audit = watch.stage, watch.stage.audit
     is_settled = partial(_is_certified, watch, owed)
-    if not stage.wait_until(lambda: is_settled() or verdicts.is_live, AUDITOR_DEADLINE_S):
+    if not stage.wait_until(lambda: is_settled() or audit.is_live, AUDITOR_DEADLINE_S):
         stage.progress(f"the auditor said nothing within {AUDITOR_DEADLINE_S:.0f} s")
         return False
     before = -1
-    while (certified := sum(verdicts.certified().values())) > before:
+    while (certified := sum(audit.certified().values())) > before:
         before = certified
         if stage.wait_until(is_settled, CERTIFY_DEADLINE_S):
             return True
-        stage.progress(f"{sum(verdicts.certified().values()):,} deliveries are certified so far")
-    stage.progress(f"no certificate for {CERTIFY_DEADLINE_S:.0f} s: {verdicts.stands()}")
+        stage.progress(f"{sum(audit.certified().values()):,} deliveries are certified so far")
+    stage.progress(f"no certificate for {CERTIFY_DEADLINE_S:.0f} s: {audit.stands()}")
     return False
 
 
@@ -251,6 +245,6 @@ def _is_certified(watch: _Watch, owed: Mapping[str, int]) -> bool:
 
     Nothing else is looked at: nobody sees it, and the auditor has need of the processor.
     """
-    watch.look_at_verdicts()
-    verdicts = watch.stage.verdicts
-    return verdicts.covers(owed) and verdicts.status.get("uncertified", 0) == 0
+    watch.look_at_audit()
+    audit = watch.stage.audit
+    return audit.covers(owed) and audit.status.get("uncertified", 0) == 0

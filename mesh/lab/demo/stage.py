@@ -12,10 +12,9 @@ from typing import Self
 import psutil
 
 from mesh.errors import StartError, TransportError
-from mesh.lab.demo.accounts import Accounts
+from mesh.lab.audit_follower import AuditFollower
 from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.lab.demo.publisher import Publisher
-from mesh.lab.verdicts import Verdicts
 from mesh.local.auditor import spawn_auditor
 from mesh.local.dashboard import spawn_dashboard
 from mesh.local.fleet import Fleet
@@ -24,8 +23,8 @@ from mesh.local.processes import Process
 from mesh.local.stopping import Stopping
 from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.control import Subscription
-from mesh.model.topics import TopicNames
 from mesh.operate.interest.propagation import laggards
+from mesh.operate.links.traffic import Traffic
 from mesh.transport.kafka import RealKafka
 from mesh.view.mesh_view import MeshView
 from mesh.wire.keys import subscription_key
@@ -45,7 +44,7 @@ class Stage:
         fleet: Brokers that run; `begin` starts the nodes.
         supervisor: Keeps them running.
         kafka: Clients of the demo itself.
-        accounts, verdicts, view: What the ledgers, the auditor and the nodes say.
+        traffic, audit, view: What the ledgers, the auditor and the nodes say.
         publisher: The feed's; None before `publish`.
         memory_max: Most bytes that all processes together held, as far as looked.
     """
@@ -55,8 +54,8 @@ class Stage:
     stopping: Stopping
     supervisor: Supervisor = field(init=False)
     kafka: Mapping[str, RealKafka] = field(init=False)
-    accounts: Accounts = field(init=False)
-    verdicts: Verdicts = field(init=False)
+    traffic: Traffic = field(init=False)
+    audit: AuditFollower = field(init=False)
     view: MeshView = field(init=False)
     publisher: Publisher | None = None
     auditor: list[Process] = field(default_factory=list)
@@ -69,8 +68,8 @@ class Stage:
         topology, now_ms = self.fleet.topology, self.clock.now_ms
         self.supervisor = Supervisor(self.fleet, self.progress)
         self.kafka = {name: self.fleet.kafka(name, "mesh-demo") for name in topology.kafka}
-        self.accounts = Accounts(topology, self.kafka, now_ms)
-        self.verdicts = Verdicts(topology, self.kafka, now_ms)
+        self.traffic = Traffic(topology, self.kafka)
+        self.audit = AuditFollower(topology, self.kafka, now_ms)
         self.view = MeshView(topology, self.kafka, now_ms, name="view")
 
     def __enter__(self) -> Self:
@@ -84,8 +83,8 @@ class Stage:
         for process in (*self.auditor, *self.page):
             process.kill()  # it holds nothing that is needed any more
         self.fleet.stop()
-        self.accounts.close()
-        self.verdicts.close()
+        self.traffic.close()
+        self.audit.close()
         self.view.close()
         for kafka in self.kafka.values():
             kafka.close()
@@ -124,7 +123,6 @@ class Stage:
             StartError: Kafka did not take one.
         """
         topology = self.fleet.topology
-        names = TopicNames(topology.prefix)
         for name, kafka in self.kafka.items():
             writer = kafka.writer("subscribe")
             for endpoint in ENDPOINTS:
@@ -135,7 +133,7 @@ class Stage:
                 )
                 for filter_ in endpoint.filters:
                     key = subscription_key(endpoint.endpoint, filter_)
-                    writer.produce(names.clients(endpoint.node), subscription, key, 0)
+                    writer.produce(topology.names.clients(endpoint.node), subscription, key, 0)
             failed = writer.flush()
             writer.close()
             if failed:

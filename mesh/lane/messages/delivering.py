@@ -15,8 +15,8 @@ from mesh.lane.messages.addressing import restored
 from mesh.lane.messages.outgoing import Provenance
 from mesh.lane.sources import Source
 from mesh.model.frames import MessageClass
-from mesh.model.headers import MESH_HEADER
 from mesh.model.reasons import DropReason
+from mesh.model.record_headers import MESH_HEADER
 from mesh.transport.port import Row, TopicPartition
 from mesh.wire.deliveries import delivery_header, delivery_headers, delivery_prefix
 from mesh.wire.frames import NO_EXT, MessageTuple
@@ -56,28 +56,27 @@ def deliver(
         topic = lane.names.endpoint(lane.node, endpoint)
         if lane.holds_target(topic):
             if source.message_class is MessageClass.DIRECT:
-                batch.dropped(DropReason.NOT_WRITABLE, source.at, len(its_rows))
+                batch.count_dropped(DropReason.NOT_WRITABLE, source.at, len(its_rows))
             continue  # what is guaranteed is written beside the lane. Spec: K20
         if (
             lane.unwritable
             and not lane.is_guaranteed(endpoint)
             and lane.unwritable.has(topic, partition)
         ):
-            batch.dropped(DropReason.NOT_WRITABLE, source.at, len(its_rows))
+            batch.count_dropped(DropReason.NOT_WRITABLE, source.at, len(its_rows))
             continue
-        batch.delivered(endpoint, source.message_class, len(its_rows))
+        batch.count_delivered(endpoint, source.message_class, len(its_rows))
         if lane.is_guaranteed(endpoint):
             if lane.topology.endpoint_limit(lane.node, endpoint) is not None:
-                _count(lane, TopicPartition(topic, partition), its_rows)
+                lane.count_written(TopicPartition(topic, partition), _size(its_rows))
             batch.rows[topic, partition] += its_rows
         else:
             lane.hand_over(batch, source, topic, partition, its_rows)
 
 
-def _count(lane: Lane, at: TopicPartition, rows: Sequence[Row]) -> None:
-    """Count the bytes that are written to an endpoint, headers left out: it has a limit."""
-    size = sum(len(value or b"") + len(key or b"") for value, key, _, _ in rows)
-    lane.written[at] = lane.written.get(at, 0) + size
+def _size(rows: Sequence[Row]) -> int:
+    """Return the bytes of keys and values, headers left out."""
+    return sum(len(value or b"") + len(key or b"") for value, key, _, _ in rows)
 
 
 def _rows(

@@ -15,6 +15,7 @@ from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
 from mesh.lane.messages.outgoing import Provenance, hop_over, next_hop
+from mesh.lane.messages.sending import next_chain, send, sent_to
 from mesh.lane.sources import Source
 from mesh.model.control import Stop
 from mesh.model.frames import (
@@ -98,11 +99,11 @@ def announce(
         if lane.is_held(link, source):
             continue  # its catch-up finds the same loss; what an operator accepts waits for that
         # A log may have been cut off and recreated at once: what was sent is beyond its end then.
-        last = max(goes_on - 1, lane.sent_to(link, source))
+        last = max(goes_on - 1, sent_to(lane, link, source))
         first = min(position_in_chain(source.generation, stop.first), last)
-        chain = lane.next_chain(link, source, first, last)
+        chain = next_chain(lane, link, source, first, last)
         key = relay_key(hop_over(lane, link, provenance, chain), tail, FrameKind.GAP)
-        lane.send(batch, link, source, chain, key, EMPTY, 0)
+        send(lane, batch, link, source, chain, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:
         _deliver(lane, batch, source, origin, ext, provenance)
 
@@ -152,7 +153,7 @@ def relay(
             continue  # who is held for reads the announcement in its catch-up
         hop = next_hop(lane, link, source, provenance, NONE_OFFSET, NONE_OFFSET)
         key = relay_key(hop, tail, peeked.kind)
-        lane.send(batch, link, source, hop.chain, key, EMPTY, 0)
+        send(lane, batch, link, source, hop.chain, key, EMPTY, 0)
     if source.message_class is MessageClass.GUARANTEED:
         header = decode_header(peeked.key)
         _deliver(lane, batch, source, header.origin, header.ext, provenance)

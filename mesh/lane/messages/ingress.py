@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mesh.core.routes import PUBLISHED_HERE, Route
 from mesh.lane.batch import Batch
+from mesh.lane.cuts import eras_of
 from mesh.lane.lane import Lane
 from mesh.lane.messages.addressing import by_address
 from mesh.lane.messages.delivering import deliver
@@ -14,9 +15,9 @@ from mesh.lane.messages.outgoing import Provenance, Stretch, count_routes, send_
 from mesh.lane.messages.refusing import refuse
 from mesh.lane.messages.selecting import selected
 from mesh.lane.sources import Source
-from mesh.lane.traces import see
-from mesh.model.headers import SUBJECT_HEADER, is_reserved
+from mesh.lane.traces import remember
 from mesh.model.reasons import DropReason
+from mesh.model.record_headers import SUBJECT_HEADER, is_reserved
 from mesh.model.subject import matches, subject_fault
 from mesh.transport.headers import UNREADABLE, all_headers, headers_of
 from mesh.transport.port import Headers, Record
@@ -78,10 +79,10 @@ def _send(
         routes = selected(lane.router, gathered.routes, gathered.subjects, gathered.kept)
         gathered, counts = replace(gathered, routes=routes), count_routes(routes)
     for route, count in counts.items():
-        batch.refused(route.refused, source.message_class, count)
+        batch.count_not_forwarded(route.refused, source.message_class, count)
         if route.homeless:
-            batch.dropped(DropReason.HOME_UNREACHABLE, source.at, count * len(route.homeless))
-        batch.widened(route.widened, count)
+            batch.count_dropped(DropReason.HOME_UNREACHABLE, source.at, count * len(route.homeless))
+        batch.count_widened(route.widened, count)
     provenance = Provenance(
         node=lane.node,
         source=source.identity,
@@ -91,7 +92,8 @@ def _send(
         crossed_external=False,
         path=(lane.node,),
         frame=None,
-        eras=lane.eras(source, offsets[0]),
+        eras=eras_of(lane, source, offsets[0]),
+        join_hops=0,
     )
     if len(offsets) != len(gathered.records):
         offsets = [record.offset() for record in gathered.records]
@@ -155,7 +157,7 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
         found.append(learnt)
         tails.append(tail)
     if lane.traces is not None:
-        see(batch, kepts)
+        remember(batch, kepts)
     subjects, routes = zip(*found, strict=True) if found else ((), ())
     return _Gathered(taken, kepts, subjects, routes, tails)
 
@@ -187,7 +189,7 @@ def _split_headers(batch: Batch, source: Source, headers: Headers) -> tuple[byte
     kept = [(name, value) for name, value in headers if not is_reserved(name)]
     forged = len(headers) - len(kept) - len(subjects)
     if forged:
-        batch.dropped(DropReason.HEADER_FORGED, source.at, forged)
+        batch.count_dropped(DropReason.HEADER_FORGED, source.at, forged)
     return subjects[0] if len(subjects) == 1 else None, kept
 
 

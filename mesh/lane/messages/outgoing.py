@@ -14,6 +14,7 @@ from mesh.core.local_links import LocalLink
 from mesh.core.routes import Route
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
+from mesh.lane.messages.sending import next_chain, send
 from mesh.lane.sources import Source
 from mesh.model.frames import Chain, Era, Hop, Origin, SourcePartition, position_in_chain
 from mesh.model.reasons import Reason
@@ -73,8 +74,8 @@ class Provenance:
     path: tuple[str, ...]
     frame: int | None
     eras: tuple[Era, ...]
+    join_hops: int
     ext: Mapping[str, bytes] = field(default_factory=dict)
-    join_hops: int = 0
     adds_era: bool = False
 
 
@@ -185,7 +186,7 @@ def _send_frame(
         ):
             continue
         hop = next_hop(lane, link, source, provenance, first, last)
-        lane.send(batch, link, source, hop.chain, relay_key(hop, tail), value, len(chunk))
+        send(lane, batch, link, source, hop.chain, relay_key(hop, tail), value, len(chunk))
 
 
 def goes_back(
@@ -198,7 +199,7 @@ def goes_back(
     """
     if neighbour not in provenance.path:
         return False
-    batch.refused(((neighbour, Reason.ARRIVAL_LINK),), source.message_class, count)
+    batch.count_not_forwarded(((neighbour, Reason.ARRIVAL_LINK),), source.message_class, count)
     return True
 
 
@@ -220,7 +221,7 @@ def next_hop(
     if source.generation:
         first = position_in_chain(source.generation, first)
         last = position_in_chain(source.generation, last)
-    chain = lane.next_chain(link, source, first, last)
+    chain = next_chain(lane, link, source, first, last)
     return hop_over(lane, link, provenance, chain)
 
 
@@ -231,7 +232,7 @@ def hop_over(lane: Lane, link: LocalLink, provenance: Provenance, chain: Chain) 
         hops=next_hop_count(provenance.hops, arrived_on_zone=link.zone == provenance.zone),
         join_hops=0 if link.out is None else provenance.join_hops + 1,
         crossed_external=provenance.crossed_external or crosses_external(link.kind),
-        lane_epoch=lane.positions.epoch,
+        lane_epoch=lane.progress.epoch,
         path=provenance.path,
         chain=chain,
     )

@@ -84,7 +84,7 @@ class Poison:
                 del self._failures[next(iter(self._failures))]
         if first.offset() not in self._alone.get(source.at, ()):
             self._alone[source.at] = range(first.offset(), last.offset() + 1)
-        where = f"{source.at.topic}[{source.at.partition}] {first.offset()} to {last.offset()}"
+        where = f"{source.at} {first.offset()} to {last.offset()}"
         return PoisonError(f"{where}: a record cannot be routed: {fault}")
 
 

@@ -25,11 +25,11 @@ def refuse(
         reason: Why; the dead letter has it in capitals.
         detail: What is wrong, for people.
 
-    Who reads again for one target refuses again what the lane has refused: that is told once.
+    A catch-up refuses again what the lane has refused: that is told once.
     """
-    if lane.narrowed is not None:
+    if lane.catch_up_router is not None:
         return
-    batch.dropped(reason, source.at)
+    batch.count_dropped(reason, source.at)
     letter = DeadLetter(
         reason=reason.upper(),
         detail=detail,
@@ -44,18 +44,11 @@ def refuse(
     except Exception:
         if reason is not DropReason.POISON:
             raise
-        row = letter_row(letter, None, None, UNREADABLE)  # of what it is nothing holds
+        row = letter_row(letter, None, None, UNREADABLE)  # not even its headers can be read
     batch.rows[place.topic, place.partition].append(row)
 
 
 def letter_row(letter: DeadLetter, key: bytes | None, value: bytes | None, headers: Headers) -> Row:
-    """Return a dead letter as it is to be written.
-
-    Args:
-        letter: What it says; the sizes are filled in here.
-        key: Of the record that is refused; cut to what is kept, as the following.
-        value: Likewise.
-        headers: Likewise.
-    """
+    """Return the row of a dead letter, of which `dead_letter_record` says what it keeps."""
     refused, name, told = dead_letter_record(letter, key, value, headers)
     return refused, name, 0, told

@@ -13,9 +13,10 @@ from mesh.core.local_links import LocalLink
 from mesh.core.routes import Arrival, Route
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.lane.batch import Batch
+from mesh.lane.cuts import eras_of
 from mesh.lane.lane import Lane
-from mesh.lane.memos import Plan
-from mesh.lane.messages.accepting import accepted_after, note_unreadable
+from mesh.lane.memos import TablePlan
+from mesh.lane.messages.accepting import WHOLE, judge_frame, note_unreadable
 from mesh.lane.messages.addressing import by_address
 from mesh.lane.messages.delivering import deliver
 from mesh.lane.messages.gaps import relay as relay_gap
@@ -29,8 +30,10 @@ from mesh.lane.messages.outgoing import (
 )
 from mesh.lane.messages.refusing import refuse
 from mesh.lane.messages.selecting import selected
+from mesh.lane.messages.sending import send
+from mesh.lane.partly_taken import is_skipped, note_partly_taken
 from mesh.lane.sources import Source
-from mesh.lane.traces import see_frame
+from mesh.lane.traces import remember_frame
 from mesh.model.frames import (
     NONE_OFFSET,
     Era,
@@ -71,14 +74,14 @@ def take_frames(
     Returns:
         How many of the records were taken: at least one.
     """
-    batch, is_second = lane.open(now_ms), lane.is_second
+    batch, is_catch_up = lane.open(now_ms), lane.is_catch_up
     taken = 0
     for record in records:
         offset = record.offset()
         lane.about_to_read(batch, source, offset, offset)
         count = 0
         try:
-            if not (is_second and lane.is_skipped(source, offset)):
+            if not (is_catch_up and is_skipped(lane, source, offset)):
                 peeked = peek(record.key() or b"")
                 count = peeked.count
                 _take_frame(lane, batch, source, link, record, peeked)
@@ -98,31 +101,19 @@ def take_frames(
 def _take_frame(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record, peeked: Peeked
 ) -> None:
+    """Take a frame: relay it, split it, deliver it here, or none of that.
+
+    Its subjects are read before it is judged: where their table is unreadable nothing is known of
+    the frame, and the chain must not go on behind it. One whose value alone is damaged is in its
+    place all the same.
+    """
     offset, said = record.offset(), decode_eras(peeked.eras_bytes)
-    eras = lane.eras(source, offset, said)
+    eras = eras_of(lane, source, offset, said)
     hop = peeked.hop
     arrival = _arrival(lane, link, hop, _barred(lane, eras) if lane.ages.made_after else ())
     plan = _plan(lane, source, arrival, peeked)
-    fault = _fault(lane, hop.path)
-    if not hop.path or hop.path[-1] != link.neighbour:
-        # The outbox is the neighbour's alone: who else writes there is no part of its chain.
-        refuse(
-            lane, batch, source, record, fault or DropReason.SENDER, f"path {'>'.join(hop.path)}"
-        )
-        lane.note_partly_taken(batch, source, offset)
-        return
-    after = accepted_after(lane, batch, source, offset, peeked)
+    after = _accepted_after(lane, batch, source, link, record, peeked, arrival)
     if after is None:
-        return
-    if fault is not None:
-        # What went round has been taken all the same: its chain must not break over it.
-        refuse(lane, batch, source, record, fault, f"path {'>'.join(hop.path)}")
-        lane.note_partly_taken(batch, source, offset)
-        return
-    if link.neighbour in arrival.barred:
-        # It waited through a change that took the link away, and another that brought it back.
-        batch.dropped(DropReason.EARLIER_TOPOLOGY, source.at, peeked.count)
-        lane.note_partly_taken(batch, source, offset)
         return
     provenance = Provenance(
         node=peeked.node,
@@ -142,8 +133,8 @@ def _take_frame(
         return
     value = record.value() or b""
     if lane.traces is not None:
-        see_frame(batch, value)
-    if plan.only is not None and after == NONE_OFFSET:
+        remember_frame(batch, value)
+    if plan.only is not None and after == WHOLE:
         _relay(lane, batch, source, provenance, peeked, value, plan.only)
     else:
         header = decode_header(peeked.key)
@@ -151,6 +142,38 @@ def _take_frame(
         _split(lane, batch, source, provenance, header.origin, peeked, value, plan, after)
     if plan.delivers:
         _deliver(lane, batch, source, provenance, _origin(peeked, plan), value, plan, after)
+
+
+def _accepted_after(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    link: LocalLink,
+    record: Record,
+    peeked: Peeked,
+    arrival: Arrival,
+) -> int | None:
+    """Return which messages of a frame are taken, as `judge_frame` does; None if none is."""
+    offset, path = record.offset(), peeked.hop.path
+    fault = _fault(lane, path)
+    if not path or path[-1] != link.neighbour:
+        # The outbox is the neighbour's alone: who else writes there is no part of its chain.
+        refuse(lane, batch, source, record, fault or DropReason.SENDER, f"path {'>'.join(path)}")
+        note_partly_taken(lane, batch, source, offset)
+        return None
+    after = judge_frame(lane, batch, source, offset, peeked)
+    if after is None:
+        return None
+    if fault is not None:
+        # What went round has been taken all the same: its chain must not break over it.
+        refuse(lane, batch, source, record, fault, f"path {'>'.join(path)}")
+    elif link.neighbour in arrival.barred:
+        # It waited through a change that took the link away, and another that brought it back.
+        batch.count_dropped(DropReason.EARLIER_TOPOLOGY, source.at, peeked.count)
+    else:
+        return after
+    note_partly_taken(lane, batch, source, offset)
+    return None
 
 
 def _barred(lane: Lane, eras: Sequence[Era]) -> tuple[str, ...]:
@@ -178,7 +201,7 @@ def _tail(lane: Lane, provenance: Provenance, peeked: Peeked) -> bytes:
     return with_eras(peeked, tail, provenance.eras) if provenance.adds_era else tail
 
 
-def _origin(peeked: Peeked, plan: Plan) -> Origin:
+def _origin(peeked: Peeked, plan: TablePlan) -> Origin:
     return Origin(
         node=peeked.node,
         source=peeked.source,
@@ -197,17 +220,18 @@ def _arrival(lane: Lane, link: LocalLink, hop: Hop, barred: tuple[str, ...]) -> 
     return Arrival(link.zone, link.neighbour, hop.crossed_external, row, barred)
 
 
-def _plan(lane: Lane, source: Source, arrival: Arrival, peeked: Peeked) -> Plan:
+def _plan(lane: Lane, source: Source, arrival: Arrival, peeked: Peeked) -> TablePlan:
     """Return the plan for a frame's subject table, remembered by the table's very bytes."""
     plans = lane.memos.plans(arrival, source.message_class)
     table = peeked.table_bytes
     plan = plans.get(table)
     if plan is None:
-        plan = plans[table] = _new_plan(lane, arrival, source.message_class, table)
+        plan = _new_plan(lane, arrival, source.message_class, table)
+        lane.memos.remember_plan(plans, table, plan)
     return plan
 
 
-def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: bytes) -> Plan:
+def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: bytes) -> TablePlan:
     router = lane.router
     subjects = subject_table(table)
     # Tables of many subjects hardly repeat: what the router remembers is asked for all at once.
@@ -219,7 +243,7 @@ def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: 
     only = found[0] if found and found.count(found[0]) == len(found) else None
     if only is not None and (only.asks or only.addressed):
         only = None
-    return Plan(subjects, found, only, any(route.endpoints for route in dict.fromkeys(found)))
+    return TablePlan(subjects, found, only, any(route.endpoints for route in dict.fromkeys(found)))
 
 
 def _relay(
@@ -232,7 +256,7 @@ def _relay(
     route: Route,
 ) -> None:
     """Hand the value on untouched under a new header."""
-    batch.refused(route.refused, source.message_class, peeked.count)
+    batch.count_not_forwarded(route.refused, source.message_class, peeked.count)
     _count_left(batch, source, route, peeked.count)
     tail = _tail(lane, provenance, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
@@ -243,7 +267,7 @@ def _relay(
             continue
         hop = next_hop(lane, link, source, provenance, NONE_OFFSET, NONE_OFFSET)
         key = relay_key(hop, tail, peeked.kind)
-        lane.send(batch, link, source, hop.chain, key, value, peeked.count)
+        send(lane, batch, link, source, hop.chain, key, value, peeked.count)
 
 
 def _count_left(batch: Batch, source: Source, route: Route, count: int) -> None:
@@ -251,9 +275,9 @@ def _count_left(batch: Batch, source: Source, route: Route, count: int) -> None:
 
     And those that go somewhere by a wider filter than was asked for.
     """
-    batch.widened(route.widened, count)
+    batch.count_widened(route.widened, count)
     if route.homeless:
-        batch.dropped(DropReason.QUEUE_LEFT, source.at, count * len(route.homeless))
+        batch.count_dropped(DropReason.QUEUE_LEFT, source.at, count * len(route.homeless))
 
 
 def _split(
@@ -264,7 +288,7 @@ def _split(
     origin: Origin,
     peeked: Peeked,
     value: bytes,
-    plan: Plan,
+    plan: TablePlan,
     after: int,
 ) -> None:
     """Cut the messages apart, without decoding them, for links that want only some.
@@ -287,7 +311,7 @@ def _split(
         tails.append(value[begin:end])
         routes.append(plan.routes[index])
     if len(offsets) < origin.count:
-        batch.dropped(DropReason.DUPLICATE, source.at, origin.count - len(offsets))
+        batch.count_dropped(DropReason.DUPLICATE, source.at, origin.count - len(offsets))
     if any(route.asks for route in plan.routes):
         headers = [
             read_headers(tail, 0) if route.asks else ()
@@ -299,7 +323,7 @@ def _split(
         _relay(lane, batch, source, provenance, peeked, value, routes[0])
         return
     for route, count in counts.items():
-        batch.refused(route.refused, source.message_class, count)
+        batch.count_not_forwarded(route.refused, source.message_class, count)
         _count_left(batch, source, route, count)
     stretch = Stretch(offsets, subjects, stamps, tails, routes)
     for some, its_routes in by_address(stretch, list(counts)):
@@ -313,11 +337,11 @@ def _deliver(
     provenance: Provenance,
     origin: Origin,
     value: bytes,
-    plan: Plan,
+    plan: TablePlan,
     after: int,
 ) -> None:
     wanted = None if plan.only is not None else [bool(route.endpoints) for route in plan.routes]
     messages = decode_messages(value, origin, wanted)
-    if after != NONE_OFFSET:
+    if after != WHOLE:
         messages = [message for message in messages if message[0] > after]
     deliver(lane, batch, source, provenance, messages, plan.subjects, plan.routes)

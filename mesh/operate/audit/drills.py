@@ -15,6 +15,7 @@ from hashlib import blake2b
 from mesh.config.nearest import check_node
 from mesh.core.ways import DeadEnd, way_between
 from mesh.errors import wrong_input
+from mesh.model.findings import FindingKind
 from mesh.model.frames import SourcePartition
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
@@ -38,9 +39,15 @@ class DrillKind(StrEnum):
     CORRUPT = "corrupt"
 
     @property
-    def finding(self) -> str:
+    def finding(self) -> FindingKind:
         """Kind of the finding that reports it."""
-        return {"loss": "missing", "wrong-recipient": "unexpected"}.get(self.value, self.value)
+        match self:
+            case DrillKind.LOSS:
+                return FindingKind.MISSING
+            case DrillKind.WRONG_RECIPIENT:
+                return FindingKind.UNEXPECTED
+            case _:
+                return FindingKind[self.name]
 
     @property
     def text(self) -> str:

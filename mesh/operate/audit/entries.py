@@ -28,6 +28,11 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 """Without these a record of a table says nothing."""
 
 
+def number(value: object) -> float:
+    """Return a number of a record, 0 for what is none."""
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
 def _refuse(constant: str) -> object:
     raise ValueError(f"{constant} is no JSON")
 
@@ -89,7 +94,7 @@ _TYPES: Mapping[Callable[[object], bool], str] = {
     "first_ms last_ms at_ms uncertified batch messages frames repairs direct direct_read "
     "messages_per_s certificates differing unsure from_ms to_ms minutes guaranteed "
     "guaranteed_bytes direct_bytes control waited sent arrived lost latency_ms slowest_ms "
-    "findings",
+    "findings more_endpoints partitions offsets",
     _is_texts: "ids evidence endpoints for",
     _is_counts: "dropped not_forwarded",
     _is_mapping: "positions",

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
-from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
-from mesh.operate.audit.entries import Entry, entry_of
-from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.transport.reading import read_logs
+from mesh.model.findings import NEWS, FindingKind
+from mesh.operate.audit.entries import Entry, number
 
 FRESH_S = 15.0
 """An auditor that has said nothing for so long does not count, in seconds: it speaks every 5.
@@ -21,16 +19,6 @@ has been put back since.
 
 POSITION = b"position"
 """Key of the auditor's status; other records of its topic are a stranger's."""
-
-KINDS = (
-    *("loop", "duplicate", "missing", "unexpected", "corrupt", "forged-origin", "gap", "disorder"),
-    *("unplanned-path", "stale-interest", "unaccounted", "needless-copy", "split", "heal"),
-    *("stalled", "silent-link", "unproven", "colours-differ"),
-)
-"""Findings that the auditor knows."""
-
-NEWS = ("split", "heal", "unproven", "stalled", "silent-link")
-"""Findings that are no faults of the mesh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +33,7 @@ class Audited:
         hours: What certificates of closed blocks sum up to, by source, endpoint and hour.
         canaries: How long small messages of the auditor take, by way.
         removed: Findings that the auditor counts, and that are not in its topic any more.
+        certified: Endpoints that were certified at another time than that of these certificates.
     """
 
     findings: Sequence[Entry]
@@ -54,6 +43,7 @@ class Audited:
     hours: Sequence[Entry] = ()
     canaries: Sequence[Entry] = ()
     removed: int = 0
+    certified: Mapping[str, None] = field(default_factory=dict)
 
     def doubts(self, wall_ms: int) -> Sequence[str]:
         """Return why the mesh is not proven well, one line each; nothing if it is.
@@ -85,34 +75,49 @@ class Audited:
         ]
         kinds = Counter(str(one.get("kind")) for one in self.findings)
         doubts += [f"findings: {kinds[kind]} {kind}" for kind in sorted(kinds) if kind not in NEWS]
-        parts = [one for one in self.findings if one.get("kind") in ("split", "heal")]
-        if parts and parts[-1].get("kind") == "split":
-            doubts.append(str(parts[-1].get("text")))
+        if (split := self.split()) is not None:
+            doubts.append(str(split.get("text")))
         unequal = sum(not one.get("equal") for one in self.certificates)
         if unequal:
             doubts.append(f"certificates that differ: {unequal}")
-        differing = sum(int(_number(one.get("differing"))) for one in self.hours)
+        differing = sum(int(number(one.get("differing"))) for one in self.hours)
         if differing > unequal:
             doubts.append(f"certificates of the last 30 days that differ: {differing}")
         unsure = max(
             sum(is_unsure(one) for one in self.certificates),
-            sum(int(_number(one.get("unsure"))) for one in self.hours),
+            sum(int(number(one.get("unsure"))) for one in self.hours),
         )
         if unsure:
-            doubts.append(f"certificates that are no proof, behind a selector: {unsure}")
-        proofs = (*self.certificates, *self.hours)
-        certified = {str(one.get("endpoint")): None for one in proofs}
+            doubts.append(f"certificates that are no proof: {unsure}")
+        certified = {**self.certified, **_endpoints_of(self)}
         endpoints = self.status.get("endpoints", [])
         uncovered = [one for one in endpoints if one not in certified]
         if uncovered or not certified:
             doubts.append(f"nothing is certified of {', '.join(uncovered) or 'any endpoint'}")
         return doubts
 
+    def split(self, at_ms: float = inf) -> Entry | None:
+        """Return the finding by which the mesh was split at a moment, in ms since 1970, or None.
+
+        One that says that parts have come together may leave others apart.
+        """
+        parts = [
+            one
+            for one in self.findings
+            if one.get("kind") in (FindingKind.SPLIT, FindingKind.HEAL)
+            and number(one.get("first_seen_ms")) <= at_ms
+        ]
+        if not parts:
+            return None
+        newest = parts[-1]
+        is_apart = bool(newest.get("link")) and len(newest.get("ids", ())) > 1
+        return newest if newest.get("kind") == FindingKind.SPLIT or is_apart else None
+
     def age_s(self, wall_ms: int) -> float | None:
         """Return how long ago the auditor was heard, in seconds; None: never."""
         if not self.status:
             return None
-        return (wall_ms - _number(self.status.get("at_ms"))) / 1000
+        return (wall_ms - number(self.status.get("at_ms"))) / 1000
 
     def is_heard(self, wall_ms: int) -> bool:
         """Return whether the auditor runs."""
@@ -147,29 +152,38 @@ class Audited:
             for one in self.certificates
             if one.get("source") == finding.get("source")
             and finding.get("endpoint") in (None, one.get("endpoint"))
-            and _number(one.get("from")) <= _number(finding.get("last"))
-            and _number(finding.get("first")) <= _number(one.get("to"))
+            and number(one.get("from")) <= number(finding.get("last"))
+            and number(finding.get("first")) <= number(one.get("to"))
         ]
 
     def within(self, from_ms: int | None, to_ms: int | None) -> Audited:
-        """Return what was found and certified between two moments, in ms since 1970."""
-        first, last = from_ms or 0, float("inf") if to_ms is None else to_ms
+        """Return what was found and certified between two moments, in ms since 1970.
+
+        A split that began before and had not ended by then is found as well, and an endpoint that
+        was idle all the while is certified if it ever was.
+        """
+        first, last = from_ms or 0, inf if to_ms is None else to_ms
+        split = self.split(last)
         return replace(
             self,
             findings=[
                 one
                 for one in self.findings
-                if _number(one.get("last_seen_ms")) >= first
-                and _number(one.get("first_seen_ms")) <= last
+                if one is split
+                or (
+                    number(one.get("last_seen_ms")) >= first
+                    and number(one.get("first_seen_ms")) <= last
+                )
             ],
             certificates=[
-                one for one in self.certificates if first <= _number(one.get("at_ms")) <= last
+                one for one in self.certificates if first <= number(one.get("at_ms")) <= last
             ],
             hours=[
                 one
                 for one in self.hours
-                if _number(one.get("to_ms")) > first and _number(one.get("from_ms")) <= last
+                if number(one.get("to_ms")) > first and number(one.get("from_ms")) <= last
             ],
+            certified=_endpoints_of(self),
         )
 
     def coverage(self) -> Mapping[str, Coverage]:
@@ -183,8 +197,8 @@ class Audited:
             found[str(one.get("endpoint"))] = Coverage(
                 known.certificates + 1,
                 known.differing + (not is_equal),
-                known.messages + int(_number(one.get("delivered")) if is_equal else 0),
-                max(known.at_ms, int(_number(one.get("at_ms")))),
+                known.messages + int(number(one.get("delivered")) if is_equal else 0),
+                max(known.at_ms, int(number(one.get("at_ms")))),
             )
         return dict(sorted(found.items()))
 
@@ -206,84 +220,13 @@ class Coverage:
     at_ms: int = 0
 
 
+def _endpoints_of(found: Audited) -> Mapping[str, None]:
+    return {str(one.get("endpoint")): None for one in (*found.certificates, *found.hours)}
+
+
 def is_unsure(certificate: Entry) -> bool:
-    """Return whether an equal certificate proves nothing: a selector may have refused messages.
+    """Return whether an equal certificate proves nothing: what is lacking may have been owed.
 
     One that says nothing of it was written before there was anything to say.
     """
     return bool(certificate.get("equal")) and certificate.get("sure") is False
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def read_audit(topology: Topology, kafka: KafkaCluster) -> Audited:
-    """Read the auditor's topics to their ends.
-
-    Raises:
-        TransportError: The Kafka cluster does not answer.
-    """
-    names = TopicNames(topology.prefix)
-    tables = {names.audit(table): table for table in TABLES}
-    topics = kafka.admin().describe(list(tables)).values()
-    places = [
-        TopicPartition(one.name, number) for one in topics for number in range(one.partitions)
-    ]
-    found = _Newest.of(kafka, places, tables)
-    removed = 0
-    if found.counted > found.there:
-        # Written together, and not read at one moment: what lacks at two looks is not there.
-        earlier, found = found, _Newest.of(kafka, places, tables)
-        removed = min(earlier.counted, found.counted) - max(earlier.there, found.there)
-    return Audited(
-        findings=found.entries("findings"),
-        certificates=found.entries("certificates"),
-        has_topics=any(tables[one.name] in ("findings", "certificates") for one in topics),
-        status=found.status,
-        hours=found.entries("hours"),
-        canaries=found.entries("canaries"),
-        removed=max(0, removed),
-    )
-
-
-TABLES = ("findings", "certificates", "status", "hours", "canaries")
-
-
-@dataclass(frozen=True, slots=True)
-class _Newest:
-    """The newest entry of each table under each key, oldest first."""
-
-    tables: Mapping[str, dict[bytes, Entry]]
-
-    @classmethod
-    def of(
-        cls, kafka: KafkaCluster, places: Sequence[TopicPartition], tables: Mapping[str, str]
-    ) -> _Newest:
-        """Read partitions, side by side, of topics that hold these tables."""
-        found: dict[str, dict[bytes, Entry]] = {table: {} for table in tables.values()}
-        for record in read_logs(kafka, places, name="audit"):
-            table, key, value = tables[record.topic()], record.key() or b"", record.value()
-            found[table].pop(key, None)
-            if value is None:
-                continue  # taken back: what was missing has come after all
-            entry = entry_of(table, value)
-            if entry is not None:
-                found[table][key] = entry
-        return cls(found)
-
-    def entries(self, table: str) -> Sequence[Entry]:
-        return list(self.tables[table].values())
-
-    @property
-    def status(self) -> Entry:
-        return self.tables["status"].get(POSITION, {})
-
-    @property
-    def counted(self) -> int:
-        """How many findings stand, as the auditor counts them."""
-        return int(_number(self.status.get("findings")))
-
-    @property
-    def there(self) -> int:
-        return len(self.tables["findings"])

@@ -20,7 +20,7 @@ COUNT_MAX = 1 << 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossed:
+class LinkFigures:
     """What crossed one direction of a link in a minute, or in an hour.
 
     Attributes:
@@ -79,7 +79,7 @@ class _Grain:
         """Return whether any Kafka cluster was read in the span of a moment."""
         return any(one.of(at_ms // self.span_ms) for one in list(self._read.values()))
 
-    def at(self, link: str, kafka: str, at_ms: int) -> Crossed | None:
+    def at(self, link: str, kafka: str, at_ms: int) -> LinkFigures | None:
         """Return what crossed a link in the span of a moment."""
         minutes = self.minutes_read(kafka, at_ms)
         if not minutes:
@@ -87,7 +87,7 @@ class _Grain:
         number, series = at_ms // self.span_ms, self._links.get(link, {})
         found = {name: one.of(number) for name, one in list(series.items())}
         waited = found.pop(WAITED, 0)
-        return Crossed(over_s=60 * minutes, waited=waited - 1 if waited else None, **found)
+        return LinkFigures(over_s=60 * minutes, waited=waited - 1 if waited else None, **found)
 
     def since_ms(self, now_ms: int) -> int | None:
         """Return from when on any Kafka cluster was read, of what is kept."""
@@ -117,7 +117,7 @@ class LinkRecord:
         """
         self._grains[table].take(entry, at_ms + HOUR_MS)
 
-    def at(self, link: str, kafka: str, at_ms: int) -> Crossed | None:
+    def at(self, link: str, kafka: str, at_ms: int) -> LinkFigures | None:
         """Return what crossed a link in the minute of a moment, or else in its hour.
 
         Args:

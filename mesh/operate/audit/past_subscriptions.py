@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.audit.entries import Entry, entry_of
 from mesh.operate.interest.history import HeldSubscription
@@ -34,7 +33,7 @@ def ended_since(
     Raises:
         TransportError: The Kafka cluster does not answer.
     """
-    place = TopicPartition(TopicNames(topology.prefix).audit(TABLE), 0)
+    place = TopicPartition(topology.names.audit(TABLE), 0)
     admin = kafka.admin()
     begins, ends = admin.since([place], at_ms - CLOCKS_MS), admin.stable_ends([place])
     found: dict[tuple[str, str], HeldSubscription] = {}

@@ -9,14 +9,14 @@ from mesh.core.ways import DeadEnd, way_between
 from mesh.errors import ProtocolError, TransportUnavailableError, wrong_input
 from mesh.model.control import Subscription
 from mesh.model.frames import Delivery, MessageClass, SourcePartition
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import Cut, Ledger
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.audit.drills import DrillKind, Planted, Spare, forgeries
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 from mesh.transport.reading import read_logs, read_range, read_tail
-from mesh.view.lane_reports import read_positions
+from mesh.view.lane_reports import read_report
+from mesh.view.mesh_view import MeshView
 from mesh.wire.deliveries import encode_delivery
 from mesh.wire.keys import subscription_key
 from mesh.wire.state import decode_ledger, encode_ledger
@@ -47,6 +47,20 @@ class Planter:
     now_ms: Callable[[], int]
     pause: Callable[[float], object]
 
+    @classmethod
+    def seeing(
+        cls,
+        view: MeshView,
+        topology: Topology,
+        kafka: Mapping[str, KafkaCluster],
+        now_ms: Callable[[], int],
+        pause: Callable[[float], object],
+    ) -> Planter:
+        """Return who plants drills in a mesh whose nodes a view has heard."""
+        identities = {node: seen.identity for node, seen in view.nodes.items()}
+        uuids = {node: one.uuid for node, one in identities.items() if one is not None}
+        return cls(topology, kafka, uuids, now_ms, pause)
+
     def plant(self, drill: DrillKind, source: str, target: str) -> Planted:
         """Write what the drill is about, and return it; its subscription stays until `clear`.
 
@@ -58,7 +72,6 @@ class Planter:
         Raises:
             TransportError: Kafka did not take a record, or the mesh did not do its part in time.
         """
-        names = TopicNames(self.topology.prefix)
         home, far = self._home(source), self._home(target)
         near_writer, far_writer = home.writer("drill"), far.writer("drill")
         try:
@@ -69,7 +82,7 @@ class Planter:
             wanted = "drill/something-else" if is_wrong else spares[0].subject
             self._subscribe(far_writer, target, drill, wanted)
             if drill is not DrillKind.LOSS:
-                topic = names.endpoint(target, drill.endpoint)
+                topic = self.topology.names.endpoint(target, drill.endpoint)
                 forged = self._deliver(far_writer, drill, spares, topic, self._path(source, target))
         finally:
             near_writer.close()
@@ -90,7 +103,7 @@ class Planter:
             TransportError: Kafka did not take it.
         """
         home = self._home(target)
-        place = TopicPartition(TopicNames(self.topology.prefix).clients(target), 0)
+        place = TopicPartition(self.topology.names.clients(target), 0)
         newest = {record.key() or b"": record.value() for record in read_logs(home, [place])}
         begin = f"{drill.endpoint} ".encode()
         writer = home.writer("drill")
@@ -103,7 +116,7 @@ class Planter:
             writer.close()
 
     def _home(self, node: str) -> KafkaCluster:
-        return self.kafka[self.topology.nodes[node].kafka]
+        return self.topology.home_of(node, self.kafka)
 
     def _path(self, source: str, target: str) -> tuple[str, ...]:
         way = way_between(self.topology, source, target)
@@ -117,7 +130,7 @@ class Planter:
 
         A node may still be known to want what a drill of the same name, just ended, asked for.
         """
-        names, home = TopicNames(self.topology.prefix), self._home(node)
+        names, home = self.topology.names, self._home(node)
         topic = names.ingress(node, MessageClass.GUARANTEED)
         place = TopicPartition(topic, 0)
         before = home.admin().ends([place]).get(place)
@@ -134,16 +147,17 @@ class Planter:
             for record in read_range(home, {place: before}, {place: end}, name="drill")
             if record.key() == _KEY
         ][-2:]
-        progress, lanes = names.progress(node), self.topology.nodes[node].lanes
-        self._await(
-            lambda: read_positions(home, progress, lanes).get(place, 0) > found[-1].offset,
-            f"{node} to pass two messages of {place}",
-        )
+
+        def is_passed() -> bool:
+            positions = read_report(self.topology, self.kafka, node).positions
+            return positions.get(place, 0) > found[-1].offset
+
+        self._await(is_passed, f"{node} to pass two messages of {place}")
         return found
 
     def _subscribe(self, writer: Writer, node: str, drill: DrillKind, filter_: str) -> None:
         """Make the endpoint, and wait until its topic is there."""
-        names = TopicNames(self.topology.prefix)
+        names = self.topology.names
         clients, topic = names.clients(node), names.endpoint(node, drill.endpoint)
         key = subscription_key(drill.endpoint, filter_)
         writer.produce(clients, encode_subscription(Subscription()), key, 0)
@@ -184,7 +198,7 @@ class Planter:
         self, writer: Writer, spare: Spare, source: str, target: str
     ) -> Sequence[tuple[TopicPartition, int]]:
         """Let a lane say that it knew of the subscription that comes next. Spec: K25."""
-        names, home, far = TopicNames(self.topology.prefix), self._home(source), self._home(target)
+        names, home, far = self.topology.names, self._home(source), self._home(target)
         clients = TopicPartition(names.clients(target), 0)
         place = TopicPartition(names.ledger(source), 0)
         cut = Cut(

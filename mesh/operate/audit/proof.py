@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mesh.model.counted import counted
-from mesh.operate.audit.latest import FRESH_S, NEWS
+from mesh.model.findings import NEWS
+from mesh.operate.audit.entries import number
+from mesh.operate.audit.latest import FRESH_S
 from mesh.operate.audit.trail import AuditTrail, Said
 
 
@@ -61,10 +63,9 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     until_ms = _until_ms(trail) if at_ms is None else None
     unequal = max(
         sum(not one.get("equal") for one in audited.certificates),
-        sum(_number(one.get("differing")) for one in audited.hours),
+        sum(int(number(one.get("differing"))) for one in audited.hours),
     )
-    parts = [one for one in audited.findings if one.get("kind") in ("split", "heal")]
-    is_split = bool(parts) and parts[-1].get("kind") == "split"
+    is_split = audited.split() is not None
     wrong = _wrong(len(faults), unequal, audited.removed, is_split=is_split)
     if heard_ms is None:
         state, text = ProofState.NONE, "No audit: no auditor has said anything here"
@@ -120,7 +121,7 @@ def _until_ms(trail: AuditTrail) -> int | None:
     newest = _newest(list(trail.certificates.values()))
     waiting = status.get("waiting")
     listed = waiting if isinstance(waiting, list) else []
-    if len(listed) < _number(status.get("uncertified")):
+    if len(listed) < int(number(status.get("uncertified"))):
         return min(newest.values(), default=None)  # not all that waits is spelled out
     until = [newest.get((str(one.get("source")), str(one.get("endpoint")))) for one in listed]
     known = [moment for moment in until if moment is not None]
@@ -136,7 +137,3 @@ def _newest(certificates: Iterable[Said]) -> Mapping[tuple[str, str], int]:
         moment = int(last_ms) if isinstance(last_ms, (int, float)) else said.last_ms
         found[key] = max(found.get(key, 0), moment)
     return found
-
-
-def _number(value: object) -> int:
-    return int(value) if isinstance(value, (int, float)) else 0

@@ -6,14 +6,15 @@ sure to be there. `AuditTrail.heard` therefore tells which minutes are on record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf
 from typing import Any
 
 from mesh.errors import TransportError
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.audit.entries import Entry, entry_of
+from mesh.operate.audit.entries import Entry, entry_of, number
 from mesh.operate.audit.latest import FRESH_S, POSITION, Audited, is_unsure
 from mesh.operate.audit.link_record import HOUR_MS, HOURS_KEPT, LinkRecord
 from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT, Minutes
@@ -30,6 +31,9 @@ TABLES = (
     *("findings", "certificates", "hours", "links", "canaries"),
     *("status", "minutes", "link-hours"),
 )
+
+REPORTED = ("findings", "certificates", "hours", "canaries", "status")
+"""What a report is made of; the others say what crossed links, which is much more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +55,13 @@ class Said:
 
     @property
     def time(self) -> tuple[int, int]:
-        """The first and last moment that it speaks for: its own word, else when it was said."""
+        """The first and last moment that it speaks for: its own word, else when it was said.
+
+        It speaks of the past: records may be stamped with any time.
+        """
         first, last = self.entry.get("first_ms"), self.entry.get("last_ms")
         if isinstance(first, (int, float)) and isinstance(last, (int, float)):
-            return int(first), int(last)
+            return min(int(first), self.last_ms), min(int(last), self.last_ms)
         return self.last_ms, self.last_ms
 
     def is_spare(self, table: str, now_ms: int) -> bool:
@@ -102,7 +109,7 @@ class Summed:
 
 
 class AuditTrail:
-    """Follows findings, certificates, status, and what crossed links.
+    """Follows findings, certificates, status, and what crossed links, or reads them once.
 
     A mesh may have a certificate a second and more. Those that say no more than that all was well
     are summed up, but for the newest: whoever looks on for weeks keeps no more than on day one.
@@ -130,6 +137,8 @@ class AuditTrail:
         now_ms: Callable[[], int],
         *,
         gathers: bool = False,
+        tables: Sequence[str] = TABLES,
+        keeps_all: bool = False,
     ) -> None:
         """Look at nothing yet.
 
@@ -138,27 +147,47 @@ class AuditTrail:
             kafka: Where its auditor writes; None if nowhere.
             now_ms: Monotonic clock.
             gathers: As of a follower, for who looks on for long.
+            tables: What is read.
+            keeps_all: Whether every certificate is kept one by one, for who needs each of them and
+                does not look on for long.
         """
         self.findings: dict[str, Said] = {}
         self.certificates: dict[str, Said] = {}
         self.summed: dict[str, Summed] = {}
         self.hours: dict[str, Said] = {}
-        self._room = {"findings": SPARE_MAX, "certificates": SPARE_MAX, "hours": SPARE_MAX}
+        room = inf if keeps_all else SPARE_MAX
+        self._room: dict[str, float] = dict.fromkeys(("findings", "certificates", "hours"), room)
         self.links: dict[str, Entry] = {}
         self.canaries: dict[str, Entry] = {}
         self.crossed = LinkRecord()
         self.status: Mapping[str, Any] = {}
+        self._endpoints: dict[str, Sequence[str]] = {}
         self.heard: dict[int, None] = {}
         self.has_topics = False
         self.removed = 0
         self.fault = ""
         self.version = self.findings_version = 0
-        names = TopicNames(topology.prefix)
-        self._tables = {names.audit(table): table for table in TABLES}
+        self._tables = {topology.names.audit(table): table for table in tables}
         self._follower: Follower | None = None
         if kafka is not None:
             self._follower = Follower(kafka, "audit", now_ms, gathers=gathers)
             self._follower.add([TopicPartition(topic, 0) for topic in self._tables])
+
+    @classmethod
+    def read_once(
+        cls, topology: Topology, kafka: KafkaCluster, now_ms: Callable[[], int]
+    ) -> AuditTrail:
+        """Return all that a report is made of, as it is now.
+
+        Raises:
+            TransportError: The Kafka cluster does not answer.
+        """
+        trail = cls(topology, kafka, now_ms, tables=REPORTED, keeps_all=True)
+        try:
+            trail._read_to_end()
+        finally:
+            trail.close()
+        return trail
 
     def look(self, *, asks_brokers: bool) -> None:
         """Take what has come.
@@ -168,17 +197,24 @@ class AuditTrail:
         """
         if self._follower is None:
             return
-        counted, there = self._counted, self._there
         try:
-            self._take_all(self._follower.poll() if asks_brokers else self._follower.glance())
+            if asks_brokers:
+                self._read_to_end()
+            else:
+                self._take_all(self._follower.glance())
         except TransportError as error:
             self.fault = str(error)
+
+    def _read_to_end(self) -> None:
+        if self._follower is None:
             return
-        if asks_brokers:
-            self.fault = ""
+        self._take_all(self._follower.poll())
+        counted, there = self._counted, self._there
+        if counted - there > self.removed:
             # Told together, and read one after the other: what lacks at two looks is not there.
-            lack = min(counted, self._counted) - max(there, self._there)
-            self.removed = max(0, lack)
+            self._take_all(self._follower.poll())
+        self.removed = max(0, min(counted, self._counted) - max(there, self._there))
+        self.fault = ""
 
     @property
     def _counted(self) -> int:
@@ -203,6 +239,7 @@ class AuditTrail:
             has_topics=self.has_topics,
             status=status,
             hours=_held(self.hours, at_ms),
+            canaries=list(self.canaries.values()) if at_ms is None else (),
             removed=self.removed if at_ms is None else 0,
         )
 
@@ -229,8 +266,7 @@ class AuditTrail:
         if entry is None:
             return
         if table == "status":
-            if key == POSITION.decode():
-                self.status = {"at_ms": at_ms, **entry}
+            self._take_status(key, {"at_ms": at_ms, **entry})
             return
         if table in ("links", "canaries"):
             (self.links if table == "links" else self.canaries)[key] = entry
@@ -244,6 +280,16 @@ class AuditTrail:
         self._count(table)
         if len(rows) > self._room[table]:
             self._forget(table, rows, at_ms)
+
+    def _take_status(self, key: str, entry: Entry) -> None:
+        """Take how far the auditor is; where it has many endpoints, the others came before."""
+        if key.startswith("endpoints "):
+            self._endpoints[key] = entry.get("endpoints", ())
+        if key != POSITION.decode():
+            return
+        count = min(int(number(entry.get("more_endpoints"))), len(self._endpoints))
+        others = (self._endpoints.get(f"endpoints {at}", ()) for at in range(1, count + 1))
+        self.status = {**entry, "endpoints": [*entry.get("endpoints", ()), *chain(*others)]}
 
     def _forget(self, table: str, rows: dict[str, Said], now_ms: int) -> None:
         """Keep the newest of those that could be spared."""

@@ -96,4 +96,4 @@ def may_follow(stands: Change, change: Change) -> bool:
     """Return whether a record may be written behind another."""
     if change.number == stands.number:
         return change.topology == stands.topology and change.stage in _AFTER[stands.stage]
-    return change.number > stands.number and stands.stage in (Stage.RUN, Stage.ABORT)
+    return change.number > stands.number and stands.stage.is_over

@@ -19,7 +19,7 @@ from mesh.operate.changes.in_force import TopologyInForce, newest_change
 from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.operate.changes.steps import ChangeSteps
 from mesh.transport.port import KafkaCluster
-from mesh.view.change_records import newest, write_change
+from mesh.view.change_records import write_change
 
 UNDER_WAY = "UNDER_WAY"
 """Code of the problem that another change has begun."""
@@ -46,7 +46,7 @@ class PendingChange:
     @property
     def is_open(self) -> bool:
         """Whether it is neither in force nor given up everywhere."""
-        return bool(self.lacking) or self.change.stage in (Stage.HOLD, Stage.SWITCH)
+        return bool(self.lacking) or self.change.stage.holds_sources
 
 
 def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> PendingChange | None:
@@ -57,7 +57,7 @@ def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> PendingChange 
         ProtocolError: A newer version wrote a record.
     """
     found = {name: newest_change(cluster, prefix) for name, cluster in kafka.items()}
-    change = newest(one for one in found.values() if one is not None)
+    change = Change.newest(found.values())
     if change is None:
         return None
     lacking = [name for name, one in found.items() if one is None or one.version < change.version]
@@ -94,7 +94,7 @@ def begin_change(
         is_shared_otherwise=bool(queues_shared_otherwise(context.view, found.topology, after)),
     )
     if begun is None or not begun.is_open:
-        number = 1 + max(found.number, 0 if begun is None else begun.change.number)
+        number = 1 + _last_number(found, begun, context)
         lineage = found.lineage_of(after, number)
         way = ChangeSteps(Change(number, Stage.HOLD, text, tuple(cut.holding), lineage), cut)
         return _driver(context, way, found.topology, after, given_up)
@@ -116,6 +116,26 @@ def begin_change(
     return _driver(context, way, found.topology, after, given_up)
 
 
+def _last_number(
+    found: TopologyInForce, begun: PendingChange | None, context: ChangeContext
+) -> int:
+    """Return the highest number of a topology that anybody knows: nodes follow no lower one.
+
+    Where `mesh.config` has lost records, all or the newest, nodes know more than it says: those
+    that started since by the progress of their lanes alone. Where it says nothing, that of every
+    node must be known.
+    """
+    beats = (seen.heartbeat for seen in context.view.nodes.values())
+    told = [beat.change.number for beat in beats if beat is not None and beat.change is not None]
+    reports = context.reports
+    if found.number:
+        reports.read()
+    else:
+        reports.read_all()
+    known = 0 if begun is None else begun.change.number
+    return max(found.number, known, reports.topology_number, *told)
+
+
 def abort_change(
     found: TopologyInForce, begun: PendingChange | None, context: ChangeContext
 ) -> ChangeDriver:
@@ -130,7 +150,7 @@ def abort_change(
     if begun is None or not begun.is_open:
         _refuse(NO_CHANGE, "no change is under way; there is nothing to abort")
     change = begun.change
-    if change.stage in (Stage.SWITCH, Stage.RUN):
+    if change.stage.has_switched:
         _refuse(
             TOO_LATE,
             f"the change to version {change.number} has come to stage {change.stage}, so nodes "

@@ -8,10 +8,9 @@ from contextlib import closing, contextmanager
 
 from mesh.core.cutover import Direction
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
-from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
+from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, place_of
 from mesh.view.lane_reports import LaneReports
 
 LAST_MAX = 1_000
@@ -73,10 +72,10 @@ class FollowedLaneReports(LaneReports):
 
 
 class Drain:
-    """The outboxes of some links, round by round, each up to where it ended at one moment.
+    """The outboxes of some links, wave by wave, each up to where it ended at one moment.
 
     Args:
-        rounds: Senders and readers of each round. The outboxes of all are looked at in the
+        waves: Senders and readers of each wave. The outboxes of all are looked at in the
             first one already: most end there still when their turn comes.
         topology: The topology in force.
         kafka: Its Kafka clusters.
@@ -85,26 +84,25 @@ class Drain:
 
     def __init__(
         self,
-        rounds: Sequence[Sequence[Direction]],
+        waves: Sequence[Sequence[Direction]],
         topology: Topology,
         kafka: Mapping[str, KafkaCluster],
         readers: Mapping[str, Reader],
     ) -> None:
         self._kafka = kafka
         self._readers = readers
-        names = TopicNames(topology.prefix)
         self._direction_of: dict[str, Direction] = {
-            names.outbox(*direction, message_class): direction
-            for directions in rounds
+            topology.names.outbox(*direction, message_class): direction
+            for directions in waves
             for direction in directions
             for message_class in MessageClass
         }
         self._places: dict[str, list[TopicPartition]] = {}
         for topic, (sender, _) in self._direction_of.items():
             node = topology.nodes[sender]
-            fresh = [TopicPartition(topic, number) for number in range(node.partitions)]
+            fresh = TopicPartition.all_of(topic, node.partitions)
             self._places.setdefault(node.kafka, []).extend(fresh)
-        self._round: dict[Direction, None] = {}
+        self._wave: dict[Direction, None] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._until: dict[TopicPartition, int] = {}  # up to where it was looked at
@@ -112,23 +110,23 @@ class Drain:
         self._looked_at: dict[str, dict[TopicPartition, None]] = {}
 
     def mark(self, directions: Sequence[Direction]) -> None:
-        """Begin a round: note where its outboxes end now.
+        """Begin a wave: note where its outboxes end now.
 
         Raises:
             TransportError: A Kafka cluster does not answer.
         """
-        self._round = dict.fromkeys(directions)
+        self._wave = dict.fromkeys(directions)
         for name, places in self._places.items():
             admin = self._kafka[name].admin()
             # The high watermark: what an open transaction hides will be committed behind this.
-            wanted = [one for one in places if self._is_of_round(one) or one not in self._ends]
+            wanted = [one for one in places if self._is_of_wave(one) or one not in self._ends]
             self._ends |= admin.ends(wanted)
             topics = {place.topic: None for place in wanted}
             for info in admin.describe(list(topics)).values():
                 self._topic_ids[info.name] = info.topic_id
 
-    def _is_of_round(self, place: TopicPartition) -> bool:
-        return self._direction_of[place.topic] in self._round
+    def _is_of_wave(self, place: TopicPartition) -> bool:
+        return self._direction_of[place.topic] in self._wave
 
     def behind(self, reports: LaneReports) -> Mapping[Direction, int]:
         """Return how many records below those ends each reader has not passed, where any are.
@@ -150,7 +148,7 @@ class Drain:
                 name, [at for at in there if not self._is_known(at) and self._left(at, reports)]
             )
             self._find_last(name)
-        for place in filter(self._is_of_round, self._ends):
+        for place in filter(self._is_of_wave, self._ends):
             found[self._direction_of[place.topic]] += self._left(place, reports)
         return {direction: count for direction, count in found.items() if count}
 
@@ -191,7 +189,7 @@ class Drain:
         """Take what has come of them: behind the last record only markers are left."""
         reader, looked_at = self._readers[name], self._looked_at.get(name, {})
         for record in reader.read(0, READ_LIMIT) if looked_at else ():
-            place = TopicPartition(record.topic(), record.partition())
+            place = place_of(record)
             if place in looked_at and record.offset() < self._ends[place]:
                 self._last[place] = max(self._last.get(place, 0), record.offset() + 1)
         done = [place for place in looked_at if reader.position(place) >= self._ends[place]]
@@ -205,7 +203,7 @@ class Drain:
     def _position(self, reports: LaneReports, place: TopicPartition) -> int:
         _, reader = self._direction_of[place.topic]
         report = reports.of(reader)
-        found = report.sources.get(place)
+        found = report.read.sources.get(place)
         if found is None or found.topic_id != self._topic_ids.get(place.topic, found.topic_id):
             return 0  # an offset of a topic of that name that was deleted says nothing of this one
-        return max(0, report.reached(place))
+        return max(0, report.read.reached(place))

@@ -15,13 +15,12 @@ from mesh.core.live_change_limits import made_otherwise
 from mesh.errors import NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.changes import steps as change_steps
 from mesh.operate.changes.arbiter import Arbiter
 from mesh.operate.changes.draining import PATIENCE_MS, Drain, FollowedLaneReports
 from mesh.operate.changes.unread import unread_in
-from mesh.operate.on_demand import OnDemand
+from mesh.operate.questions import OnDemand
 from mesh.transport.port import KafkaCluster, Reader
 from mesh.view.change_records import ConfigWriters
 from mesh.view.laggards import is_unheard
@@ -38,14 +37,14 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ChangeOutcome:
     """How a change ended.
 
     Attributes:
         number: Of the topology that it led to.
         is_in_force: Whether that is in force; else the change was aborted.
         ms: How long it took.
-        pauses: Per holding node, how long it took nothing of its clients, in ms.
+        pauses: Per holding node, how long it took nothing from its clients, in ms.
     """
 
     number: int
@@ -104,18 +103,20 @@ class ChangeDriver:
     _held_ms: dict[str, int] = field(default_factory=dict)
     _ran_ms: dict[str, int] = field(default_factory=dict)
 
-    def run(self, limit_s: float, patience_s: float = 0.0) -> Outcome:
+    def run(self, limit_s: float, patience_s: float = 0.0) -> ChangeOutcome:
         """Drive the change to its end: see `steps`, between which `pause` lets time pass."""
         steps = self.steps(limit_s, patience_s)
         while True:
             try:
                 rest_s = next(steps)
             except StopIteration as end:
-                outcome: Outcome = end.value
+                outcome: ChangeOutcome = end.value
                 return outcome
             self.context.pause(rest_s)
 
-    def steps(self, limit_s: float, patience_s: float = 0.0) -> Generator[float, None, Outcome]:
+    def steps(
+        self, limit_s: float, patience_s: float = 0.0
+    ) -> Generator[float, None, ChangeOutcome]:
         """Drive the change to its end, and yield for how many seconds to rest before each look.
 
         If it stops in between, the change may be resumed.
@@ -139,7 +140,7 @@ class ChangeDriver:
         }
         # Everything is opened before anybody holds.
         with ExitStack() as opened:
-            if self.way.cut.rounds:
+            if self.way.cut_over.drain_waves:
                 for name, kafka in self.context.kafka.items():
                     self._readers[name] = kafka.reader("drain", patience_ms=PATIENCE_MS)
                     opened.callback(self._readers[name].close)
@@ -147,13 +148,13 @@ class ChangeDriver:
             opened.callback(writers.close)
             arbiter = Arbiter(self.context.kafka[min(self.before.kafka)], self.before.prefix)
             opened.callback(arbiter.close)
-            if self.way.cut.rounds:
+            if self.way.cut_over.drain_waves:
                 self.context.reports.read()
             return (yield from self._drive(writers, arbiter, limit_s, patience_s))
 
     def _drive(
         self, writers: ConfigWriters, arbiter: Arbiter, limit_s: float, patience_s: float
-    ) -> Generator[float, None, Outcome]:
+    ) -> Generator[float, None, ChangeOutcome]:
         while True:
             seen = self._look()
             self._heed_others()
@@ -240,9 +241,9 @@ class ChangeDriver:
             status = report.change
             if status is None or status.number != self.way.target.number:
                 continue
-            if node in self.way.cut.holding and status.stage is not Stage.ABORT:
+            if node in self.way.cut_over.holding and status.stage is not Stage.ABORT:
                 self._held_ms.setdefault(node, self.context.now_ms())
-            if status.stage in (Stage.RUN, Stage.ABORT):
+            if status.stage.is_over:
                 self._ran_ms.setdefault(node, self.context.now_ms())
         # Most looks end with waiting for nodes: then nothing else is asked.
         return change_steps.Observation(
@@ -306,14 +307,14 @@ class ChangeDriver:
     def _unread(self) -> Mapping[Direction, int]:
         """Return what waits on links that are down and would have to drain."""
         if self._drain is None:
-            drained = chain.from_iterable(self.way.cut.rounds)
+            drained = chain.from_iterable(self.way.cut_over.drain_waves)
             self._marked([one for one in dict.fromkeys(drained) if self._is_down(*one)])
         return self._behind()
 
     def _marked(self, directions: Sequence[Direction]) -> None:
         if self._drain is None:
-            rounds = self.way.cut.rounds
-            self._drain = Drain(rounds, self.before, self.context.kafka, self._readers)
+            waves = self.way.cut_over.drain_waves
+            self._drain = Drain(waves, self.before, self.context.kafka, self._readers)
         self._drain.mark(directions)
 
     def _behind(self) -> Mapping[Direction, int]:
@@ -322,8 +323,8 @@ class ChangeDriver:
     def _owing(self) -> Mapping[str, Sequence[str]]:
         """Return, per node, the topics in which something is still to be made good."""
         found: dict[str, Sequence[str]] = {}
-        reports, cut = self._read_reports(), self.way.cut
-        drained = (node for pairs in cut.rounds for pair in pairs for node in pair)
+        reports, cut = self._read_reports(), self.way.cut_over
+        drained = (node for pairs in cut.drain_waves for pair in pairs for node in pair)
         for node in dict.fromkeys((*cut.taking_part, *drained)):
             if node in self.before.nodes:
                 report = reports.of(node)
@@ -332,10 +333,9 @@ class ChangeDriver:
         return found
 
     def _untaken(self) -> Mapping[str, int]:
-        names = TopicNames(self.before.prefix)
         topics = {
-            names.ingress(node, MessageClass.GUARANTEED): node
-            for node in self.way.cut.leaving
+            self.before.names.ingress(node, MessageClass.GUARANTEED): node
+            for node in self.way.cut_over.leaving
             if node not in self.given_up
         }
         found = unread_in(
@@ -350,8 +350,8 @@ class ChangeDriver:
                 raise TransportError(f"Kafka cluster {one.kafka} does not tell what waits there")
         return {topics[one.topic]: one.records or 0 for one in found}
 
-    def _outcome(self, ended: change_steps.Ended) -> Outcome:
-        return Outcome(
+    def _outcome(self, ended: change_steps.Ended) -> ChangeOutcome:
+        return ChangeOutcome(
             number=self.way.target.number,
             is_in_force=ended is change_steps.Ended.IN_FORCE,
             ms=self.context.now_ms() - self._began_ms,
@@ -364,7 +364,7 @@ class ChangeDriver:
 
 
 _STAGES = {
-    Stage.HOLD: "stage hold: sources of walks that move or end take nothing of their clients",
+    Stage.HOLD: "stage hold: sources of walks that move or end take nothing from their clients",
     Stage.SWITCH: "stage switch: every node takes the new topology in place",
     Stage.RUN: "stage run: the new topology is in force, and all sources go on",
     Stage.ABORT: "stage abort: nothing changes, and all sources go on",

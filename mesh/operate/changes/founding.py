@@ -14,14 +14,14 @@ from contextlib import ExitStack
 
 from mesh.config.published import differ_in_addresses_at_most, published_text, published_topology
 from mesh.core.changes import Described, changes_between
-from mesh.core.links import first_lineage
+from mesh.core.lineage import first_lineage
 from mesh.errors import ConfigError, Problem, TransportError, TransportFencedError
 from mesh.model.counted import listed
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.changes.arbiter import TRIES
-from mesh.operate.changes.in_force import Records, TopologyInForce, record_of
+from mesh.operate.changes.in_force import Records, TopologyInForce, newest_change, record_of
 from mesh.transport.port import KafkaCluster, Writer
+from mesh.view.lane_reports import LaneReports
 from mesh.wire.control import Config, encode_config
 from mesh.wire.keys import config_key
 
@@ -69,7 +69,7 @@ def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
 
 
 def _publish(topology: Topology, kafka: Mapping[str, KafkaCluster], claims: ExitStack) -> int:
-    names = TopicNames(topology.prefix)
+    names = topology.names
     writers: dict[str, Writer] = {}
     found: dict[str, Config] = {}
     for name in sorted(kafka, key=lambda one: kafka[one].admin().cluster_id()):
@@ -77,8 +77,7 @@ def _publish(topology: Topology, kafka: Mapping[str, KafkaCluster], claims: Exit
         claims.callback(writer.close)
         if (record := record_of(kafka[name], topology.prefix)) is not None:
             found[name] = record
-    new = Config(1, published_text(topology), first_lineage(topology))
-    config = Records(found=found, silent={}).highest or new
+    config = Records(found=found, silent={}).highest or _first_record(topology, kafka)
     _refuse_others(found, config, topology)
     for name, writer in writers.items():
         if found.get(name) != config:
@@ -86,6 +85,20 @@ def _publish(topology: Topology, kafka: Mapping[str, KafkaCluster], claims: Exit
             writer.produce(names.config(), encode_config(*config), config_key(), 0)
             writer.commit()
     return config.number
+
+
+def _first_record(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> Config:
+    """Return the record of a mesh where none stands: it is new, or `mesh.config` was lost.
+
+    Nodes follow no change below a number that they have followed before: numbers go on above it,
+    and above a change that has begun, if a record of one stands there still.
+    """
+    lanes = LaneReports(topology, kafka)
+    lanes.read_all()
+    changes = (newest_change(cluster, topology.prefix) for cluster in kafka.values())
+    begun = max((one.number for one in changes if one is not None), default=0)
+    number = 1 + max(lanes.topology_number, begun)
+    return Config(number, published_text(topology), first_lineage(topology))
 
 
 def _refuse_others(found: Mapping[str, Config], config: Config, topology: Topology) -> None:

@@ -10,17 +10,19 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from mesh.config.published import document_hash, published_document, published_topology
-from mesh.core.links import first_lineage, lineage_after
+from mesh.core.lineage import first_lineage, lineage_after
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.model.control import Change, Lineage
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
-from mesh.view.change_records import newest
 from mesh.view.mesh_view import MeshView
 from mesh.wire.control import Config, decode_change, decode_config
 from mesh.wire.keys import change_key, config_key
+
+SHORT_HASH = 12
+"""Digits of a hash that people are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,13 @@ class TopologyInForce:
     def hash(self) -> str:
         """Name of that document."""
         return document_hash(self.document)
+
+    @property
+    def label(self) -> str:
+        """Which topology it is, for people."""
+        if not self.number:
+            return f"{self.topology.name} as its file says it"
+        return f"{self.topology.name}, version {self.number} ({self.hash[:SHORT_HASH]})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +169,7 @@ def newest_change(cluster: KafkaCluster, prefix: str) -> Change | None:
         TransportError: It does not answer.
         ProtocolError: A newer version wrote a record.
     """
-    return newest(map(decode_change, config_values(cluster, prefix, change_key())))
+    return Change.newest(map(decode_change, config_values(cluster, prefix, change_key())))
 
 
 def config_values(cluster: KafkaCluster, prefix: str, key: bytes) -> Iterator[bytes]:

@@ -15,7 +15,6 @@ from mesh.core.legality import Locate
 from mesh.core.reach import ReachChange, compare_reach
 from mesh.core.rights import RightsChange, compare_rights
 from mesh.errors import ConfigError, Problem
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.changes.in_force import TopologyInForce
 from mesh.operate.changes.unread import Unread
@@ -173,7 +172,7 @@ def compare_topics(
     kept = {name: None for node in before.nodes for name in _kept(before, node)}
     left = [place for place in unneeded if place.topic in kept]
     left += [
-        Place(before.nodes[node].kafka, TopicNames(before.prefix).endpoint(node, endpoint))
+        Place(before.nodes[node].kafka, before.names.endpoint(node, endpoint))
         for node in before.nodes
         if node not in after.nodes
         for endpoint in endpoints.get(node, ())
@@ -202,7 +201,7 @@ def _placed(topology: Topology, topics: Topics) -> Mapping[Place, TopicSpec]:
 
 def _kept(topology: Topology, node: str) -> Sequence[str]:
     """Return the topics that outlive a node: what it did, said and refused."""
-    names = TopicNames(topology.prefix)
+    names = topology.names
     return [
         names.ledger(node),
         names.control_log(node),

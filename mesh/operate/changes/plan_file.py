@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from mesh.config.located import FILE_BYTES_MAX, Document
 from mesh.config.published import published_document
-from mesh.core.changes import Change
 from mesh.core.reach import ReachChange, SourceReach
 from mesh.core.rights import Right
 from mesh.core.walks import Walk
-from mesh.operate.changes.plan import Place, Plan, TopicsChange
+from mesh.operate.changes.plan import Plan
 
 PLAN_BYTES_MAX = 256 * 1024 * 1024
 """Topics and rights of some ten thousand new links."""
@@ -48,9 +48,9 @@ def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:
         "metadata": {"name": plan.base.topology.name},
         "base": {"version": plan.base.number, "hash": plan.base.hash},
         "allow_delete": allow_delete,
-        "changes": [_change(one) for one in plan.changes],
+        "changes": [asdict(one) for one in plan.changes],
         "restart": list(plan.to_restart),
-        "topics": _topics(plan.topics),
+        "topics": asdict(plan.topics),
         "rights": {
             "needed": [_right(one) for one in plan.rights.needed],
             "unneeded": [_right(one) for one in plan.rights.unneeded],
@@ -58,50 +58,8 @@ def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:
         "reach": _reach(plan.reach),
         "queues": list(plan.queues),
         "interest": _interest(plan) if plan.knows_interest else None,
-        "unread": [
-            {
-                "kafka": one.kafka,
-                "topic": one.topic,
-                "reader": one.reader,
-                "records": one.records,
-                "is_read": one.is_read,
-            }
-            for one in plan.unread
-        ],
+        "unread": [asdict(one) for one in plan.unread],
         "document": published_document(plan.proposed),
-    }
-
-
-def _change(change: Change) -> Mapping[str, object]:
-    return {
-        "what": str(change.what),
-        "name": change.name,
-        "deed": str(change.action),
-        "attributes": [
-            {"name": one.name, "before": one.before, "after": one.after}
-            for one in change.attributes
-        ],
-    }
-
-
-def _topics(topics: TopicsChange) -> Mapping[str, object]:
-    def places(found: Sequence[Place]) -> Sequence[Mapping[str, str]]:
-        return [{"kafka": one.kafka, "topic": one.topic} for one in found]
-
-    return {
-        "created": places(topics.created),
-        "deleted": places(topics.deleted),
-        "left": places(topics.left),
-        "changed": [
-            {
-                "kafka": one.kafka,
-                "topic": one.topic,
-                "setting": one.setting,
-                "before": one.before,
-                "after": one.after,
-            }
-            for one in topics.changed
-        ],
     }
 
 

@@ -40,7 +40,7 @@ class Observation:
 
     Attributes:
         nodes: All that there are before or after.
-        behind: Records, per direction of the round that drains, which its reader has not passed.
+        behind: Records, per direction of the wave that drains, which its reader has not passed.
         untaken: Records, per node that leaves, which its clients wrote and it has not taken.
         owing: Topics, per node, in which it is still to make something good: those that refused
             records, and those of which something is sent again.
@@ -102,19 +102,19 @@ class ChangeSteps:
 
     Attributes:
         target: The change as its next record would say it; its stage counts once `is_written`.
-        cut: What it asks of the nodes.
+        cut_over: What it asks of the nodes.
         is_written: Whether the record of this stage is in every Kafka cluster.
         is_published: Whether the target is the topology in force.
         is_aborting: Whether to go back.
-        round: Of `cut.rounds`, the one that drains.
+        drain_wave: Of `cut_over.drain_waves`, the one that drains.
     """
 
     target: Change
-    cut: CutOver
+    cut_over: CutOver
     is_written: bool = False
     is_published: bool = False
     is_aborting: bool = False
-    round: int = 0
+    drain_wave: int = 0
     _is_marked: bool = False
 
     def next(self, seen: Observation) -> Next:
@@ -142,7 +142,7 @@ class ChangeSteps:
         self.is_published = True
 
     def marked(self) -> None:
-        """Note that the ends of this round's outboxes are known."""
+        """Note that the ends of this wave's outboxes are known."""
         self._is_marked = True
 
     def _enter(self, stage: Stage) -> Write:
@@ -159,30 +159,30 @@ class ChangeSteps:
 
     def unable(self, seen: Observation) -> Sequence[str]:
         """Return which nodes that must take part are down, or were made otherwise, in words."""
-        down = [node for node in self.cut.taking_part if not seen.nodes[node].is_up]
+        down = [node for node in self.cut_over.taking_part if not seen.nodes[node].is_up]
         return [*(f"node {node} {self._needed(node)}" for node in down), *self._unfit(seen)]
 
     def _unfit(self, seen: Observation) -> Sequence[str]:
         """Return of which new nodes the target says what they are not. Spec: K2, K14."""
-        return [why for node in self.cut.arriving for why in seen.nodes[node].unfit]
+        return [why for node in self.cut_over.arriving for why in seen.nodes[node].unfit]
 
     def _needed(self, node: str) -> str:
-        if node in self.cut.leaving:
+        if node in self.cut_over.leaving:
             return _LEAVES_LINKED
-        return _MUST_START if node in self.cut.arriving else _IS_DOWN
+        return _MUST_START if node in self.cut_over.arriving else _IS_DOWN
 
     def _unheard(self, seen: Observation) -> Sequence[str]:
         """Return which links must be heard over now and are down, or disabled, in words."""
         why = "queues are shared out in another way, which both ends must hear of"
-        needed = [(one, other, why) for one, other in self.cut.heard]
-        for one, other in self.cut.rerouted:
+        needed = [(one, other, why) for one, other in self.cut_over.heard]
+        for one, other in self.cut_over.rerouted:
             ends = min(one, other), max(one, other)
-            if ends not in self.cut.heard:
+            if ends not in self.cut_over.heard:
                 why = f"walks move to it, and {one} must hear what {other} wants by then"
                 needed.append((*ends, why))
         why = "it becomes another one, over which both ends must hear each other again"
         both = {(one, other) for one, other, _ in needed}
-        remade = {(min(ends), max(ends)) for ends in self.cut.remade} - both
+        remade = {(min(ends), max(ends)) for ends in self.cut_over.remade} - both
         return [
             *(
                 f"link {one}-{other} is {_SILENT[is_disabled].format(why=why)}"
@@ -201,7 +201,7 @@ class ChangeSteps:
         return [
             f"link {sender}-{reader} is down, and {reader} has to read "
             f"{counted(count, 'record')} of {sender} before walks move: mend the link"
-            for sender, reader in dict.fromkeys(chain.from_iterable(self.cut.rounds))
+            for sender, reader in dict.fromkeys(chain.from_iterable(self.cut_over.drain_waves))
             if seen.is_down(sender, reader) and (count := seen.unread.get((sender, reader)))
         ]
 
@@ -210,13 +210,13 @@ class ChangeSteps:
             return self._enter(Stage.ABORT)
         if unfit := self._unfit(seen):  # it was started since
             return Wait(unfit)
-        arriving, holding = self.cut.arriving, self.cut.holding
+        arriving, holding = self.cut_over.arriving, self.cut_over.holding
         asked = [node for node in seen.nodes if node not in arriving or node in holding]
         if (wait := self._not_done(seen, asked)) is not None:
             return wait
-        if self.cut.rounds and (owing := self._owing(seen)):
+        if self.cut_over.drain_waves and (owing := self._owing(seen)):
             return Wait(owing)
-        if self.round < len(self.cut.rounds):
+        if self.drain_wave < len(self.cut_over.drain_waves):
             return self._drain(seen)
         if reasons := self._untaken(seen, "holds and has not taken"):
             return Wait(reasons)
@@ -225,13 +225,13 @@ class ChangeSteps:
     def _owing(self, seen: Observation) -> Sequence[str]:
         """Return who makes something good: behind the switch nobody would read it again."""
         return [
-            f"{node} makes good what {', '.join(topics)} lacks"
+            f"{node} is still writing what {', '.join(topics)} lacks"
             for node, topics in seen.owing.items()
             if topics
         ]
 
     def _drain(self, seen: Observation) -> Next:
-        directions = self.cut.rounds[self.round]
+        directions = self.cut_over.drain_waves[self.drain_wave]
         if not self._is_marked:
             return NoteEnds(directions)
         if reasons := [
@@ -241,12 +241,12 @@ class ChangeSteps:
             if seen.behind.get((sender, reader))
         ]:
             return Wait(reasons)
-        self.round += 1
+        self.drain_wave += 1
         self._is_marked = False
         return self._hold(seen)
 
     def _switch(self, seen: Observation) -> Next:
-        staying = [node for node in seen.nodes if node not in self.cut.leaving]
+        staying = [node for node in seen.nodes if node not in self.cut_over.leaving]
         if (wait := self._not_done(seen, staying)) is not None:
             return Wait([*self._unheard(seen), *wait.reasons])
         return self._enter(Stage.RUN) if self.is_published else Publish()
@@ -268,14 +268,14 @@ class ChangeSteps:
     def _strangers(self) -> Sequence[str]:
         """Return nodes that are no part of the topology that this ends with."""
         is_back = self.target.stage is Stage.ABORT
-        return self.cut.arriving if is_back else self.cut.leaving
+        return self.cut_over.arriving if is_back else self.cut_over.leaving
 
     def _not_done(self, seen: Observation, nodes: Sequence[str]) -> Wait | None:
         reasons: list[str] = []
         late: list[str] = []
         for node in nodes:
             report = seen.nodes[node]
-            is_needed = node in self.cut.taking_part
+            is_needed = node in self.cut_over.taking_part
             if not report.is_up:
                 if is_needed:
                     reasons.append(f"node {node} {_IS_DOWN}")
@@ -303,7 +303,7 @@ class ChangeSteps:
         absent = [
             node
             for node, report in seen.nodes.items()
-            if not report.is_up and node not in self.cut.taking_part
+            if not report.is_up and node not in self.cut_over.taking_part
         ]
         return [
             (one, other)
@@ -315,13 +315,13 @@ class ChangeSteps:
         if self._must_hear(one, other):
             return False
         # What operators disabled they may have remade: nothing is queued there meanwhile.
-        is_forgotten = (other, one) in self.cut.remade
+        is_forgotten = (other, one) in self.cut_over.remade
         return seen.is_disabled(one, other) or (seen.is_down(one, other) and not is_forgotten)
 
     def _must_hear(self, one: str, other: str) -> bool:
         """Return whether a node must hear by all means what another offers by the new topology."""
-        is_heard = not {(one, other), (other, one)}.isdisjoint(self.cut.heard)
-        return is_heard or (other, one) in self.cut.rerouted
+        is_heard = not {(one, other), (other, one)}.isdisjoint(self.cut_over.heard)
+        return is_heard or (other, one) in self.cut_over.rerouted
 
     def _open(self, status: ChangeStatus, seen: Observation) -> str:
         """Return what a node waits for, and the remedy, in words."""
@@ -344,18 +344,18 @@ class ChangeSteps:
         return [
             f"node {node} leaves and {does} {counted(seen.untaken[node], 'record')} "
             "of its clients: have them publish elsewhere"
-            for node in self.cut.leaving
+            for node in self.cut_over.leaving
             if seen.untaken.get(node)
         ]
 
 
 _LEAVES_LINKED = (
-    "leaves and does not beat: start it, or take its links away first, in a change of their own; "
-    "--allow-delete gives up what waits for it"
+    "leaves and sends no heartbeats: start it, or take its links away first, in a change of their "
+    "own; --allow-delete gives up what waits for it"
 )
 
-_IS_DOWN = "must take part and does not beat: start it"
-_MUST_START = "is new and does not beat: start it with the new topology file"
+_IS_DOWN = "must take part and sends no heartbeats: start it"
+_MUST_START = "is new and sends no heartbeats: start it with the new topology file"
 
 _SILENT = {True: "disabled, and {why}: enable it", False: "down, and {why}: mend it"}
 

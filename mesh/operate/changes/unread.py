@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from mesh.errors import TransportError
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.model.words import LinkWord
 from mesh.operate.endpoints.waiting import waiting_behind
-from mesh.operate.status import UP, link_state
+from mesh.operate.status import link_state
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.lane_reports import read_report
 from mesh.view.mesh_view import MeshView
@@ -73,7 +73,7 @@ def unread_in(
 
 def _guaranteed(topology: Topology) -> Iterator[tuple[str, str, str]]:
     """Yield (topic, sender, reader); clients, who have no name, send to an ingress."""
-    names = TopicNames(topology.prefix)
+    names = topology.names
     for node in topology.nodes:
         yield names.ingress(node, MessageClass.GUARANTEED), "", node
         for neighbour in topology.neighbours(node):
@@ -91,7 +91,7 @@ def _count(
     info = admin.describe([topic]).get(topic)
     if info is None:
         return 0
-    places = [TopicPartition(topic, number) for number in range(info.partitions)]
+    places = TopicPartition.all_of(topic, info.partitions)
     passed = {at: offset for at, (id_, offset) in known.items() if id_ == info.topic_id}
     stable, ends = admin.stable_ends(places), admin.ends(places)
     shown = {at: max(stable.get(at, end), passed.get(at, 0)) for at, end in ends.items()}
@@ -114,10 +114,8 @@ def _positions(
             TopicPartition(one.topic, one.partition): (one.topic_id, max(0, one.needed))
             for one in listed
         }
-    declared = topology.nodes[reader]
-    progress = TopicNames(topology.prefix).progress(reader)
-    report = read_report(kafka[declared.kafka], progress, declared.lanes)
-    return {at: (one.topic_id, max(0, report.reached(at))) for at, one in report.sources.items()}
+    read = read_report(topology, kafka, reader).read
+    return {at: (one.topic_id, max(0, read.reached(at))) for at, one in read.sources.items()}
 
 
 def _reads(view: MeshView, reader: str, sender: str) -> bool:
@@ -125,4 +123,4 @@ def _reads(view: MeshView, reader: str, sender: str) -> bool:
     if not sender:
         return seen.is_ready
     is_paused = any(key.neighbour == sender for key in seen.pauses)
-    return link_state(seen, sender) == UP and not is_paused
+    return link_state(seen, sender) == LinkWord.UP and not is_paused

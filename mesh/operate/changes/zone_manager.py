@@ -10,27 +10,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from mesh.config import zone_edits
-from mesh.config.legal import legal_topology_from
-from mesh.core.live_change_limits import refuse_unchangeable
 from mesh.errors import NotBegunError
-from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, Zone
-from mesh.operate.changes.begin import begin_change, read_begun
-from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext
 from mesh.operate.changes.in_force import TopologyInForce, read_in_force
-from mesh.operate.changes.plan import refuse_loss
-from mesh.operate.changes.unread import unread_in
+from mesh.operate.changes.put_in_force import (
+    WAIT_S,
+    Edit,
+    SeenMesh,
+    put_in_force,
+    wanted_topology,
+)
 from mesh.operate.status import observe
+from mesh.transport import clock
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
-
-WAIT_S = 60.0
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 class ZoneManager:
@@ -53,7 +46,7 @@ class ZoneManager:
         *,
         wait_s: float = WAIT_S,
         tell: Callable[[str], None] = lambda _: None,
-        now_ms: Callable[[], int] = _now_ms,
+        now_ms: Callable[[], int] = clock.now_ms,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._file = topology
@@ -141,57 +134,27 @@ class ZoneManager:
         found, _ = read_in_force(self._kafka, self._file.prefix)
         return found or TopologyInForce(number=0, topology=self._file)
 
-    def _put(self, edit: Callable[[Topology], zone_edits.Spec]) -> None:
-        found, records = read_in_force(self._kafka, self._file.prefix)
-        for fault in records.silent.values():
-            raise NotBegunError(f"nothing was changed: {fault}")
+    def _put(self, edit: Edit) -> None:
+        found, _ = read_in_force(self._kafka, self._file.prefix)
         if found is None:
             raise NotBegunError(
                 "nothing was changed: mesh.config does not say what is in force; apply the file "
                 "that nodes go by once, with `mesh apply`"
             )
-        after = _legal_after(found.topology, edit)
         view = MeshView(found.topology, self._kafka, self._now_ms, name="zones")
         try:
             view.refresh()
-            self._drive(found, after, view)
-        finally:
-            view.close()
-
-    def _drive(self, found: TopologyInForce, after: Topology, view: MeshView) -> None:
-        before, kafka = found.topology, self._kafka
-        beats = observe(view, self._now_ms, self._pause)
-        begun = read_begun(kafka, before.prefix)
-        goes_on = begun is not None and begun.is_open
-        unread = unread_in(_outboxes_gone(before, after), before, view, beats, kafka)
-        if not goes_on:
-            refuse_loss(unread, zone_edits.place_in_spec)
-        with FollowedLaneReports.begun(before, kafka, self._now_ms) as reports:
-            context = ChangeContext(
-                kafka=kafka,
+            mesh = SeenMesh(
+                found=found,
+                kafka=self._kafka,
                 view=view,
+                beats=observe(view, self._now_ms, self._pause),
                 now_ms=self._now_ms,
                 pause=self._pause,
                 tell=self._tell,
-                beats=beats,
-                reports=reports,
             )
-            begin_change(found, after, begun, context).run(self._wait_s, 0.0)
-
-
-def _legal_after(before: Topology, edit: Callable[[Topology], zone_edits.Spec]) -> Topology:
-    locate = zone_edits.place_in_spec
-    after = legal_topology_from(edit(before), locate, name=before.name, since=before)
-    refuse_unchangeable(before, after, locate)
-    return after
-
-
-def _outboxes_gone(before: Topology, after: Topology) -> Sequence[str]:
-    """Return the outboxes that a change leaves without a reader."""
-    names = TopicNames(before.prefix)
-    return [
-        names.outbox(source, target, MessageClass.GUARANTEED)
-        for link in before.links
-        for source, target in (link.ends, link.ends[::-1])
-        if target not in (after.neighbours(source) if source in after.nodes else ())
-    ]
+            begun = mesh.begun_last()
+            after = wanted_topology(found, begun, edit)
+            put_in_force(mesh, after, begun, zone_edits.place_in_spec, limit_s=self._wait_s)
+        finally:
+            view.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mesh.operate.doctor.checks import Category, Check, Result
 from mesh.operate.doctor.clocks import check_clocks
 from mesh.operate.doctor.delivery import check_delivery
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result
 from mesh.operate.doctor.interest import check_interest
 from mesh.operate.doctor.kafka import check_kafka
 from mesh.operate.doctor.lanes import check_lanes

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from mesh.errors import TransportError
-from mesh.model.topics import TopicNames
+from mesh.operate.doctor.checks import Category, Check, Result, judged
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, judged
 from mesh.transport.port import Reader, TopicPartition
 
 SKEW_MAX_MS = 5_000
@@ -74,9 +73,10 @@ def _skews(at: Examination, wall_ms: Callable[[], int]) -> Mapping[str, int]:
 
 
 def _at_the_end(at: Examination, kafka: str) -> Mapping[str, Reader]:
-    names = TopicNames(at.topology.prefix)
     places = [
-        TopicPartition(names.control(node), 0) for node in at.nodes_on(kafka) if at.beats[node]
+        TopicPartition(at.topology.names.control(node), 0)
+        for node in at.nodes_on(kafka)
+        if at.beats[node]
     ]
     if not places:
         return {}

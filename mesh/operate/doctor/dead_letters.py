@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mesh.model.topics import TopicNames
+from mesh.operate.doctor.checks import Category, Check, Result, judged
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, judged
 from mesh.operate.messages.dead_letters import header_of
-from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
 
 LETTERS_MAX = 1_000
@@ -20,13 +18,8 @@ UNREADABLE = "UNREADABLE"
 
 def count_letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
     """Return the dead letters of every node on a Kafka cluster, by reason."""
-    names = TopicNames(at.topology.prefix)
-    nodes = {names.dead_letters(node): node for node in at.nodes_on(kafka)}
-    places = [
-        TopicPartition(topic, number)
-        for topic, node in nodes.items()
-        for number in range(2 * at.topology.nodes[node].lanes)
-    ]
+    nodes = {at.topology.names.dead_letters(node): node for node in at.nodes_on(kafka)}
+    places = at.lane_places(nodes)
     found: dict[str, Counter[str]] = {node: Counter() for node in nodes.values()}
     for record in read_logs(at.answering(kafka), places, most=LETTERS_MAX, name="letters"):
         letter = header_of(record)
@@ -36,7 +29,7 @@ def count_letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
 
 def check_letters(at: Examination, node: str, letters: Counter[str]) -> Check:
     """Return whether a node has dead letters: what it refused, or put aside."""
-    topic = TopicNames(at.topology.prefix).dead_letters(node)
+    topic = at.topology.names.dead_letters(node)
     reasons = ", ".join(f"{count} {reason}" for reason, count in letters.most_common())
     return judged(
         Category.DELIVERY,

@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.errors import TransportError
-from mesh.model.control import FULL, HELD, LOSSY, REFUSED, StopReason
+from mesh.model.control import StopReason
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
+from mesh.model.words import EndpointWord, LinkWord
+from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.dead_letters import check_letters, count_letters
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
-from mesh.transport.port import TopicInfo, TopicPartition
+from mesh.transport.port import TopicInfo, TopicPartition, place_of
 from mesh.transport.reading import read_range
 
 
 def check_delivery(at: Examination) -> Iterator[Check]:
-    """Yield eight checks per node: what it reads, what it can write, and what it refused."""
+    """Yield the checks of each node: what it reads, what it can write, and what it refused."""
     letters: dict[str, Counter[str]] = {}
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
@@ -54,7 +54,7 @@ def _stalled(at: Examination, node: str) -> Check:
     stuck = _with_records(at, node, standing)
     count = sum(waits[place] for place in stuck)
     moving = sum(waits.values()) - sum(waits[place] for place in standing)
-    where = ", ".join(f"{place.topic}[{place.partition}]" for place in stuck[:3])
+    where = ", ".join(map(str, stuck[:3]))
     more = f" and {len(stuck) - 3} more" if stuck[3:] else ""
     is_paused = bool(at.view.nodes[node].subject_pauses)
     return judged(
@@ -84,7 +84,7 @@ def _with_records(
     found: dict[TopicPartition, None] = {}
     kafka = at.answering(at.topology.nodes[node].kafka)
     for record in read_range(kafka, begins, moment.stable, name="waiting"):
-        found[TopicPartition(record.topic(), record.partition())] = None
+        found[place_of(record)] = None
         if len(found) == len(places):
             break
     return sorted(found)
@@ -92,14 +92,14 @@ def _with_records(
 
 def _positions(at: Examination, node: str) -> Check:
     """Return whether a node reads from where its sources are. Spec: R6."""
-    names = TopicNames(at.topology.prefix)
+    names = at.topology.names
     direct = {names.ingress(node, MessageClass.DIRECT)} | {
         names.outbox(other, node, MessageClass.DIRECT) for other in at.topology.neighbours(node)
     }
     infos = _infos(at)
     faults = [
         (fault, place.topic not in direct)
-        for place, position in sorted(at.reports().of(node).sources.items())
+        for place, position in sorted(at.reports().of(node).read.sources.items())
         for fault in _misplaced(at, place, position.next, position.topic_id, infos.get(place.topic))
     ]
     is_guaranteed = any(counts for _, counts in faults)
@@ -110,7 +110,7 @@ def _positions(at: Examination, node: str) -> Check:
         "a guaranteed source stands still there so that nothing is lost in silence: find out who "
         "deleted or trimmed the topic; `mesh status` says what is lost, `mesh link resume` goes on"
         if is_guaranteed
-        else "nothing: direct messages are skipped, counted, and read on from what is there",
+        else "nothing to do: lost direct messages are skipped and counted, and reading goes on",
         result=Result.FAILED if is_guaranteed else Result.WARNING,
     )
 
@@ -119,7 +119,7 @@ def _stops(at: Examination, node: str) -> Check:
     """Is anything read no further until an operator accepts what is lost? Spec: R6, DESIGN 6."""
     stops = [stop for _, stop in sorted(at.view.nodes[node].stops.items())]
     neighbours = {
-        TopicNames(at.topology.prefix).outbox(other, node, MessageClass.GUARANTEED): other
+        at.topology.names.outbox(other, node, MessageClass.GUARANTEED): other
         for other in at.topology.neighbours(node)
     }
     commands = {
@@ -185,20 +185,20 @@ def _subjects(at: Examination, node: str) -> Check:
 def _full(at: Examination, node: str) -> Check:
     """Is an outbox or an endpoint full? Spec: R14."""
     beat = at.view.nodes[node].heartbeat
-    links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
-    full = [f"for {link.neighbour}: {link.reason}" for link in links]
+    links = beat.links if beat is not None else ()
+    full = [f"for {one.neighbour}: {one.reason}" for one in links if one.state == LinkWord.FULL]
     here = beat.endpoints if beat is not None else ()
-    elsewhere = (HELD, REFUSED)  # see `_held` and `_queues`
+    elsewhere = (EndpointWord.HELD, EndpointWord.REFUSED)  # see `_held` and `_queues`
     endpoints = [one for one in here if one.state not in elsewhere]
     full += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
     hints = ["see why the neighbour does not read: is it down, paused or slow?"] if links else []
     if endpoints:
         hints.append("see why the endpoint's slowest group does not read")
-    if any(one.state == LOSSY for one in endpoints):
+    if any(one.state == EndpointWord.LOSSY for one in endpoints):
         hints.append(f"`mesh dlq {node}` lists what was given up")
     return judged(
         Category.DELIVERY,
-        f"less waits at {node} than may",
+        f"nothing at {node} has reached its limit",
         first_of(full),
         " ".join([*hints, "Or raise the limit"]),
         result=Result.WARNING,
@@ -208,7 +208,8 @@ def _full(at: Examination, node: str) -> Check:
 def _queues(at: Examination, node: str) -> Check:
     """Are there queues whose subscriptions contradict each other or the topology? Spec: K13."""
     beat = at.view.nodes[node].heartbeat
-    refused = [one.reason for one in (beat.endpoints if beat else ()) if one.state == REFUSED]
+    endpoints = beat.endpoints if beat is not None else ()
+    refused = [one.reason for one in endpoints if one.state == EndpointWord.REFUSED]
     return judged(
         Category.DELIVERY,
         f"{node} takes all subscriptions to queues",
@@ -222,11 +223,11 @@ def _held(at: Examination, node: str) -> Check:
 
     Progress tells of those that are owed something, the heartbeat of direct endpoints besides.
     """
-    names, beat = TopicNames(at.topology.prefix), at.view.nodes[node].heartbeat
+    names, beat = at.topology.names, at.view.nodes[node].heartbeat
     told = {
         names.endpoint(node, one.endpoint): one.reason
         for one in (beat.endpoints if beat is not None else ())
-        if one.state == HELD
+        if one.state == EndpointWord.HELD
     }
     topics = dict.fromkeys([*at.reports().of(node).targets_held, *told])
     targets = [told.get(topic, topic) for topic in topics]
@@ -259,7 +260,7 @@ def _misplaced(
     moment = at.moments()[1]
     if info is None or place not in moment.ends:
         return
-    where = f"{place.topic}[{place.partition}]"
+    where = str(place)
     if topic_id and topic_id != info.topic_id:
         yield (
             f"{where} was recreated: the position belongs to topic id {topic_id.hex()}, "

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
+from mesh.core.endpoints import forms_in_force
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.links.flows import LinkFlow, link_flows
-from mesh.operate.side_by_side import side_by_side
+from mesh.operate.questions import side_by_side
 from mesh.transport.node_topics import endpoint_topic, node_topics
 from mesh.transport.port import Copies, KafkaCluster, Rights, TopicInfo, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports
@@ -78,11 +79,11 @@ class Examination:
         """Return the topics of a node's endpoints, which come with their subscriptions."""
 
         def made() -> Sequence[TopicSpec]:
-            classes = {
-                endpoint: one.message_class
-                for (endpoint, _), one in self.view.nodes[node].subscriptions.items()
-            }
-            return [endpoint_topic(self.topology, node, *one) for one in classes.items()]
+            forms = forms_in_force(self.view.nodes[node].subscriptions)
+            return [
+                endpoint_topic(self.topology, node, endpoint, form.message_class)
+                for endpoint, form in forms.items()
+            ]
 
         return self._made("endpoint topics", node, made)
 
@@ -143,7 +144,7 @@ class Examination:
 
     def group_rights(self, kafka: str) -> Mapping[str, Rights]:
         """Return what we may do with the groups of its nodes. May raise TransportError."""
-        groups = [TopicNames(self.topology.prefix).lanes_group(n) for n in self.nodes_on(kafka)]
+        groups = [self.topology.names.lanes_group(n) for n in self.nodes_on(kafka)]
         return self._once("group rights", kafka, lambda admin, _: admin.group_rights(groups))
 
     def brokers(self, kafka: str) -> Sequence[int]:
@@ -217,24 +218,25 @@ class Examination:
 
         What is left may be the marker of a client's transaction, which nobody passes.
         """
-        names = TopicNames(self.topology.prefix)
         positions = moment.positions[node]
-        places = [
-            TopicPartition(names.ingress(node, message_class), partition)
-            for message_class in MessageClass
-            for partition in range(self.topology.nodes[node].partitions)
-        ]
+        count = self.topology.nodes[node].partitions
         return {
             at: max(0, moment.stable[at] - max(positions.get(at, 0), moment.starts.get(at, 0)))
-            for at in places
+            for message_class in MessageClass
+            for at in TopicPartition.all_of(self.topology.names.ingress(node, message_class), count)
             if at in moment.stable
         }
+
+    def lane_places(self, topics: Mapping[str, str]) -> Sequence[TopicPartition]:
+        """Return the partitions of topics in which the lanes of these nodes tell of themselves."""
+        nodes = self.topology.nodes
+        found = (TopicPartition.all_of(t, nodes[n].lane_partitions) for t, n in topics.items())
+        return list(chain.from_iterable(found))
 
     def _places(self, kafka: str) -> Iterator[TopicPartition]:
         for node in self.nodes_on(kafka):
             for spec in self.topics_of(node):
-                for partition in range(spec.partitions):
-                    yield TopicPartition(spec.name, partition)
+                yield from TopicPartition.all_of(spec.name, spec.partitions)
 
 
 def _offsets(

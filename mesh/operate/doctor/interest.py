@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from mesh.core.digest import MODULUS, entry_digest
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.names import fold
-from mesh.model.topics import TopicNames
+from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.interest.propagation import unapplied
 from mesh.operate.links.gates import is_shut
-from mesh.transport.port import Record, TopicPartition
+from mesh.transport.port import Record, TopicPartition, place_of
 from mesh.transport.reading import read_logs
 from mesh.wire.keys import parse_subscription_key
 from mesh.wire.subscriptions import decode_subscription
@@ -68,7 +67,7 @@ def _unproven(at: Examination, node: str) -> Iterator[str]:
         offers = seen.offers.get(scope, {})
         digest = sum(entry_digest(filter_, one) for filter_, one in offers.items()) % MODULUS
         if (len(offers), digest) != (mark.count, mark.digest % MODULUS):
-            yield f"the entries of scope {scope} do not give its mark"
+            yield f"the entries of scope {scope} do not match its mark"
         for link in at.topology.links_of(node):
             reader = link.other(node)
             if at.view.is_to_be_disabled(node, reader) or is_shut(at.view, node, reader):
@@ -79,8 +78,7 @@ def _unproven(at: Examination, node: str) -> Iterator[str]:
 
 def _readable(at: Examination, kafka: str) -> Iterator[Check]:
     """Yield whether the clients' records can be read: a node passes over those that cannot."""
-    names = TopicNames(at.topology.prefix)
-    nodes = {names.clients(node): node for node in at.nodes_on(kafka)}
+    nodes = {at.topology.names.clients(node): node for node in at.nodes_on(kafka)}
     try:
         refused = _refused(at, kafka, list(nodes))
     except TransportError as fault:
@@ -109,11 +107,10 @@ def _refused(
     """Return where the newest record of a key is wrong, and why, by topic."""
     there = at.infos(kafka)
     counts = {topic: there[topic].partitions if topic in there else 1 for topic in topics}
-    places = [TopicPartition(topic, one) for topic in topics for one in range(counts[topic])]
+    places = [at for topic in topics for at in TopicPartition.all_of(topic, counts[topic])]
     latest: dict[tuple[TopicPartition, bytes], Record] = {}
     for record in read_logs(at.answering(kafka), places, name="clients"):
-        place = TopicPartition(record.topic(), record.partition())
-        latest[place, record.key() or b""] = record
+        latest[place_of(record), record.key() or b""] = record
     found: dict[str, list[tuple[str, str]]] = {topic: [] for topic in topics}
     for (place, key), record in latest.items():
         value, where = record.value(), f"offset {record.offset()}"
@@ -121,7 +118,7 @@ def _refused(
             heard = latest.get((TopicPartition(place.topic, 0), key))
             if (value is None) != (heard is None or heard.value() is None):
                 text = "a subscription" if value is not None else "the end of a subscription"
-                why = f"{text}, and nodes read partition 0 alone"
+                why = f"{text}, and nodes read only partition 0"
                 found[place.topic].append((f"partition {place.partition} {where}", why))
             continue
         try:

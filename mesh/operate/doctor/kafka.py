@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mesh.errors import TransportError
+from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged
 from mesh.transport.kafka import MEMBER_TIMEOUT_MS
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 
@@ -140,7 +140,7 @@ def _promises(at: Examination, name: str) -> Check:
         wrong = {text: rule for text, rule in wrong.items() if not rule.is_about_copies}
     faults = [*refused, *wrong]
     if count == 1:
-        faults.append("it has one broker, nothing is kept twice: for development only")
+        faults.append("it has one broker, so nothing is replicated: for development only")
     elif count < COPIES_MIN:
         faults.append(f"it has {count} brokers, {COPIES_MIN} copies need {COPIES_MIN}")
     goods = {rule.key: rule.good for rule in (*refused.values(), *wrong.values())}

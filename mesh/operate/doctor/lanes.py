@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import NEVER
 from mesh.model.facts import InForce
+from mesh.model.interest_inputs import CLIENTS
 from mesh.model.state import Standby
-from mesh.model.topics import TopicNames
-from mesh.node.rounds import CLIENTS
+from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.wire.standbys import LearnedRecord, standbys
 from mesh.wire.state import decode_ledger
 
-UNHEARD = (-1, -1)
-"""Older than every version."""
-
 LAG_MS = 10_000
 """How much later than lanes a standby may hear something, by the brokers' clock."""
 
-GONE_MS = 180_000
-"""How long after its last report, by that clock, a standby still counts: it reports each minute."""
+HEARD_WITHIN_MS = 180_000
+"""How long after its last report, by that clock, a standby still counts: it reports each minute.
+Its record is deleted much later (`mesh.wire.standbys.GONE_MS`)."""
 
 LEDGER_MAX = 200
 """Newest offsets of each ledger partition that are looked at."""
@@ -34,7 +32,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
 
     Another one per node with standbys, whether they have heard enough to take its lanes.
     """
-    names = TopicNames(at.topology.prefix)
+    names = at.topology.names
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
         try:
@@ -61,8 +59,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
 
 def _learned(at: Examination, kafka: str) -> Mapping[str, Sequence[LearnedRecord]] | TransportError:
     """Return what `learned` of each node of a Kafka cluster holds, or why nobody can say."""
-    names = TopicNames(at.topology.prefix)
-    nodes = {names.learned(node): node for node in at.nodes_on(kafka)}
+    nodes = {at.topology.names.learned(node): node for node in at.nodes_on(kafka)}
     places = [TopicPartition(topic, 0) for topic in nodes]
     found: dict[str, list[LearnedRecord]] = {node: [] for node in nodes.values()}
     try:
@@ -83,7 +80,7 @@ def _standbys(
         return
     beat_ms = at.view.nodes[node].beat_ms
     found = standbys(learned[node])
-    alive = {name: one for name, one in found.items() if beat_ms - one[1] < GONE_MS}
+    alive = {name: one for name, one in found.items() if beat_ms - one[1] < HEARD_WITHIN_MS}
     if not alive:
         return
     heard_of = [
@@ -101,8 +98,8 @@ def _standbys(
         Category.LANES,
         description,
         first_of(faults),
-        "should it take a lane, that would stand still for so long: see whether it reaches the "
-        "Kafka cluster of who is named, or restart it",
+        "a lane that it takes would wait until it has heard that: check that it reaches the named "
+        "node's Kafka cluster, or restart it",
         result=Result.WARNING,
         figures={"standbys": len(alive)},
     )
@@ -116,7 +113,7 @@ def _unheard(
     late = {
         one.scope.partition(" ")[0]: None
         for since_ms, one in in_force
-        if since_ms <= at_ms - LAG_MS and (one.epoch, one.number) > heard.get(one.scope, UNHEARD)
+        if since_ms <= at_ms - LAG_MS and (one.epoch, one.number) > heard.get(one.scope, NEVER)
     }
     return sorted(late)
 
@@ -137,13 +134,8 @@ def _backwards(topic: str, epochs: Sequence[tuple[int, int, int]]) -> Iterator[s
 
 
 def _ledger_epochs(at: Examination, kafka: str) -> Mapping[str, Sequence[tuple[int, int, int]]]:
-    names = TopicNames(at.topology.prefix)
-    nodes = {names.ledger(node): node for node in at.nodes_on(kafka)}
-    places = [
-        TopicPartition(topic, number)
-        for topic, node in nodes.items()
-        for number in range(2 * at.topology.nodes[node].lanes)
-    ]
+    nodes = {at.topology.names.ledger(node): node for node in at.nodes_on(kafka)}
+    places = at.lane_places(nodes)
     found: dict[str, list[tuple[int, int, int]]] = {node: [] for node in nodes.values()}
     for record in read_logs(at.answering(kafka), places, most=LEDGER_MAX, name="ledgers"):
         try:

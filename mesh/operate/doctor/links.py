@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesh.model.control import DISABLED, FULL, is_address
+from mesh.model.control import is_address
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
+from mesh.model.words import LinkWord
+from mesh.operate.doctor.checks import SEE_KAFKA, Category, Check, Result, first_of, judged
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, Result, first_of, judged
 from mesh.operate.links.flows import LinkFlow, wanted_over
 from mesh.operate.links.gates import REMEDY, is_shut
-from mesh.operate.status import UNKNOWN, UP, link_state
+from mesh.operate.status import link_state
+
+UNHEARD = (LinkWord.DOWN, LinkWord.UNKNOWN)
+"""How an end may see a link that the other end has disabled."""
+
+CARRIES = (LinkWord.UP, LinkWord.FULL)
+"""How both ends see a link that is well; that it is full is told where delivery is looked at."""
 
 
 def check_links(at: Examination) -> Iterator[Check]:
@@ -33,10 +39,10 @@ def check_links(at: Examination) -> Iterator[Check]:
         ]
         for node in link.ends:
             other = link.other(node)
-            state = link_state(at.view.nodes[node], other) if at.beats[node] else UNKNOWN
-            if state == DISABLED or (disabled and state in ("down", UNKNOWN)):
+            state = link_state(at.view.nodes[node], other) if at.beats[node] else LinkWord.UNKNOWN
+            if state == LinkWord.DISABLED or (disabled and state in UNHEARD):
                 continue
-            if state not in ("up", FULL):  # full is told where delivery is looked at
+            if state not in CARRIES:
                 reason = _reason(at, node, other) if at.beats[node] else ""
                 faults.append(f"{node} sees it {state}" + (f" ({reason})" if reason else ""))
         yield judged(
@@ -95,8 +101,7 @@ def _moving(at: Examination, link: str, flows: list[tuple[LinkFlow, LinkFlow]]) 
 
 def _has_moved(at: Examination, flow: LinkFlow) -> bool:
     """Return whether the reader has passed anything of the outboxes between the two looks."""
-    names = TopicNames(at.topology.prefix)
-    outboxes = {names.outbox(flow.source, flow.target, one) for one in MessageClass}
+    outboxes = {at.topology.names.outbox(flow.source, flow.target, one) for one in MessageClass}
     before, after = (
         {
             place: offset
@@ -109,7 +114,7 @@ def _has_moved(at: Examination, flow: LinkFlow) -> bool:
 
 
 def _standing(at: Examination, flow: LinkFlow) -> str:
-    reader = flow.target if at.beats[flow.target] else f"{flow.target}, which does not beat"
+    reader = flow.target if at.beats[flow.target] else f"{flow.target}, which sends no heartbeats"
     return f"{flow.source}->{flow.target} stands still: {_amount(flow)} wait for {reader}"
 
 
@@ -131,7 +136,7 @@ def check_ways(at: Examination) -> Iterator[Check]:
         heard_by = {address: node for address, name in names.items() if name == node}
         for link in at.topology.links_of(node):
             other = link.other(node)
-            if link_state(at.view.nodes[node], other) != UP:
+            if link_state(at.view.nodes[node], other) != LinkWord.UP:
                 continue
             offered = {
                 filter_: None
@@ -145,7 +150,7 @@ def check_ways(at: Examination) -> Iterator[Check]:
                 heard_by.setdefault(address, other)
         yield judged(
             Category.LINKS,
-            f"{node} hears of every node by one way",
+            f"{node} hears of each node over one link only",
             first_of(faults),
             REMEDY,
         )

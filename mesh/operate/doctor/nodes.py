@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesh.model.control import DISABLED, Change, Stage
+from mesh.model.control import Change, Stage
+from mesh.model.words import LinkWord
+from mesh.node.unproven_neighbours import START_PATIENCE_MS
+from mesh.operate.doctor.checks import SEE_KAFKA, Category, Check, first_of, judged
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, first_of, judged
 from mesh.operate.interest.propagation import unapplied
 from mesh.operate.status import link_state
 
@@ -24,11 +26,20 @@ def check_nodes(at: Examination) -> Iterator[Check]:
         elif seen.identity is None:
             error, hint = "never ran", f"start it: mesh node run {node}"
         elif not at.beats[node]:
-            error, hint = "does not beat", f"start it, or look at its log: mesh node run {node}"
+            error, hint = (
+                "sends no heartbeats",
+                f"start it, or look at its log: mesh node run {node}",
+            )
+        elif seen.heartbeat is not None and (lost := seen.heartbeat.lost_topology):
+            error = f"its lanes read nothing: mesh.config has lost version {lost} of the topology"
+            hint = f"`mesh apply` the file that says what was in force: {node} goes on by that"
         elif not seen.is_ready:
             waits = first_of(_waits_for(at, node))
-            error = "beats but does not serve yet" + (f": {waits}" if waits else "")
-            hint = "it waits until the interest of all neighbours is proven; look at the links"
+            error = "sends heartbeats but does not serve yet" + (f": {waits}" if waits else "")
+            hint = (
+                f"a start waits up to {START_PATIENCE_MS // 1000} s for a neighbour's proof, then "
+                "goes by what it wanted before; if it lasts, look at links and the worker's log"
+            )
         yield judged(Category.NODES, f"node {node} serves", error, hint)
     yield from _check_change(at)
 
@@ -39,7 +50,7 @@ def _waits_for(at: Examination, node: str) -> Iterator[str]:
         other = link.other(node)
         if at.view.is_unreachable(other):
             yield f"the Kafka cluster of {other} does not answer"
-        elif link_state(at.view.nodes[node], other) not in ("up", DISABLED):
+        elif link_state(at.view.nodes[node], other) not in (LinkWord.UP, LinkWord.DISABLED):
             scopes = ", ".join(map(str, unapplied(at.view, link, writer=other)))
             yield f"what {other} offers is not proven" + (f" (scopes {scopes})" if scopes else "")
 
@@ -52,13 +63,13 @@ def _check_change(at: Examination) -> Iterator[Check]:
     description = f"the change to version {change.number} goes on"
     since_s = 0.0 if at.wall_ms is None else (at.wall_ms() - at.view.change_ms) / 1000
     behind = first_of(_behind(at, change))
-    if since_s < CHANGE_STILL_S or not (change.stage in (Stage.HOLD, Stage.SWITCH) or behind):
+    if since_s < CHANGE_STILL_S or not (change.stage.holds_sources or behind):
         yield judged(Category.NODES, description, "", "")
         return
-    error = f"it is at stage {change.stage} for {since_s:.0f} s"
+    error = f"it has been at stage {change.stage} for {since_s:.0f} s"
     hint = "go on with it by the command that began it (`mesh apply` of the same file)"
     if change.stage is Stage.HOLD:
-        error += f", and {len(change.holding)} nodes take nothing of their clients"
+        error += f", and {len(change.holding)} nodes take nothing from their clients"
         hint += ", or go back by `mesh apply --abort`"
     elif change.stage is Stage.ABORT:
         hint = "end it by `mesh apply --abort`"

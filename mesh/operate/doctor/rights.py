@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from mesh.core.rights import topics_read_of
 from mesh.errors import TransportError
-from mesh.model.topics import TopicNames
+from mesh.operate.doctor.checks import SEE_KAFKA, Category, Check, first_of, judged
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, first_of, judged
 from mesh.transport.port import Rights
 
 _LOOK = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "READ"})
@@ -36,7 +35,7 @@ def check_rights(at: Examination) -> Iterator[Check]:
             for kafka, needs in wanted.items():
                 faults += _lacking(at.rights(kafka), needs, kafka, "", topics)
             home = at.topology.nodes[node].kafka
-            group = TopicNames(at.topology.prefix).lanes_group(node)
+            group = at.topology.names.lanes_group(node)
             if at.is_before_start:
                 rights = at.group_rights(home)
                 faults += _lacking(rights, {group: _GROUP}, home, "group ", groups)

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.errors import TransportError
-from mesh.model.topics import TopicNames
+from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.kafka import COPIES_MIN, IN_SYNC_MIN
-from mesh.operate.endpoints.topics import is_subscribed
+from mesh.operate.interest.propagation import is_subscribed
 from mesh.transport.node_topics import made_for_other_lanes
 from mesh.transport.port import Copies, TopicInfo, TopicPartition, TopicSpec
 
@@ -38,8 +37,8 @@ def check_topics(at: Examination) -> Iterator[Check]:
 
 
 LOST_PROGRESS = (
-    "nobody knows where its lanes stood, so they are not taken: make it (kafka-topics.sh --create) "
-    "if all that ingress and outboxes still keep may be delivered once more"
+    "it is lost where the lanes stood, so none is taken; create it by hand "
+    "(kafka-topics.sh --create) if everything still in ingress and outboxes may be delivered again"
 )
 
 
@@ -47,7 +46,7 @@ def is_lost_progress(
     at: Examination, node: str, topic: str, found: Mapping[str, TopicInfo]
 ) -> bool:
     """Return whether a topic that is missing is the `progress` of a node that has lived."""
-    names = TopicNames(at.topology.prefix)
+    names = at.topology.names
     return topic == names.progress(node) and names.control(node) in found
 
 
@@ -93,7 +92,7 @@ def _recount(at: Examination, node: str, kafka: str, spec: TopicSpec, found: int
 
     With `progress` where lanes stood would be gone; data may always have more.
     """
-    if spec.name == TopicNames(at.topology.prefix).progress(node):
+    if spec.name == at.topology.names.progress(node):
         return "leave it: where its lanes stood is there"
     if found < spec.partitions == at.topology.nodes[node].partitions:
         return (
@@ -101,7 +100,7 @@ def _recount(at: Examination, node: str, kafka: str, spec: TopicSpec, found: int
             f"--topic {spec.name} --partitions {spec.partitions}"
         )
     delete = f"stop {node}, delete the topic once nobody wants its records, start {node}"
-    if spec.partitions == 1 and spec.name != TopicNames(at.topology.prefix).lanes(node):
+    if spec.partitions == 1 and spec.name != at.topology.names.lanes(node):
         return f"leave it, and write to partition 0, which alone is read (kcat -p 0); or {delete}"
     return delete
 
@@ -169,8 +168,7 @@ def _copied(at: Examination, node: str, kafka: str) -> Check:
     offline = [place for place, one in places.items() if not one.has_leader]
     behind = [place for place, one in places.items() if one.has_leader and one.in_sync < one.wanted]
     faults = [
-        f"{len(some)} of {len(places)} partitions {what} "
-        f"({some[0].topic}[{some[0].partition}]{', ...' if some[1:] else ''})"
+        f"{len(some)} of {len(places)} partitions {what} ({some[0]}{', ...' if some[1:] else ''})"
         for some, what in (
             (offline, "have no leader: nobody can read or write them"),
             (behind, "are not on all of their brokers"),

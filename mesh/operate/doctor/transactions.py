@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 from mesh.transport.port import TopicPartition
 
@@ -27,8 +27,7 @@ def check_transactions(at: Examination) -> Iterator[Check]:
             and before.stable.get(place) == offset < before.ends.get(place, 0)
         }
         faults = [
-            f"{place.topic}[{place.partition}] stands still at offset {after.stable[place]} "
-            f"and hides {hidden} records"
+            f"{place} stands still at offset {after.stable[place]} and hides {hidden} records"
             for place, hidden in stuck.items()
         ]
         yield judged(

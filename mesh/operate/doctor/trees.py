@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mesh.errors import TransportError
-from mesh.model.control import FULL
-from mesh.model.topics import TopicNames
 from mesh.model.trees import Address
+from mesh.model.words import LinkWord
+from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
-from mesh.operate.status import UP, link_state
+from mesh.operate.status import link_state
 from mesh.view.role_requests import role_requests
 
-SPEAKS = (UP, FULL, "stopped")
+SPEAKS = (LinkWord.UP, LinkWord.FULL, LinkWord.STOPPED)
 """States of a mesh link over which the tree layer speaks."""
 
 
@@ -38,7 +37,7 @@ def check_trees(at: Examination) -> Iterator[Check]:
             f"the tree layer of {node} speaks with its neighbours",
             f"no HELLO of {', '.join(silent)} is answered" if silent else "",
             f"wait a moment; else look for trees.refused and trees.unreachable in the log of {node}"
-            f" and at the rights on {TopicNames(at.topology.prefix).to_trees('*', node)}",
+            f" and at the rights on {at.topology.names.to_trees('*', node)}",
         )
         refused = beat.trees.refused
         yield judged(
@@ -57,13 +56,12 @@ def check_trees(at: Examination) -> Iterator[Check]:
 def _holders(at: Examination) -> Iterator[Check]:
     """Spec: 5.4: of one part, one holds a role alone."""
     held: dict[tuple[str, Address], list[str]] = {}
-    names = TopicNames(at.topology.prefix)
     for node, declared in at.topology.nodes.items():
         beat = at.view.nodes[node].heartbeat
         if not at.beats[node] or beat is None or not beat.colour:
             continue
         try:
-            requests = role_requests(at.answering(declared.kafka), names.roles(node))
+            requests = role_requests(at.answering(declared.kafka), at.topology.names.roles(node))
         except TransportError as fault:
             yield unseen(Category.TREES, f"roles of {node} can be seen", fault)
             continue
@@ -79,7 +77,7 @@ def _holders(at: Examination) -> Iterator[Check]:
     if held or twice:
         yield judged(
             Category.TREES,
-            "roles that are held alone have one holder",
+            "each exclusive role has one holder",
             first_of(twice),
             "wait some seconds: of two the higher one stays; else `mesh role show` tells what each "
             "node knows, and the application that is to lose it gives it up",

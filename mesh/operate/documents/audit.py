@@ -1,4 +1,4 @@
-"""`mesh audit report`, and how far all is proven, as documents."""
+"""`mesh audit report` as a document."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 from mesh.operate.audit.latest import Audited, is_unsure
-from mesh.operate.audit.proof import Proof
 
 
 def audit_document(found: Audited, wall_ms: int) -> dict[str, Any]:
@@ -35,16 +34,4 @@ def audit_document(found: Audited, wall_ms: int) -> dict[str, Any]:
         "findings": list(found.findings),
         "certificates": list(found.certificates),
         "hours": list(found.hours),
-    }
-
-
-def proof_document(proof: Proof) -> dict[str, Any]:
-    """Return how far all is proven."""
-    return {
-        "state": str(proof.state),
-        "text": proof.text,
-        "until_ms": proof.until_ms,
-        "heard_ms": proof.heard_ms,
-        "open": proof.open,
-        "doubts": list(proof.doubts),
     }

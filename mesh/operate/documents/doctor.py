@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from mesh.operate.doctor import Check
@@ -22,16 +23,8 @@ def doctor_document(
     """
     grouped: dict[str, list[dict[str, Any]]] = {}
     for check in checks:
-        grouped.setdefault(str(check.category), []).append(
-            {
-                "description": check.description,
-                "result": str(check.result),
-                "hint": check.hint,
-                "error": check.error,
-                "note": check.note,
-                "figures": dict(check.figures),
-            }
-        )
+        said = asdict(check)
+        grouped.setdefault(said.pop("category"), []).append(said)
     found: dict[str, Any] = {
         "ok": ok,
         "categories": [{"name": name, "checks": found} for name, found in grouped.items()],

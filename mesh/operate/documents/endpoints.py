@@ -9,7 +9,7 @@ from mesh.errors import TransportError
 from mesh.model.topology import Topology
 from mesh.operate.endpoints.listing import EndpointStanding, endpoints_of
 from mesh.operate.endpoints.unsubscribed import Unsubscribed, unsubscribed_of
-from mesh.operate.side_by_side import side_by_side
+from mesh.operate.questions import side_by_side
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 

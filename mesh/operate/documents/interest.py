@@ -61,7 +61,7 @@ def _wanted_at(
                 "scope": None,
                 "filter": one.filter,
                 "class": message_class,
-                "wish": message_class + (", noexport" if one.subscription.noexport else ""),
+                "interest": message_class + (", noexport" if one.subscription.noexport else ""),
                 "since": _iso(one.since_ms),
             }
     yield from _controls(topology, node)
@@ -81,7 +81,7 @@ def _wanted_at(
                 "filter": offer.filter,
                 **_address(offer.filter, addresses),
                 "class": offer.interest and ("guaranteed" if offer.interest.durable else "direct"),
-                "wish": offer.interest and _words(offer.interest),
+                "interest": offer.interest and _words(offer.interest),
                 "since": _iso(offer.since_ms),
             }
 
@@ -105,7 +105,7 @@ def _controls(topology: Topology, node: str) -> Iterator[dict[str, Any]]:
                 "scope": None,
                 "filter": control.filter,
                 "class": None,
-                "wish": str(control.kind),
+                "interest": str(control.kind),
                 "since": None,
             }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesh.model.topology import Topology
+from mesh.model.words import LinkWord
 from mesh.operate.links.flows import LinkFlow, link_flows
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
@@ -27,7 +28,7 @@ def links_document(
     """
     flows = link_flows(topology, view, beats, kafka)
     return {
-        "ok": all(flow.state in ("up", "disabled") for flow in flows),
+        "ok": all(flow.state in (LinkWord.UP, LinkWord.DISABLED) for flow in flows),
         "links": [_flow(flow) for flow in flows],
     }
 

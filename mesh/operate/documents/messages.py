@@ -67,7 +67,7 @@ def letter_document(letter: Letter) -> dict[str, Any]:
         "is_whole": letter.size == letter.kept,
         "target": header.target if header is not None else "",
         "source": source,
-        "place": f"{letter.place.topic}[{letter.place.partition}]@{letter.offset}",
+        "place": f"{letter.place}@{letter.offset}",
         "written_ms": letter.written_ms,
         "detail": header.detail if header is not None else "",
     }

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from mesh.model.topology import Topology
-from mesh.operate.endpoints.queues import (
-    QueueMember,
-    QueueStatus,
-    queue_statuses,
-    queue_statuses_then,
-)
+from mesh.operate.endpoints.queues import QueueStatus, queue_statuses, queue_statuses_then
 from mesh.operate.interest.history import HeldSubscription, InterestAt
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
@@ -40,7 +36,7 @@ def queues_document_then(
 
 def queue_document(one: QueueStatus) -> dict[str, Any]:
     """Return one queue; sums are null where a node that may be a member cannot be asked."""
-    members = [_member(member) for member in one.members]
+    members = [asdict(member) for member in one.members]
     declared = one.declared
     return {
         "queue": one.name,
@@ -53,20 +49,6 @@ def queue_document(one: QueueStatus) -> dict[str, Any]:
         "waiting": None if one.unknown else _sum([member["waiting"] for member in members]),
         "members": members,
         "unknown": list(one.unknown),
-    }
-
-
-def _member(member: QueueMember) -> dict[str, Any]:
-    return {
-        "node": member.node,
-        "kind": member.kind,
-        "filters": list(member.filters),
-        "consumers": member.consumers,
-        "movers": member.movers,
-        "waiting": member.waiting,
-        "is_counted": member.is_counted,
-        "origins": dict(member.origins),
-        "dead_letters": member.dead_letters,
     }
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mesh.errors import TransportError
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.model.tree_apps import KnownRoute
-from mesh.operate.side_by_side import side_by_side
+from mesh.operate.questions import side_by_side
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 from mesh.view.role_routes import StandingRoutes, role_routes
@@ -33,7 +32,7 @@ def role_routes_document(
     is of an earlier release, or has no tree layer. `link` is empty of an instance that is here;
     `to` is the node where the links from node to node end, null where that is not known.
     """
-    names = TopicNames(topology.prefix)
+    names = topology.names
     told: dict[str, Sequence[StandingRoutes]] = {}
 
     def read(name: str) -> Mapping[str, Sequence[StandingRoutes]]:
@@ -72,18 +71,19 @@ def _rows(node: str, standing: StandingRoutes) -> Iterator[Row]:
         "has_more": told.has_more,
     }
     for one in told.routes:
-        yield {**about, **_route(one, standing.told_ms)}
+        # By the clock of the brokers; an instance that is here has no age.
+        since_ms = standing.told_ms - one.age_ms if one.link else None
+        yield {**about, **route_row(one), "since_ms": since_ms}
 
 
-def _route(one: KnownRoute, told_ms: int) -> Row:
-    """Return a route; since when by the clock of the brokers, null of an instance that is here."""
+def route_row(one: KnownRoute) -> Row:
+    """Return a route as every document about routes has it, its age apart."""
     return {
         "instance": f"{one.iid:x}",
         "link": one.link,
         "scope": str(one.scope),
         "hops": one.hops,
         "reason": str(one.reason),
-        "since_ms": told_ms - one.age_ms if one.link else None,
     }
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mesh.errors import TransportError
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.side_by_side import side_by_side
+from mesh.operate.questions import side_by_side
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 from mesh.view.role_requests import role_requests
@@ -46,7 +45,7 @@ def roles_document(
 def _rows(
     topology: Topology, view: MeshView, cluster: KafkaCluster, node: str, at_ms: int | None
 ) -> Iterator[dict[str, Any]]:
-    requests = role_requests(cluster, TopicNames(topology.prefix).roles(node), at_ms)
+    requests = role_requests(cluster, topology.names.roles(node), at_ms)
     seen = view.nodes[node]
     colour = "" if seen.heartbeat is None else seen.heartbeat.colour
     # by the clock of the brokers, which also timed the node's last word

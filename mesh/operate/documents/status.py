@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from mesh.model.control import LinkStatus, Stop
+from mesh.model.control import Stop
 from mesh.model.topology import Topology
+from mesh.model.words import NodeWord
 from mesh.operate.endpoints.topics import missing_endpoints, with_missing
 from mesh.operate.links.gates import shut_links
 from mesh.operate.links.stops import StoppedSource
@@ -89,7 +91,7 @@ def _tree_links(view: MeshView, names: Iterable[str]) -> Iterator[tuple[str, str
 
 
 def _node(topology: Topology, view: MeshView, node: NodeStatus) -> dict[str, Any]:
-    is_heard = node.state in ("up", "starting")
+    is_heard = node.state in (NodeWord.UP, NodeWord.STARTING)
     return {
         "node": node.node,
         "kafka": node.kafka,
@@ -105,7 +107,8 @@ def _node(topology: Topology, view: MeshView, node: NodeStatus) -> dict[str, Any
         "colour": _colour(view, node),
         "realm": topology.nodes[node.node].realm,
         "realm_colour": _realm_colour(view, node),
-        "shut": [_shut(one) for one in shut_links(view.nodes[node.node])] if is_heard else [],
+        "shut": [asdict(one) for one in shut_links(view.nodes[node.node])] if is_heard else [],
+        "lost_topology": node.lost_topology or None,
         "stopped": [stop_document(stop) for stop in node.stops],
         "paused": [pause_document(key, pause.why) for key, pause in node.pauses.items()],
         "disabled": [
@@ -115,34 +118,21 @@ def _node(topology: Topology, view: MeshView, node: NodeStatus) -> dict[str, Any
             subject_pause_document(node.node, filter_, pause.why)
             for filter_, pause in node.subject_pauses.items()
         ],
-        "endpoints_full": [
-            {"endpoint": one.endpoint, "state": one.state, "reason": one.reason}
-            for one in node.endpoints_full
-        ],
+        "endpoints_full": [asdict(one) for one in node.endpoints_full],
     }
 
 
 def _colour(view: MeshView, node: NodeStatus) -> str:
     """Return the label of the node's part of the mesh, "" while it has none or is not heard."""
     beat = view.nodes[node.node].heartbeat
-    return "" if beat is None or node.state != "up" else beat.colour
+    return "" if beat is None or node.state != NodeWord.UP else beat.colour
 
 
 def _realm_colour(view: MeshView, node: NodeStatus) -> str:
     """Return the label of its part of its realm, "" while it has none or is not heard."""
     beat = view.nodes[node.node].heartbeat
-    trees = None if beat is None or node.state != "up" else beat.trees
+    trees = None if beat is None or node.state != NodeWord.UP else beat.trees
     return "" if trees is None else trees.realm_colour
-
-
-def _shut(link: LinkStatus) -> Mapping[str, str]:
-    """Return a link that carries no data; of a loop the reason shows both walks. Spec: K27."""
-    return {
-        "neighbour": link.neighbour,
-        "zone": link.zone,
-        "state": link.state,
-        "reason": link.reason,
-    }
 
 
 def _change(view: MeshView, wall_ms: int) -> Mapping[str, Any] | None:

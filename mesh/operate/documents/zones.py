@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
+from mesh.model.words import LinkWord
 from mesh.operate.status import link_state
 from mesh.view.mesh_view import MeshView
 
@@ -47,7 +48,7 @@ def _clusters(topology: Topology, zone: Zone) -> Mapping[str, str]:
 def ends_document(view: MeshView, beats: Mapping[str, bool], link: Link) -> dict[str, Any]:
     """Return the states of a link, as each end that is up has it in its heartbeat."""
     states = {
-        node: link_state(view.nodes[node], link.other(node)) if beats[node] else "unknown"
+        node: link_state(view.nodes[node], link.other(node)) if beats[node] else LinkWord.UNKNOWN
         for node in link.ends
     }
     return {"link": list(link.ends), "states": states}

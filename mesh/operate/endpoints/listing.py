@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mesh.core.endpoints import forms_in_force
 from mesh.errors import TransportError
 from mesh.model.control import EndpointKind
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.endpoints.waiting import Waiting, waiting_behind
 from mesh.transport.port import KafkaCluster, TopicPartition
@@ -21,7 +21,7 @@ class EndpointStanding:
 
     Attributes:
         node, endpoint: Which.
-        kind, message_class: Of its first subscription: the node refuses others.
+        kind, message_class: What its subscriptions make of it: the node refuses others.
         filters: What it is subscribed to.
         readers: How many consumer groups have a position in its topic; None if the Kafka cluster
             does not tell.
@@ -46,7 +46,7 @@ def endpoints_of(
     known = list(_subscribed(view, node))
     if not known:
         return ()
-    names, declared = TopicNames(topology.prefix), topology.nodes[node]
+    names, declared = topology.names, topology.nodes[node]
     admin = kafka[declared.kafka].admin()
     try:
         groups = admin.readers([names.endpoint(node, one.endpoint) for one in known])
@@ -62,13 +62,13 @@ def _subscribed(view: MeshView, node: str) -> Iterator[EndpointStanding]:
     filters: dict[str, list[str]] = {}
     for endpoint, filter_ in view.nodes[node].subscriptions:
         filters.setdefault(endpoint, []).append(filter_)
+    forms = forms_in_force(view.nodes[node].subscriptions)
     for endpoint, asked in sorted(filters.items()):
-        first = view.nodes[node].subscriptions[endpoint, asked[0]]
         yield EndpointStanding(
             node=node,
             endpoint=endpoint,
-            kind=first.kind,
-            message_class=first.message_class,
+            kind=forms[endpoint].kind,
+            message_class=forms[endpoint].message_class,
             filters=sorted(asked),
         )
 
@@ -96,5 +96,5 @@ def _read_by(
 
 
 def _places(topology: Topology, node: str, endpoint: str) -> Sequence[TopicPartition]:
-    topic = TopicNames(topology.prefix).endpoint(node, endpoint)
-    return [TopicPartition(topic, number) for number in range(topology.nodes[node].partitions)]
+    topic = topology.names.endpoint(node, endpoint)
+    return TopicPartition.all_of(topic, topology.nodes[node].partitions)

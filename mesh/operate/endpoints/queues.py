@@ -10,18 +10,19 @@ from mesh.errors import DecodeError, TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.names import fold
 from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy, is_of_queue, member_of
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.endpoints.waiting import waiting_behind
 from mesh.operate.interest.history import HeldSubscription, InterestAt
-from mesh.operate.side_by_side import side_by_side
-from mesh.operate.status import UNKNOWN
+from mesh.operate.questions import side_by_side
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.mesh_view import MeshView
 from mesh.view.messages import received
 
 LEFT = "left"
 """Kind of a node that has left a queue with messages in it."""
+
+UNKNOWN = "unknown"
+"""Stands for the node where a message was published, if the message does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ def queue_statuses(
     }
 
     def ask(node: str, endpoint: str, kind: str, filters: Sequence[str]) -> QueueMember:
-        cluster = kafka[topology.nodes[node].kafka]
+        cluster = topology.home_of(node, kafka)
         return _member(topology, cluster, node, endpoint, kind, filters)
 
     unknown = [node for node in topology.nodes if view.is_unreachable(node)]
@@ -218,11 +219,11 @@ def _member(
     kind: str,
     filters: Sequence[str],
 ) -> QueueMember:
-    names = TopicNames(topology.prefix)
+    names = topology.names
     group = topic = names.endpoint(node, endpoint)
-    partitions = range(topology.nodes[node].partitions)
-    places = [TopicPartition(topic, number) for number in partitions]
-    letters = [TopicPartition(names.queue_letters(node, endpoint), number) for number in partitions]
+    count = topology.nodes[node].partitions
+    places = TopicPartition.all_of(topic, count)
+    letters = TopicPartition.all_of(names.queue_letters(node, endpoint), count)
     try:
         members = kafka.admin().group_members(group)
         told = kafka.admin().passed(group, places)

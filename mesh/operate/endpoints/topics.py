@@ -6,20 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mesh.errors import TransportError
-from mesh.model.control import MISSING, EndpointStatus
-from mesh.model.topics import TopicNames
+from mesh.model.control import EndpointStatus
 from mesh.model.topology import Topology
-from mesh.operate.side_by_side import side_by_side
+from mesh.model.words import EndpointWord
+from mesh.operate.interest.propagation import is_subscribed
+from mesh.operate.questions import side_by_side
 from mesh.operate.status import NodeStatus
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
-
-
-def is_subscribed(view: MeshView, node: str) -> bool:
-    """Return whether all that a node's clients wrote is in force, so endpoints have topics."""
-    seen = view.nodes[node]
-    ack = seen.subscribed
-    return ack is not None and ack.epoch == seen.epoch and ack.applied >= seen.clients_offset
 
 
 def missing_endpoints(
@@ -29,14 +23,13 @@ def missing_endpoints(
 
     What cannot be asked now is left out: that its Kafka does not answer is told elsewhere.
     """
-    names = TopicNames(topology.prefix)
     topics: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in kafka}
     for node, declared in topology.nodes.items():
         if view.is_unreachable(node) or not is_subscribed(view, node):
             continue
         for endpoint, _ in view.nodes[node].subscriptions:
             if declared.kafka in topics:
-                topics[declared.kafka][names.endpoint(node, endpoint)] = node, endpoint
+                topics[declared.kafka][topology.names.endpoint(node, endpoint)] = node, endpoint
 
     def known(name: str) -> Mapping[str, object]:
         try:
@@ -50,7 +43,9 @@ def missing_endpoints(
         for topic, (node, endpoint) in topics[name].items():
             if topic not in there:
                 text = f"{topic} does not exist; what was in it is lost"
-                found.setdefault(node, []).append(EndpointStatus(endpoint, MISSING, text))
+                found.setdefault(node, []).append(
+                    EndpointStatus(endpoint, EndpointWord.MISSING, text)
+                )
     return found
 
 

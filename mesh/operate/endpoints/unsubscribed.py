@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from mesh.errors import Problem, TransportError
 from mesh.model.counted import counted
 from mesh.model.names import fold, name_fault
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.endpoints.topics import is_subscribed
 from mesh.operate.endpoints.waiting import Waiting, waiting_behind
+from mesh.operate.interest.propagation import is_subscribed
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition
 from mesh.view.mesh_view import MeshView
 
 SUBSCRIBED = "SUBSCRIBED"
 NO_TOPIC = "NO_TOPIC"
-UNKNOWN = "NOT_KNOWN"
+NOT_KNOWN = "NOT_KNOWN"
 IN_USE = "IN_USE"
 UNREAD = "UNREAD"
 """Codes of the reasons why the topics of an endpoint are not deleted."""
@@ -69,13 +68,12 @@ def unsubscribed_of(
     Raises:
         TransportError: Its Kafka cluster does not answer.
     """
-    home = kafka[topology.nodes[node].kafka]
-    begin = TopicNames(topology.prefix).endpoint(node, "")
+    home, names = topology.home_of(node, kafka), topology.names
     wanted = {fold(endpoint) for endpoint, _ in view.nodes[node].subscriptions}
     found: dict[str, list[str]] = {}
-    for topic in sorted(home.admin().named(begin)):
-        name, _, rest = topic.removeprefix(begin).partition(".")
-        if rest in ("", "dlq") and name_fault(name) is None and fold(name) not in wanted:
+    for topic in sorted(home.admin().named(names.endpoint(node, ""))):
+        name = names.endpoint_of(node, topic) or names.queue_of_letters(node, topic)
+        if name_fault(name) is None and fold(name) not in wanted:
             found.setdefault(name, []).append(topic)
     left = [
         Unsubscribed(node=node, endpoint=name, topics=tuple(topics))
@@ -120,9 +118,9 @@ def refusals(
 def _against(one: Unsubscribed, view: MeshView, *, allow_unread: bool) -> Iterator[tuple[str, str]]:
     if not is_subscribed(view, one.node):
         text = f"{one.node} has not taken in yet what its clients asked for last; wait until it has"
-        yield UNKNOWN, text
+        yield NOT_KNOWN, text
     if one.doubt:
-        yield UNKNOWN, f"who still reads it is not known: {one.doubt}"
+        yield NOT_KNOWN, f"who still reads it is not known: {one.doubt}"
     if one.present:
         yield IN_USE, f"consumers of group {', '.join(one.present)} read it now: end them first"
     if one.unread is not None and one.unread.count and not allow_unread:
@@ -164,7 +162,7 @@ def _unread(
     """Return what the slowest reader of each topic has not read."""
     parts: list[Waiting] = []
     for topic, info in admin.describe(topics).items():
-        places = [TopicPartition(topic, number) for number in range(info.partitions)]
+        places = TopicPartition.all_of(topic, info.partitions)
         readers = [read for read in groups.values() if any(at in read for at in places)]
         passed = {at: min(read.get(at, 0) for read in readers) for at in places if readers}
         parts.append(waiting_behind(home, passed, places))

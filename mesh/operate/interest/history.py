@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
-from mesh.config.scalars import duration_s
-from mesh.errors import ProtocolError, TransportError, wrong_input
+from mesh.errors import ProtocolError, TransportError
 from mesh.model.control import Interest, Scope, Subscription
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_logs
@@ -22,30 +19,6 @@ from mesh.view.node_view import NodeView
 from mesh.wire.control import decode_advert
 from mesh.wire.keys import NODE_KEYS, AdvertKey, parse_key, parse_subscription_key
 from mesh.wire.subscriptions import decode_subscription
-
-
-def moment(text: str, wall_ms: int, where: str = "--at") -> int:
-    """Return a moment in ms since 1970; what is older is 1970, for no record is.
-
-    Args:
-        text: ISO 8601, in local time without an offset; or a duration, for so long ago.
-        wall_ms: Now, likewise.
-        where: What it was given as, for problems.
-
-    Raises:
-        ConfigError: It is neither, or lies in the future.
-    """
-    ago = duration_s(text)
-    try:
-        at_s = wall_ms / 1000 - ago if ago is not None else datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as exc:
-        message = f"{text[:60]!r} is not a time; write 2026-05-04T10:00:00, or 15m for so long ago"
-        raise wrong_input(where, message) from exc
-    if int(at_s * 1000) > wall_ms:
-        message = f"{text[:60]!r} is in the future; give a time in the past"
-        raise wrong_input(where, message)
-    return max(0, int(at_s * 1000))
-
 
 Entries = dict[tuple[Scope, str], Record]
 
@@ -141,7 +114,7 @@ def interest_at(
     Raises:
         TransportUnavailableError: The topics cannot be read.
     """
-    names = TopicNames(topology.prefix)
+    names = topology.names
     compacted, log, clients = names.control(node), names.control_log(node), names.clients(node)
     held: Entries = {}
     before: Entries = {}
@@ -218,7 +191,7 @@ def interest_around(
             found[node] = interest_now(view.nodes[node])
             continue
         try:
-            cluster = kafka[topology.nodes[node].kafka]
+            cluster = topology.home_of(node, kafka)
             found[node] = interest_then(topology, view, cluster, node, at_ms)
         except TransportError as error:
             if tell is None:
@@ -246,9 +219,13 @@ def _take_subscription(
         asked = None if value is None else decode_subscription(value)
     except ProtocolError:
         return
-    if before is not None and before.subscription == asked:
-        interests[endpoint, filter_] = before  # a lease was renewed: it holds as before
-    elif asked is not None and since <= at_ms:
+    if asked is None:
+        return
+    if since > at_ms or (before is not None and before.subscription == asked):
+        # Changed only later, or a lease was renewed: what was said before holds.
+        if before is not None:
+            interests[endpoint, filter_] = before
+    else:
         interests[endpoint, filter_] = HeldSubscription(
             endpoint=endpoint, filter=filter_, subscription=asked, since_ms=since
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mesh.core.digest import MODULUS, entry_digest
-from mesh.model.control import DISABLED, Interest, Mark, Scope
+from mesh.model.control import Interest, Mark, Scope
 from mesh.model.topology import Topology
+from mesh.model.words import LinkWord, NodeWord
 from mesh.node.explanation import KnownNode
 from mesh.operate.interest.history import HeldSubscription, InterestAt
 from mesh.view.mesh_view import MeshView
@@ -31,7 +32,7 @@ def _known(seen: NodeView, *, is_up: bool) -> KnownNode:
         offers=seen.offers,
         marks=seen.marks,
         disabled=list(seen.disabled),
-        down=[link.neighbour for link in links if link.state == "down"],
+        down=[link.neighbour for link in links if link.state == LinkWord.DOWN],
         is_up=is_up and seen.is_ready,
     )
 
@@ -70,9 +71,9 @@ def known_then(
             subscriptions={(one.endpoint, one.filter): one.subscription for one in held},
             offers=offers,
             marks={scope: _mark(entries) for scope, entries in offers.items()},
-            disabled=[one for one, state in states.items() if state == DISABLED],
-            down=[one for one, state in states.items() if state == "down"],
-            is_up=state_of(node) in ("up", None),
+            disabled=[one for one, state in states.items() if state == LinkWord.DISABLED],
+            down=[one for one, state in states.items() if state == LinkWord.DOWN],
+            is_up=state_of(node) in (NodeWord.UP, None),
         )
     return found
 

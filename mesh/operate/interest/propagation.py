@@ -12,6 +12,13 @@ IsExcused = Callable[[str, str], bool]
 """(from, to) -> whether this link need not be waited for: cut, disabled, or its end stopped."""
 
 
+def is_subscribed(view: MeshView, node: str) -> bool:
+    """Return whether all that a node's clients wrote is in force, so endpoints have topics."""
+    seen = view.nodes[node]
+    ack = seen.subscribed
+    return ack is not None and ack.epoch == seen.epoch and ack.applied >= seen.clients_offset
+
+
 def laggards(
     topology: Topology,
     view: MeshView,

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import DISABLED, FULL, Interest, Pause, Scope
+from mesh.model.control import Interest, OutboxPosition, Pause, Scope
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.side_by_side import side_by_side
-from mesh.operate.status import UNKNOWN, UP, link_state
+from mesh.model.words import LinkWord
+from mesh.operate.questions import side_by_side
+from mesh.operate.status import link_state
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 from mesh.view.mesh_view import MeshView
@@ -22,7 +22,6 @@ from mesh.view.node_view import NodeView
 from mesh.wire.frames import decode_header
 from mesh.wire.keys import PauseKey
 
-PAUSED = "paused"
 BACKLOG_FRAMES_MAX = 5_000
 """Waiting frames of one partition that are counted one by one; above, offsets are."""
 
@@ -80,24 +79,25 @@ def _flow(
     zone: str,
 ) -> LinkFlow:
     reader = view.nodes[target]
-    names = TopicNames(topology.prefix)
-    found = [backlogs.get(names.outbox(source, target, one)) for one in MessageClass]
+    found = [backlogs.get(topology.names.outbox(source, target, one)) for one in MessageClass]
     known = [one for one in found if one is not None]
     counted = [one.messages for one in known if one.messages is not None]
     links = reader.heartbeat.links if reader.heartbeat is not None else ()
     # A node says of its own outbox that it is full, and of its neighbour's what it reads of it.
-    reasons = [one.reason for one in links if one.neighbour == source and one.state != FULL]
+    reasons = [
+        one.reason for one in links if one.neighbour == source and one.state != LinkWord.FULL
+    ]
     written = view.nodes[source].heartbeat
     full = [
         one.reason
         for one in (written.links if written is not None else ())
-        if one.neighbour == target and one.state == FULL
+        if one.neighbour == target and one.state == LinkWord.FULL
     ]
     reasons += full
     pauses = {key: one for key, one in reader.pauses.items() if key.neighbour == source}
-    state = _flow_state(reader, source, pauses) if beats[target] else UNKNOWN
-    if full and beats[source] and state not in (PAUSED, DISABLED):
-        state = FULL
+    state = _flow_state(reader, source, pauses) if beats[target] else LinkWord.UNKNOWN
+    if full and beats[source] and state not in (LinkWord.PAUSED, LinkWord.DISABLED):
+        state = LinkWord.FULL
     disabled = reader.disabled.get(source) or view.nodes[source].disabled.get(target)
     return LinkFlow(
         source=source,
@@ -109,7 +109,7 @@ def _flow(
             [
                 *([] if beats[target] else [f"{target} is not up, and reads nothing of it"]),
                 *filter(None, reasons),
-                *([] if disabled is None else [_because(DISABLED, disabled)]),
+                *([] if disabled is None else [_because(LinkWord.DISABLED, disabled)]),
                 *map(_pause_text, pauses.items()),
             ]
         ),
@@ -122,10 +122,11 @@ def _flow(
 
 
 def _flow_state(reader: NodeView, source: str, pauses: Mapping[PauseKey, Pause]) -> str:
-    state = DISABLED if reader.says_disabled(source) else link_state(reader, source)
-    if state == FULL:
-        state = UP  # what the reader itself sends there is another matter
-    return PAUSED if state == UP and any(key.partition is None for key in pauses) else state
+    state = LinkWord.DISABLED if reader.says_disabled(source) else link_state(reader, source)
+    if state == LinkWord.FULL:
+        state = LinkWord.UP  # what the reader itself sends there is another matter
+    is_paused = any(key.partition is None for key in pauses)
+    return LinkWord.PAUSED if state == LinkWord.UP and is_paused else state
 
 
 def _pause_text(paused: tuple[PauseKey, Pause]) -> str:
@@ -192,14 +193,15 @@ def _backlogs(
     topology: Topology, view: MeshView, name: str, cluster: KafkaCluster
 ) -> Mapping[str, Backlog]:
     """Return the backlog of every outbox on a Kafka cluster, by topic; read all at once."""
-    positions: dict[TopicPartition, int] = {}
+    places: list[TopicPartition] = []
+    told: dict[TopicPartition, OutboxPosition] = {}
     for source, target in _directions(topology, name):
-        places = _outbox_places(topology, source, target)
-        positions |= dict.fromkeys(places, 0)
+        places += _outbox_places(topology, source, target)
         link = view.nodes[target].link_states.get(source)
-        for reported in link.positions if link is not None else ():
-            positions[TopicPartition(reported.topic, reported.partition)] = max(0, reported.read)
-    ends = cluster.admin().stable_ends(list(positions))
+        for one in link.positions if link is not None else ():
+            told[TopicPartition(one.topic, one.partition)] = one
+    ends = cluster.admin().stable_ends(places)
+    positions = {**dict.fromkeys(places, 0), **_positions_read(cluster, told, ends)}
     backlogs = {place.topic: Backlog() for place in ends}
     unread = {place: end for place, end in ends.items() if end > positions[place]}
     starts = cluster.admin().starts(list(unread)) if unread else {}
@@ -220,6 +222,26 @@ def _backlogs(
     return backlogs
 
 
+def _positions_read(
+    cluster: KafkaCluster,
+    told: Mapping[TopicPartition, OutboxPosition],
+    ends: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, int]:
+    """Return up to where outboxes are read; what was said of a former topic does not count.
+
+    Ids are asked for only where something may wait: a position at the very end is of this topic.
+    """
+    read = {place: max(0, one.read) for place, one in told.items() if place in ends}
+    unsure = {place.topic: None for place, position in read.items() if position != ends[place]}
+    infos = cluster.admin().describe(list(unsure)) if unsure else {}
+    ids = {topic: info.topic_id for topic, info in infos.items()}
+    return {
+        place: position
+        for place, position in read.items()
+        if place.topic not in unsure or ids.get(place.topic) == told[place].topic_id
+    }
+
+
 def _directions(topology: Topology, kafka: str) -> Iterator[tuple[str, str]]:
     """Yield (source, target) of every link whose source is on a Kafka cluster."""
     for node, declared in topology.nodes.items():
@@ -230,11 +252,11 @@ def _directions(topology: Topology, kafka: str) -> Iterator[tuple[str, str]]:
 
 
 def _outbox_places(topology: Topology, source: str, target: str) -> Sequence[TopicPartition]:
-    names = TopicNames(topology.prefix)
+    names, count = topology.names, topology.nodes[source].partitions
     return [
-        TopicPartition(names.outbox(source, target, message_class), partition)
+        place
         for message_class in MessageClass
-        for partition in range(topology.nodes[source].partitions)
+        for place in TopicPartition.all_of(names.outbox(source, target, message_class), count)
     ]
 
 

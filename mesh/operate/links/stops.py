@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from mesh.model.control import Stop
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
@@ -45,10 +44,9 @@ def stops_on_link(
         source: Only of what comes from this end.
         partition: Only of this partition of the outboxes.
     """
-    names = TopicNames(topology.prefix)
     found: list[StoppedSource] = []
     for reader, writer in ((one, other), (other, one)):
-        outbox = names.outbox(writer, reader, MessageClass.GUARANTEED)
+        outbox = topology.names.outbox(writer, reader, MessageClass.GUARANTEED)
         found += [
             StoppedSource(reader, stop)
             for place, stop in sorted(view.nodes[reader].stops.items())
@@ -61,7 +59,7 @@ def stops_on_link(
 
 def stops_at_ingress(topology: Topology, view: MeshView, node: str) -> Sequence[StoppedSource]:
     """Return what is stopped of what clients publish at a node."""
-    ingress = TopicNames(topology.prefix).ingress(node, MessageClass.GUARANTEED)
+    ingress = topology.names.ingress(node, MessageClass.GUARANTEED)
     return [
         StoppedSource(node, stop)
         for place, stop in sorted(view.nodes[node].stops.items())

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.frames import MessageClass
 from mesh.model.state import Ledger
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.minutes import MINUTE_MS, Minutes
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, place_of
 from mesh.view.tail import Tail
 from mesh.wire.state import decode_ledger
 
@@ -43,11 +42,17 @@ class Flow:
     Attributes:
         guaranteed, direct: By the minute.
         per_s: Rates of the last minute, newest last: (guaranteed, direct).
+        counts: All that were counted, by class.
+        frames: Of a link: how many frames carried them.
+        read: Of a link: how many its reader has taken.
     """
 
     guaranteed: Minutes = field(default_factory=Minutes)
     direct: Minutes = field(default_factory=Minutes)
     per_s: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=SECONDS_KEPT))
+    counts: Counter[MessageClass] = field(default_factory=Counter)
+    frames: int = 0
+    read: int = 0
     _fresh: list[int] = field(default_factory=lambda: [0, 0])
     _window: deque[tuple[float, int, int]] = field(default_factory=deque)
 
@@ -55,13 +60,23 @@ class Flow:
         """Count messages of one batch."""
         is_direct = message_class is MessageClass.DIRECT
         (self.direct if is_direct else self.guaranteed).add(at_ms, count)
+        self.counts[message_class] += count
         if is_new:
             self._fresh[is_direct] += count
 
-    def tick(self, now_s: float, before_s: float) -> None:
-        """Note the rates of this moment; the tick before was at `before_s`."""
+    def tick(self, now_s: float, before_s: float | None) -> None:
+        """Note the rates of this moment.
+
+        Args:
+            now_s: The moment.
+            before_s: When the tick before was; None: there was none, and since when it was counted
+                nobody knows.
+        """
         if not self._window:
-            self._window.append((before_s, 0, 0))
+            self._window.append((now_s if before_s is None else before_s, 0, 0))
+            if before_s is None:
+                self._fresh = [0, 0]
+                return
         self._window.append((now_s, self._fresh[0], self._fresh[1]))
         self._fresh = [0, 0]
         while len(self._window) > 2 and now_s - self._window[1][0] >= WINDOW_S:
@@ -71,6 +86,11 @@ class Flow:
             entries = list(self._window)[1:]
             rates = [sum(entry[which] for entry in entries) / passed_s for which in (1, 2)]
             self.per_s.append((rates[0], rates[1]))
+
+    @property
+    def total(self) -> int:
+        """Messages of both classes that were counted."""
+        return self.counts.total()
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -101,24 +121,26 @@ class Traffic:
         self.faults: dict[str, str] = {}
         self._tails: dict[str, Tail] = {}
         self._ingress: dict[str, tuple[str, MessageClass]] = {}
+        self._outboxes: dict[str, tuple[str, str]] = {}
         self._oldest_ms: dict[TopicPartition, int] = {}
         self._first_new_ms: int | None = None
-        self._ticked_s = 0.0
+        self._ticked_s: float | None = None
         self.extend(topology, kafka)
 
     def extend(self, topology: Topology, kafka: Mapping[str, KafkaCluster]) -> None:
         """Follow the nodes of this topology too; what was counted stays."""
-        names = TopicNames(topology.prefix)
+        names = topology.names
         for node, declared in topology.nodes.items():
             tail = self._tails.get(declared.kafka)
             if tail is None:
                 tail = Tail(kafka[declared.kafka], "traffic", BACK_MAX)
                 self._tails[declared.kafka] = tail
-            ledger = names.ledger(node)
-            tail.add([TopicPartition(ledger, number) for number in range(2 * declared.lanes)])
+            tail.add(TopicPartition.all_of(names.ledger(node), declared.lane_partitions))
             self.taken.setdefault(node, Flow())
             for message_class in MessageClass:
                 self._ingress[names.ingress(node, message_class)] = (node, message_class)
+                for other in topology.neighbours(node):
+                    self._outboxes[names.outbox(node, other, message_class)] = (node, other)
 
     @property
     def is_whole(self) -> bool:
@@ -142,6 +164,11 @@ class Traffic:
             self._take_all(tail.new(), is_new=True)
             self._take_all(tail.earlier(SLICE_MAX), is_new=False)
 
+    @property
+    def in_flight(self) -> int:
+        """Messages that were sent over links and are not read there yet, of those counted."""
+        return sum(flow.total - flow.read for flow in self.links.values())
+
     def tick(self, now_s: float) -> None:
         """Note the rates of this moment; called about once a second."""
         for flows in (self.links, self.delivered, self.taken):
@@ -156,7 +183,7 @@ class Traffic:
             except ProtocolError:
                 continue  # a newer version of the wire: the auditor says so
             at_ms = record.timestamp()[1]
-            place = TopicPartition(record.topic(), record.partition())
+            place = place_of(record)
             self._oldest_ms[place] = min(at_ms, self._oldest_ms.get(place, at_ms))
             if is_new and self._first_new_ms is None:
                 self._first_new_ms = at_ms
@@ -168,10 +195,13 @@ class Traffic:
         for of in ledger.sources:
             if (found := self._ingress.get(of.topic)) is not None:
                 self.taken[found[0]].take(found[1], of.messages, at_ms, is_new=is_new)
+            elif (link := self._outboxes.get(of.topic)) is not None:
+                self.links.setdefault(link, Flow()).read += of.messages
         for to in ledger.sent:
             if not to.repair:
                 flow = self.links.setdefault((node, to.neighbour), Flow())
                 flow.take(to.message_class, to.messages, at_ms, is_new=is_new)
+                flow.frames += to.frames
         for delivery in ledger.delivered:
             flow = self.delivered.setdefault((node, delivery.endpoint), Flow())
             flow.take(delivery.message_class, delivery.messages, at_ms, is_new=is_new)

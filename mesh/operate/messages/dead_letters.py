@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mesh.errors import ProtocolError, wrong_input
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.names import name_fault
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeadLetter
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.headers import headers_of
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, place_of
 from mesh.transport.reading import read_logs, read_range
 from mesh.wire.state import decode_dead_letter
 
@@ -68,10 +67,10 @@ def read_letters(
     Raises:
         TransportError: They cannot be read.
     """
-    names, declared = TopicNames(topology.prefix), topology.nodes[node]
+    names, declared = topology.names, topology.nodes[node]
     topic = names.queue_letters(node, queue) if queue else names.dead_letters(node)
-    partitions = declared.partitions if queue else 2 * declared.lanes
-    places = [TopicPartition(topic, number) for number in range(partitions)]
+    count = declared.partitions if queue else declared.lane_partitions
+    places = TopicPartition.all_of(topic, count)
     if at_ms is None:
         records = read_logs(kafka, places, most=most, name="letters")
     else:
@@ -90,7 +89,7 @@ def check_queue(topology: Topology, kafka: KafkaCluster, node: str, queue: str, 
         ConfigError: It has no topic of it.
         TransportError: Its Kafka cluster does not answer.
     """
-    names = TopicNames(topology.prefix)
+    names = topology.names
     topics = (names.endpoint(node, queue), names.queue_letters(node, queue))
     if name_fault(queue) is not None or not kafka.admin().describe(topics):
         message = f"{node} has no queue {queue[:80]!r}; `mesh queue list` has all of them"
@@ -101,7 +100,7 @@ def _letter(record: Record) -> Letter:
     others = headers_of(record)[:-1]
     subjects = [value or b"" for name, value in others if name == SUBJECT_HEADER]
     return Letter(
-        place=TopicPartition(record.topic(), record.partition()),
+        place=place_of(record),
         offset=record.offset(),
         written_ms=record.timestamp()[1],
         subject=subjects[0].decode(errors="replace") if len(subjects) == 1 else "",

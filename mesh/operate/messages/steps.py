@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from mesh.errors import ProtocolError
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.operate.messages.search import Search
-from mesh.transport.port import Record, TopicPartition
+from mesh.transport.port import Record, TopicPartition, place_of
 from mesh.view.messages import MessageIdentity
 from mesh.wire.state import decode_ledger
 
@@ -128,7 +128,7 @@ class Step:
             if (header := search.frame(record)) is not None:
                 self.frames.append(_frame(node, self.outboxes[outbox], outbox, record, header))
         elif (message := search.delivery(record)) is not None:
-            place, offset = TopicPartition(record.topic(), record.partition()), record.offset()
+            place, offset = place_of(record), record.offset()
             name = self.endpoints[place]
             self.deliveries.append(DeliverySeen(node, name, place, offset, message.path))
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from mesh.errors import TransportError, wrong_input
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.state import DeadLetter
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.messages.dead_letters import header_of
 from mesh.operate.messages.steps import Arrival, DeliverySeen, FrameSeen, Ingress, Step
@@ -18,7 +17,7 @@ from mesh.operate.messages.way import SCANNED_MAX, Way
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs, read_range
-from mesh.view.lane_reports import read_positions
+from mesh.view.lane_reports import read_report
 from mesh.view.messages import MessageIdentity
 
 AT_ONCE = 8
@@ -114,9 +113,8 @@ class Tracer:
         Raises:
             TransportError: It is not known, and one of those that could know it does not answer.
         """
-        names = TopicNames(self.topology.prefix)
         known = {
-            names.ingress(node, one): (node, one)
+            self.topology.names.ingress(node, one): (node, one)
             for node in self.topology.nodes
             for one in MessageClass
         }
@@ -187,12 +185,9 @@ class Tracer:
                         edge.append(Arrival(frame.target, frame.place, frame.offset, came_ms))
         return bool(way.search.early)
 
-    def _cluster(self, node: str) -> KafkaCluster:
-        return self.kafka[self.topology.nodes[node].kafka]
-
     def _read_ingress(self, trace: Trace) -> None:
         place, offset = trace.ingress.place, trace.ingress.identity.offset
-        kafka = self._cluster(trace.ingress.node)
+        kafka = self.topology.home_of(trace.ingress.node, self.kafka)
         trace.end = kafka.admin().stable_ends([place]).get(place, 0)
         if offset >= trace.end:
             return
@@ -207,19 +202,17 @@ class Tracer:
 
     def _is_routed(self, ingress: Ingress) -> bool:
         """Return whether the origin node has passed it, as its progress topic says."""
-        names, lanes = TopicNames(self.topology.prefix), self.topology.nodes[ingress.node].lanes
-        kafka = self._cluster(ingress.node)
-        positions = read_positions(kafka, names.progress(ingress.node), lanes)
+        positions = read_report(self.topology, self.kafka, ingress.node).positions
         return positions.get(ingress.place, -1) > ingress.identity.offset
 
     def _read_letters(self, trace: Trace) -> None:
         ingress = trace.ingress
-        names, lanes = TopicNames(self.topology.prefix), self.topology.nodes[ingress.node].lanes
-        topic, kafka = names.dead_letters(ingress.node), self._cluster(ingress.node)
+        topic = self.topology.names.dead_letters(ingress.node)
+        kafka = self.topology.home_of(ingress.node, self.kafka)
         count = self.last or SCANNED_MAX
         wanted = (ingress.place.topic, ingress.place.partition, ingress.identity.offset)
-        for partition in range(2 * lanes):
-            place = TopicPartition(topic, partition)
+        declared = self.topology.nodes[ingress.node]
+        for place in TopicPartition.all_of(topic, declared.lane_partitions):
             for record in read_logs(kafka, [place], most=count, name="trace"):
                 letter = header_of(record)
                 if letter and (letter.topic, letter.partition, letter.offset) == wanted:

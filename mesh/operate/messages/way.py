@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
 from mesh.model.names import name_fault
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.messages.search import BEHIND_MAX, FRAMES_BEHIND_MAX, Search
 from mesh.operate.messages.steps import Arrival, Ingress, Step
@@ -98,7 +97,7 @@ class Way:
         return {at: found.get(at) or silent[self.topology.nodes[at.node].kafka] for at in edge}
 
     def _step(self, at: Arrival, topics: Sequence[str]) -> Step:
-        names, declared = TopicNames(self.topology.prefix), self.topology.nodes[at.node]
+        names, declared = self.topology.names, self.topology.nodes[at.node]
         partition, message_class = at.source.partition, self.ingress.message_class
         partition %= declared.partitions
         # Also of endpoints that nobody subscribes any more: what came to them is still there.

@@ -296,7 +296,7 @@ class KafkaConsumer:
         reached = {at: to for at, to in self._reached().items() if at not in resting}
         stalled = self._stalls.look(reached)
         for at in stalled:
-            what = f"{at.topic}[{at.partition}] at offset {reached[at]}"
+            what = f"{at} at offset {reached[at]}"
             LOG.warning(
                 self._site.text(f"{self.name} got nothing more of {what}; a new client reads on")
             )

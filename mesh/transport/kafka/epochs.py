@@ -90,4 +90,4 @@ def _first(
         if error is not None and error.code() == KafkaError._PARTITION_EOF:
             return None
     late = KafkaError(KafkaError._TIMED_OUT, "no answer in time")
-    raise transport_error(site, f"read {place.topic}[{place.partition}]", late)
+    raise transport_error(site, f"read {place}", late)

@@ -87,7 +87,7 @@ _AWAY = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._MSG_TIMED_OUT,
-        KafkaError._NOENT,  # "No leaders found" of partitions, as while a connection is made again
+        KafkaError._NOENT,  # "No leaders found" of partitions, as while a client connects again
         KafkaError._WAIT_COORD,
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.CONCURRENT_TRANSACTIONS,
@@ -107,6 +107,9 @@ _AWAY = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
+_WAITED = ("Failed while waiting for", "Timed out waiting for")
+"""How the client library begins to tell what of its own it waited for."""
+
 _ADVICE = (
     (MISSING, "create it, or wait until its owner has"),
     (_RIGHTS, "give this principal the right"),
@@ -212,7 +215,7 @@ def transport_error(
     code = error.code()
     advice = next((text for codes, text in _ADVICE if code in codes), "")
     cause = error.str()
-    if code == KafkaError._TIMED_OUT and cause.startswith("Failed while waiting for"):
+    if code == KafkaError._TIMED_OUT and cause.startswith(_WAITED):
         cause = (
             "no broker answers in time"  # what the client library waited for is nothing to people
         )

@@ -289,7 +289,7 @@ class KafkaReader:
         reached = {at: to for at, to in self._reached().items() if at not in self._outside}
         for place in self._stalls.look(reached):
             self._is_outdated = True
-            at = f"{place.topic}[{place.partition}] at offset {reached[place]}"
+            at = f"{place} at offset {reached[place]}"
             text = f"reader {self.name} got nothing more of {at}; a new client reads on"
             LOG.warning(self._site.text(text))
 

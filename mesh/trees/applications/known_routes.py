@@ -16,8 +16,16 @@ def tell_routes(node: TreeNode, asked: RoutesAsked) -> Iterator[RoutesTold]:
     is_certain, routes = node.routes(asked.address)
     colour = "" if node.colour is None else str(node.colour)
     links = tuple(node.links_up)
-    about = (asked.app, asked.call, asked.address, is_certain)
     for first in range(0, max(1, len(routes)), ROUTES_MAX):
         behind = first + ROUTES_MAX
         has_more = behind < len(routes)
-        yield RoutesTold(*about, routes[first:behind], links, colour, has_more)
+        yield RoutesTold(
+            app=asked.app,
+            call=asked.call,
+            address=asked.address,
+            is_certain=is_certain,
+            routes=routes[first:behind],
+            links=links,
+            colour=colour,
+            has_more=has_more,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mesh.model.tree_apps import ColourChanged, ColourReason, NewsOf, NewsWanted, TreeBuilt
+from mesh.model.tree_apps import ColourChanged, ColourReason, NewsKind, NewsWanted, TreeBuilt
 from mesh.model.trees import Extent
 from mesh.trees.machine import TreeNode
 
@@ -14,7 +14,9 @@ from mesh.trees.machine import TreeNode
 class Listeners:
     """Who listens to what, in the order in which they asked."""
 
-    _apps: dict[NewsOf, dict[str, None]] = field(default_factory=lambda: {of: {} for of in NewsOf})
+    _apps: dict[NewsKind, dict[str, None]] = field(
+        default_factory=lambda: {of: {} for of in NewsKind}
+    )
 
     def take(self, wanted: NewsWanted) -> None:
         """Follow what an application wants."""
@@ -28,16 +30,16 @@ class Listeners:
         for apps in self._apps.values():
             apps.pop(app, None)
 
-    def of(self, what: NewsOf) -> Sequence[str]:
+    def of(self, what: NewsKind) -> Sequence[str]:
         """Return who listens."""
         return list(self._apps[what])
 
 
-def present(node: TreeNode, of: NewsOf) -> Sequence[ColourChanged | TreeBuilt]:
+def present(node: TreeNode, of: NewsKind) -> Sequence[ColourChanged | TreeBuilt]:
     """Return how colours or trees stand, for who begins to listen."""
-    if of is NewsOf.TREES:
+    if of is NewsKind.TREES:
         return [TreeBuilt(tree) for tree in node.trees]
-    if of is NewsOf.COLOURS:
+    if of is NewsKind.COLOURS:
         colours = {Extent.CLOUD: node.colour, Extent.REALM: node.realm_colour}
         return [
             ColourChanged(scope, None, colour, ColourReason.ASKED)

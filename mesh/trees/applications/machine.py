@@ -26,7 +26,7 @@ from mesh.model.tree_apps import (
     ExclusiveCleared,
     Expired,
     LeaseSaid,
-    NewsOf,
+    NewsKind,
     NewsWanted,
     PartitionSuspected,
     Refused,
@@ -47,7 +47,7 @@ from mesh.model.tree_apps import (
     Unpartitioned,
 )
 from mesh.model.trees import Address, tree_id
-from mesh.trees.applications.early import Early
+from mesh.trees.applications.early_words import EarlyWords
 from mesh.trees.applications.effects import DropLease, Effect, Tell, WriteRole
 from mesh.trees.applications.inputs import (
     NodeInput,
@@ -132,7 +132,7 @@ class Applications:
     splits: Splits = field(default_factory=Splits)
     listeners: Listeners = field(default_factory=Listeners)
     _apps: dict[str, _App] = field(default_factory=dict)
-    _early: Early = field(default_factory=Early)
+    _early: EarlyWords = field(default_factory=EarlyWords)
     _polite: PoliteRoles = field(default_factory=PoliteRoles)
     _inputs: deque[Input] = field(default_factory=deque)
     _is_caught_up: bool = False
@@ -226,7 +226,7 @@ class Applications:
     def _listen(self, wanted: NewsWanted) -> Iterator[Effect]:
         """Notify an application of something from now on, and at once of what is already there."""
         self.listeners.take(wanted)
-        if wanted.of is NewsOf.SPLITS and not wanted.ends:
+        if wanted.of is NewsKind.SPLITS and not wanted.ends:
             yield from self._count(self.splits.begin())
         elif wanted.ends:
             self._end_counts()
@@ -234,7 +234,7 @@ class Applications:
             yield from self._tell_all([wanted.app], present(self.node, wanted.of))
 
     def _end_counts(self) -> None:
-        if not self.listeners.of(NewsOf.SPLITS):
+        if not self.listeners.of(NewsKind.SPLITS):
             self.splits.end()
 
     def _tell_all(self, apps: Iterable[str], news: Iterable[AppTold]) -> Iterator[Effect]:
@@ -249,7 +249,7 @@ class Applications:
 
     def _counted(self, said: Answered) -> Iterator[Effect]:
         told, count = self.splits.heard(said, self._now_ms)
-        yield from self._tell_all(self.listeners.of(NewsOf.SPLITS), told)
+        yield from self._tell_all(self.listeners.of(NewsKind.SPLITS), told)
         yield from self._count(count)
 
     def _read(self, said: Sequence[RoleSaid | LeaseSaid]) -> Iterator[Effect]:
@@ -506,11 +506,11 @@ class Applications:
                 yield from self._tell_all(list(self._apps), [output])
                 yield from self._count(self.splits.changed())
             case ColourChanged(reason=reason):
-                yield from self._tell_all(self.listeners.of(NewsOf.COLOURS), [output])
+                yield from self._tell_all(self.listeners.of(NewsKind.COLOURS), [output])
                 if reason is not ColourReason.FIRST:  # somewhere a link was lost, or made
                     yield from self._count(self.splits.changed())
             case TreeBuilt():
-                yield from self._tell_all(self.listeners.of(NewsOf.TREES), [output])
+                yield from self._tell_all(self.listeners.of(NewsKind.TREES), [output])
             case _:
                 assert_never(output)
 

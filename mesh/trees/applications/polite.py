@@ -81,7 +81,7 @@ class PoliteRoles:
 def refusal(key: RoleKey, address: Address, holder: Holder) -> Refused:
     """Return what an application is told that does not get a role."""
     if holder is Holder.UNKNOWN:
-        text = f"nobody can say now whether {key.role!r} is held alone elsewhere; ask for it again"
+        text = f"it is not known now whether {key.role!r} is held elsewhere; ask for it again"
         return Refused(key.app, key.role, "HOLDER_UNKNOWN", text, address)
-    text = f"{key.role!r} is held alone elsewhere; ask its holder"
+    text = f"{key.role!r} is exclusive and held elsewhere; ask its holder"
     return Refused(key.app, key.role, "EXCLUSIVE_HELD", text, address)

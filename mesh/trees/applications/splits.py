@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from mesh.model.tree_apps import Answered, FoundTold, SendWanted, SplitTold
+from mesh.model.tree_apps import Answered, NodesFound, NodesLost, SendWanted
 from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.tree_nodes import NODES, nodes_in
 
@@ -25,7 +25,7 @@ TRIES_MAX = 5
 COUNT_MS = 30_000
 """How long after a count the next one begins by itself."""
 
-NOTHING: tuple[Sequence[SplitTold | FoundTold], SendWanted | None] = ((), None)
+NOTHING: tuple[Sequence[NodesLost | NodesFound], SendWanted | None] = ((), None)
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Splits:
 
     def heard(
         self, said: Answered, now_ms: int
-    ) -> tuple[Sequence[SplitTold | FoundTold], SendWanted | None]:
+    ) -> tuple[Sequence[NodesLost | NodesFound], SendWanted | None]:
         """Take an answer; return what applications are told, and the count to begin."""
         if said.call != self._running:
             return NOTHING
@@ -98,7 +98,7 @@ class Splits:
             return (), self._count() if self._tries < TRIES_MAX else None
         return (self._compared(frozenset(self._names)) if self.is_watched else ()), None
 
-    def _compared(self, seen: frozenset[str]) -> Sequence[SplitTold | FoundTold]:
+    def _compared(self, seen: frozenset[str]) -> Sequence[NodesLost | NodesFound]:
         if self.members is not None:
             seen &= self.members
         before = seen if self.reached is None else self.reached
@@ -106,8 +106,8 @@ class Splits:
         news, found = missing - self.lost, seen - before
         self.reached, self.lost = seen, missing
         here, gone = tuple(sorted(seen)), tuple(sorted(missing))
-        split = [SplitTold(here, gone)] if news else []
-        return [*split, FoundTold(here, gone, tuple(sorted(found)))] if found else split
+        split = [NodesLost(here, gone)] if news else []
+        return [*split, NodesFound(here, gone, tuple(sorted(found)))] if found else split
 
     def _count(self) -> SendWanted:
         self._counts += 1

@@ -4,8 +4,8 @@ A worker may take a lane while it has heard less of a neighbour than the lane's 
 has acknowledged it: it lags, or its own way to that Kafka cluster is cut. What was acknowledged
 stands in `learned`, in the node's own Kafka cluster. The lane reads nothing before the worker goes
 by that; no time passes for an answer. What the former owner routed by and had not acknowledged yet,
-because a mate did not know it, may lack there: then the lane waits until this worker hears it.
-Spec: K16, K21, K25.
+because another worker did not know it, may lack there: then the lane waits until this worker hears
+it. Spec: K16, K21, K25.
 """
 
 from __future__ import annotations
@@ -17,20 +17,37 @@ from functools import partial
 import structlog
 
 from mesh.errors import TransportError
-from mesh.model.inputs import NeighbourAwaited, NeighbourLags
+from mesh.lane.lane import Lane
+from mesh.model.control import NEVER, Version, change_version
+from mesh.model.inputs import (
+    Input,
+    NeighbourAwaited,
+    NeighbourLags,
+    RoundRequested,
+    TopologyLost,
+    VersionsVoided,
+)
+from mesh.model.interest_inputs import CLIENTS, VersionByInput, input_name, neighbour_of
 from mesh.model.topics import TopicNames
-from mesh.node.learner import Learner
-from mesh.node.rounds import CLIENTS, input_name, neighbour_of
+from mesh.node.machine import NodeMachine
 from mesh.transport.port import TopicPartition
-from mesh.worker.control.listening import Listener
-from mesh.worker.control.unreachable_neighbours import Kept, kept_of
+from mesh.worker.control.frozen_neighbours import LastProven, last_proven
+from mesh.worker.control.listener import Listener
+from mesh.worker.control.orders import NodeOrders
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.takeover_waits import LANE_HEARS_FIRST_MS
 from mesh.worker.process.questions import Questions
 from mesh.worker.process.recall import Recall
 
-NEVER = (-1, -1)
-"""Older than every version."""
+LOOK_MS = 500
+"""How often it is looked whether lanes wait for a change of the topology: no turn of a busy worker
+is to pay for it."""
+
+TOPOLOGY_GONE = (
+    "mesh.config holds no topology any more, and the file may be older than what the node worked "
+    "by: its lanes read nothing; write there what is in force (`mesh apply`), or a record with the "
+    "key `topology` and no value to have it go by its file"
+)
 
 log = structlog.get_logger()
 
@@ -52,30 +69,38 @@ class AcknowledgedInterest:
     listener: Listener
     _tried_ms: int = -LANE_HEARS_FIRST_MS
     _awaited: dict[str, None] = field(default_factory=dict)
+    _look_ms: int = 0
 
-    def step(self, lanes: Lanes, now_ms: int) -> Iterator[NeighbourLags | NeighbourAwaited]:
-        """Yield what the node has acknowledged of neighbours of whom this worker knows less."""
-        learner = lanes.machine.learner
-        awaited = [
-            lane.awaited
-            for lane in lanes.owned.values()
-            if now_ms - lane.taken_ms >= LANE_HEARS_FIRST_MS and learner.is_behind(lane.awaited)
-        ]
+    def step(self, lanes: Lanes, now_ms: int) -> Iterator[Input]:
+        """Yield what the node has acknowledged of neighbours of whom this worker knows less.
+
+        Each is for the machine at once: what follows looks at what it knows by then.
+        """
+        if now_ms >= self._look_ms:
+            self._look_ms = now_ms + LOOK_MS
+            yield from self._heed_change(lanes, now_ms)
+        is_behind = lanes.machine.learner.is_behind
+        heard = _taken_long_ago(lanes, now_ms)
+        waiting = [lane for lane in heard if is_behind(lane.following.awaited)]
         is_asked = self.questions.is_open("learned") or self.questions.is_open("clients")
-        if not awaited:
+        if not waiting:
             yield from self._heard(self._awaited)
             if is_asked:  # a lane that waits later must not go by this answer
                 self.questions.forget("learned")
                 self.questions.forget("clients")
-            return
-        if not is_asked and now_ms - self._tried_ms < LANE_HEARS_FIRST_MS:
-            return
-        self._tried_ms = now_ms
-        self._heed_clients(lanes, awaited)
-        versions: dict[str, tuple[int, int]] = {}
+        elif is_asked or now_ms - self._tried_ms >= LANE_HEARS_FIRST_MS:
+            self._tried_ms = now_ms
+            yield from self._look_up(lanes, waiting, now_ms)
+
+    def _look_up(self, lanes: Lanes, waiting: Sequence[Lane], now_ms: int) -> Iterator[Input]:
+        """Look up in the node's own topics what some lanes wait for."""
+        learner = lanes.machine.learner
+        awaited = [lane.following.awaited for lane in waiting]
+        yield from self._heed_clients(lanes, awaited)
+        versions: dict[str, Version] = {}
         for known in awaited:
-            for source, version in known.items():
-                versions[source] = max(version, versions.get(source, version))
+            for input_, version in known.items():
+                versions[input_] = max(version, versions.get(input_, version))
         place = TopicPartition(TopicNames(lanes.topology.prefix).learned(self.node), 0)
         late = learner.lagging(versions)
         yield from self._heard(one for one in self._awaited if one not in late)
@@ -87,31 +112,25 @@ class AcknowledgedInterest:
         if kept is None:
             return
         for name in late:
+            its_versions = {one: v for one, v in versions.items() if neighbour_of(one) == name}
             learned, proven = kept.get(name, ({}, {}))
             told = {input_name(name, scope): version for scope, version in proven.items()}
-            sure = {source: v for source, v in versions.items() if v <= told.get(source, NEVER)}
-            if learner.can_recall(name, sure):
+            sure = {one: v for one, v in its_versions.items() if v <= told.get(one, NEVER)}
+            if learner.hearing.can_recall(name, sure):
                 log.warning("neighbour.recalled", neighbour=name)
                 yield NeighbourLags(name, learned, sure)
             elif learner.neighbours[name].frozen:
                 # Nobody knows when it can be reached, and the node starts without it: by what it
                 # has acknowledged, which is all that it owes.
-                self._void(learner, name, versions)
-            elif self.listener.has_read_all(name):
+                yield VersionsVoided(its_versions)
+            elif self.listener.has_read_all(name, _last_taken_ms(waiting), now_ms):
                 # Its control topic has lost its end, or is another one, and nobody was there then.
                 log.warning("neighbour.shorter", neighbour=name)
-                self._void(learner, name, versions)
+                yield VersionsVoided(its_versions)
             elif name not in self._awaited:
                 self._awaited[name] = None
                 log.warning("neighbour.awaited", neighbour=name, text="lanes read nothing before")
                 yield NeighbourAwaited(name, is_awaited=True)
-
-    @staticmethod
-    def _void(learner: Learner, name: str, versions: Mapping[str, tuple[int, int]]) -> None:
-        """Wait for nothing more of what somebody has routed by."""
-        for source in versions:
-            if neighbour_of(source) == name:
-                learner.versions.void(source, versions[source])
 
     def _heard(self, names: Iterable[str]) -> Iterator[NeighbourAwaited]:
         """Stop waiting for neighbours."""
@@ -119,7 +138,41 @@ class AcknowledgedInterest:
             del self._awaited[name]
             yield NeighbourAwaited(name, is_awaited=False)
 
-    def _heed_clients(self, lanes: Lanes, awaited: Sequence[Mapping[str, tuple[int, int]]]) -> None:
+    def _heed_change(self, lanes: Lanes, now_ms: int) -> Iterator[RoundRequested | TopologyLost]:
+        """Wait for no topology, and no change of it, that `mesh.config` does not hold any more.
+
+        It has lost its end, or was recreated, or compaction took what a stranger wrote over. Where
+        it still says what is in force, or leaves that to the files of nodes, all is known. Else the
+        file may be older than what the lane worked by, and nobody may guess that: a change that
+        has begun since says nothing of it before nodes switch. Spec: K28.
+        """
+        machine, orders = lanes.machine, self.listener.orders
+        change, number = _known(machine, orders)
+        late = [
+            lane
+            for lane in _taken_long_ago(lanes, now_ms)
+            if lane.following.change > change or lane.following.topology > number
+        ]
+        if late and not self.listener.has_read_orders(_last_taken_ms(late), now_ms):
+            return
+        lacking = [lane for lane in late if lane.following.topology > number]
+        orders.owed = max((lane.following.topology for lane in lacking), default=0)
+        is_by_file = machine.number < 0 and not orders.is_left_to_files
+        lost = orders.owed if is_by_file and not orders.has_owed else 0
+        for lane in late:
+            if lane not in lacking or not (lost or orders.has_owed):
+                followed = lane.following.change
+                log.warning("change.gone", lane=lane.number, known=followed, told=change)
+                lane.following.forget_change(lane.learner)
+                yield RoundRequested()  # who leads may wait for it, too
+        if lost != machine.lost_topology:
+            if lost:
+                log.error("topology.gone", number=lost, text=TOPOLOGY_GONE)
+            yield TopologyLost(lost)
+
+    def _heed_clients(
+        self, lanes: Lanes, awaited: Sequence[VersionByInput]
+    ) -> Iterator[VersionsVoided]:
         """Wait for no subscription that `clients` does not hold any more.
 
         It has lost its end, or was recreated while nobody was there to notice.
@@ -137,10 +190,33 @@ class AcknowledgedInterest:
         for version in late:
             if ends is not None and ends.get(place, 0) <= version[1]:
                 log.warning("clients.shorter", known=version[1], end=ends.get(place, 0))
-                learner.versions.void(CLIENTS, version)
+                yield VersionsVoided({CLIENTS: version})
 
 
-def _kept(recall: Recall, place: TopicPartition, neighbours: Sequence[str]) -> Mapping[str, Kept]:
+def _known(machine: NodeMachine, orders: NodeOrders) -> tuple[Version, int]:
+    """Return the newest change that is told, and the number of the topology that is followed."""
+    change = NEVER if machine.change is None else change_version(*machine.change)
+    number, told = machine.learner.topology_number, orders.change
+    if told is not None:
+        change = max(change, told.version)
+        number = max(number, told.number) if told.stage.has_switched else number
+    return change, number
+
+
+def _taken_long_ago(lanes: Lanes, now_ms: int) -> Sequence[Lane]:
+    """Return the lanes that have had time to hear what they wait for."""
+    owned = lanes.owned.values()
+    return [lane for lane in owned if now_ms - lane.taken_ms >= LANE_HEARS_FIRST_MS]
+
+
+def _last_taken_ms(lanes: Iterable[Lane]) -> int:
+    """Return when the last of these lanes was taken: former owners of all had ended by then."""
+    return max(lane.taken_ms for lane in lanes)
+
+
+def _kept(
+    recall: Recall, place: TopicPartition, neighbours: Sequence[str]
+) -> Mapping[str, LastProven]:
     """Return what the node has kept of neighbours."""
     records = recall.records(place)
-    return {name: kept_of(records, name) for name in neighbours}
+    return {name: last_proven(records, name) for name in neighbours}

@@ -15,14 +15,15 @@ import structlog
 
 from mesh.errors import TransportError
 from mesh.model.control import NO_TOPIC
-from mesh.model.inputs import Input, NeighbourCaughtUp, NeighbourUnreachable
+from mesh.model.inputs import Input, NeighbourCaughtUp, NeighbourUnproven
 from mesh.transport.partly import answers_so_far
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 
 UNREACHABLE_AFTER_MS = 15_000
-"""How long a start waits for a neighbour's Kafka cluster before it is taken as frozen. K23."""
+"""How long a start waits for a neighbour's Kafka cluster before it is taken as frozen, and how long
+for the rest of a control topic of which nothing more comes. K23."""
 
 RETRY_MS = 1_000
 """How often a topic that does not exist yet is looked for."""
@@ -56,13 +57,14 @@ class Feed:
         topic_id: What the topic is, as far as that is known.
         is_doubted: Whether it is to be looked whether it still is.
         has_marks: Whether a mark of this very topic was read.
-        looked_to: See `Feeds.has_read_all`.
+        looked_ms: When was asked last where it ends, and `looked_to` the answer.
         next: Next offset to take.
         end: Where it ended when it was found.
         assigned: Whether it is read.
         told: Whether it was read to its end.
         given_up: Whether nobody waits for that any more.
         tried_ms: When it was looked for last.
+        reached: How far it was read when that was looked at last, and `moved_ms` since when.
     """
 
     place: TopicPartition
@@ -76,6 +78,7 @@ class Feed:
     topic_id: bytes = NO_TOPIC
     is_doubted: bool = False
     has_marks: bool = False
+    looked_ms: int = -1
     looked_to: int | None = None
     next: int = BEGINNING
     end: int | None = None
@@ -83,6 +86,8 @@ class Feed:
     told: bool = False
     given_up: bool = False
     tried_ms: int = -RETRY_MS
+    reached: int | None = None
+    moved_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -153,6 +158,7 @@ class Feeds:
         for feed in self._feeds.values():
             if feed.neighbour == neighbour:
                 feed.next, feed.told, feed.given_up = BEGINNING, False, False
+                feed.reached = None
 
     def doubt(self, topic: str) -> None:
         """Look whether a topic is still the one that is read."""
@@ -247,12 +253,20 @@ class Feeds:
             if is_isolated:
                 yield from self._give_up(feed, now_ms)
                 continue
-            is_due = feed.assigned and not feed.told and feed.end is not None
-            if is_due and self.intake.positions.get(feed.place, BEGINNING) >= (feed.end or 0):
+            if not feed.assigned or feed.end is None:
+                continue
+            position = self.intake.positions.get(feed.place, BEGINNING)
+            if position >= feed.end:
                 feed.told = True
                 self.intake.unwatch(feed.place)
                 if feed.caught_up is not None:
                     yield feed.caught_up
+            elif position != feed.reached:
+                feed.reached, feed.moved_ms = position, now_ms
+            elif now_ms - feed.moved_ms >= UNREACHABLE_AFTER_MS:
+                # Its brokers are gone since it was found, or a transaction that never ends hides
+                # the rest. It is read on, and told once that is read after all.
+                yield from self._give_up(feed, now_ms)
 
     def _give_up(self, feed: Feed, now_ms: int) -> Iterator[Input]:
         """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
@@ -260,22 +274,32 @@ class Feeds:
         waits = not (feed.told or feed.given_up)
         if overdue and waits and isinstance(feed.caught_up, NeighbourCaughtUp):
             feed.given_up = True
-            yield NeighbourUnreachable(feed.neighbour)
+            yield NeighbourUnproven(feed.neighbour, is_reached=False)
 
-    def has_read_all(self, topic: str) -> bool:
-        """Return whether all is read that stood in a topic at the last call."""
+    def has_read_all(self, topic: str, since_ms: int, now_ms: int) -> bool:
+        """Return whether all is read that stood in a topic at a moment; call again until it is.
+
+        Args:
+            topic: Its name.
+            since_ms: No earlier than this: where it ended before says nothing of what is awaited.
+            now_ms: The present moment.
+        """
         feed = self.of(topic)
         if feed is None or not feed.assigned or not feed.told:
             return False
+        if feed.looked_ms < since_ms:
+            self.questions.forget("all", topic)
+            feed.looked_ms, feed.looked_to = now_ms, None
+        if feed.looked_to is not None:
+            return self.readers[feed.kafka].position(feed.place) >= feed.looked_to
         try:
-            admin = self.admins[feed.kafka]
-            ends = self.questions.answer(("all", topic), partial(admin.ends, [feed.place]))
+            asking = partial(self.admins[feed.kafka].ends, [feed.place])
+            ends = self.questions.answer(("all", topic), asking)
         except TransportError:
             return False
-        if ends is None:
-            return False
-        end, feed.looked_to = feed.looked_to, ends.get(feed.place, 0)
-        return end is not None and self.readers[feed.kafka].position(feed.place) >= end
+        if ends is not None:
+            feed.looked_to = ends.get(feed.place, 0)
+        return False  # what was fetched just now may not be taken yet
 
     # -- read again -----------------------------------------------------------------------
 
@@ -295,7 +319,7 @@ class Feeds:
         if feed.forget is not None:
             feed.forget()
         self.questions.forget("control", "ends", feed.kafka)  # what is being asked may be of before
-        feed.looked_to, feed.has_marks = None, False
+        feed.looked_ms, feed.has_marks, feed.reached = -1, False, None
         feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
         return [] if feed.reset is None else [feed.reset]
 

@@ -20,16 +20,17 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.transport.reading import read_tail
-from mesh.worker.control.leading import (
+from mesh.worker.control.control_writer import (
     ControlWriter,
-    Positions,
+    ReadPositions,
     Written,
     identity_of,
     read_written,
     was_written_by_spare,
 )
+from mesh.worker.control.frozen_neighbours import FrozenNeighbours
 from mesh.worker.control.lost_writes import LostWrites
-from mesh.worker.control.unreachable_neighbours import Unread
+from mesh.worker.control.own_words import OwnWords
 from mesh.worker.control.unwritable import UnwritableTopics
 from mesh.worker.process.commits import Commits, Pending
 from mesh.worker.process.errands import Errand, Errands, Steps
@@ -78,6 +79,8 @@ class Led:
         unwritable: Control topics that cannot be written now.
         learned: What the node has kept of its neighbours; nobody else adds to it any more.
         ends: Where what they say stands.
+        words: What its leader says there besides its offers.
+        by_spare: Whether it is written under the node's spare transactional id.
     """
 
     writer: Writer
@@ -88,6 +91,8 @@ class Led:
     unwritable: frozenset[str]
     learned: Sequence[Record]
     ends: LostWrites
+    words: OwnWords
+    by_spare: bool = False
 
     def close(self) -> None:
         """Release them: they were taken for nothing."""
@@ -146,19 +151,29 @@ def take_control(
         epoch = before + 1
         yield
         control = ControlWriter(
-            topology, node, writer, lambda _: (), topic_ids, unwritable=unwritable
+            topology,
+            node,
+            writer,
+            lambda _: (),
+            topic_ids,
+            unwritable=unwritable,
+            by_spare=is_spare,
         )
+        control.words.begin(written.said)
         for record in said[-1:]:
-            control.ends.stands(record.topic(), record.offset())
+            control.ends.note(record.topic(), record.offset())
         identity = identity_of(topology, node, home, cluster_id, uuid, epoch)
-        control.introduce(identity, by_spare=is_spare)
+        control.introduce(identity)
         taken(before, epoch)
         yield
         learned = recall.records(learned_at)
     except BaseException:
         writer.close()
         raise
-    return Led(writer, written, uuid, epoch, topic_ids, unwritable, learned, control.ends)
+    ends, words = control.ends, control.words
+    return Led(
+        writer, written, uuid, epoch, topic_ids, unwritable, learned, ends, words, by_spare=is_spare
+    )
 
 
 def _open_writer(home: KafkaCluster, names: TopicNames, node: str) -> tuple[Writer, bool]:
@@ -188,7 +203,7 @@ class Leadership:
         new_uuid: Makes the node's identity at its very first start.
         read_positions: Where this worker stands on each neighbour's outboxes.
         commits: Commits beside the loop.
-        unread: Told what the node has kept of its neighbours as this worker takes the leadership.
+        frozen: Told what the node has kept of its neighbours as this worker takes the leadership.
         uuid: The node's identity, once it is known.
     """
 
@@ -200,8 +215,8 @@ class Leadership:
     errands: Errands
     questions: Questions
     new_uuid: Callable[[], str]
-    read_positions: Positions
-    unread: Unread
+    read_positions: ReadPositions
+    frozen: FrozenNeighbours
     commits: Commits
     uuid: str | None = None
     _control: ControlWriter | None = None
@@ -226,6 +241,11 @@ class Leadership:
     def topic_ids(self) -> Mapping[str, bytes]:
         """Ids of the control topics as this worker took them, by name; none if it does not lead."""
         return {} if self._control is None else self._control.topic_ids
+
+    @property
+    def words(self) -> OwnWords:
+        """What this worker says as the leader besides its offers; nothing if it does not lead."""
+        return OwnWords() if self._control is None else self._control.words
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -294,9 +314,11 @@ class Leadership:
         self._control = ControlWriter(
             *(self.topology, self.node, led.writer, self.read_positions, led.topic_ids),
             ends=led.ends,
+            words=led.words,
+            by_spare=led.by_spare,
         )
         self._control.unwritable = self._unwritable.now(now_ms)
-        self.uuid, self._epoch, self.unread.at_hand = led.uuid, led.epoch, led.learned
+        self.uuid, self._epoch, self.frozen.at_hand = led.uuid, led.epoch, led.learned
         log.info("node.leads", epoch=led.epoch)
         links = tuple(led.written.links.values())
         return LeadershipTaken(led.epoch, led.written.offers, tuple(led.written.stops), links)
@@ -353,7 +375,11 @@ class Leadership:
             if not self._pending.is_through:
                 return
             yield from self._end_write(now_ms)
-        if self._control is None or not (self._writes or self._is_other):
+        if self._control is None:
+            return
+        words = self._control.words
+        again = words.overwritten(now_ms) if words.differing else ()
+        if not (self._writes or self._is_other or again):
             return
         unwritable = self._unwritable.now(now_ms)
         if self._control.unwritable - unwritable:
@@ -362,10 +388,12 @@ class Leadership:
         self._control.unwritable = unwritable
         told = self._told_of_others(now_ms) if self._is_other else None
         writes, self._writes = self._writes, []
-        if told is None and not writes:
+        if told is None and not (writes or again):
             return
+        if again:
+            log.warning("control.foreign", text=f"{len(again)} records were written over")
         try:
-            self._control.write(told, writes)
+            self._control.write(told, writes, again)
         except TransportError as error:
             yield from self._lose(error, now_ms)
             return

@@ -25,7 +25,7 @@ class LostWrites:
         """Topics that have lost their end since their newest record was read or written."""
         return list(self._cut_off)
 
-    def stands(self, topic: str, offset: int) -> None:
+    def note(self, topic: str, offset: int) -> None:
         """Record where a record stands, in the order in which they were read or written.
 
         Args:
@@ -42,6 +42,6 @@ class LostWrites:
         """Return what takes note of a record that is being written."""
 
         def written(_partition: int, offset: int, _fault: str) -> None:
-            self.stands(topic, offset)
+            self.note(topic, offset)
 
         return written

@@ -9,7 +9,6 @@ Spec: K16, K21.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +16,7 @@ import structlog
 
 from mesh.errors import TransportError
 from mesh.model.facts import InForce
+from mesh.model.interest_inputs import VersionByInput
 from mesh.model.state import Standby
 from mesh.transport.port import TopicPartition, Writer
 from mesh.wire.keys import standby_key
@@ -51,11 +51,11 @@ class StandingBy:
     writer: Writer
     recall: Recall
     questions: Questions
-    _told: Mapping[str, tuple[int, int]] | None = None
+    _told: VersionByInput | None = None
     _told_ms: int = -AGAIN_MS
     _is_cleared: bool = False
 
-    def step(self, heard: Mapping[str, tuple[int, int]] | None, now_ms: int) -> None:
+    def step(self, heard: VersionByInput | None, now_ms: int) -> None:
         """Write what is new.
 
         Args:

@@ -62,7 +62,7 @@ def figures_of(worker: Worker) -> Figures:
         return Figures(control_behind=sum(_behind(worker).values()))
     learner, accounts = machine.learner, lanes.accounts
     faults = learner.faults
-    of_queues, unheard = learner.queues.statuses(), learner.own.unheard()
+    of_queues, unheard = learner.clients.queues.statuses(), learner.clients.wanted.unheard()
     unwell = [*faults.endpoints.values(), *of_queues, *unheard]
     topics = lanes.sources.topics
     waiting, control = _sorted_out(_behind(worker), topics.names, topics.neighbours)

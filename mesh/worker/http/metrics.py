@@ -15,24 +15,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mesh.config.certificates import end_s
-from mesh.model.control import FULL, HELD, LOSSY, REFUSED, UNHEARD
 from mesh.model.reasons import NotRead
+from mesh.model.words import EndpointWord, LinkWord
 from mesh.worker.http.figures import Figures
 from mesh.worker.trees.service import TreeFigures
 
-UP = "up"
-
-STATES = (
-    UP,
-    "down",
-    "unproven",
-    "frozen",
-    "stopped",
-    FULL,
-    "probing",
-    "refused",
-    "disabled",
-)
+STATES = tuple(one for one in LinkWord if one not in (LinkWord.PAUSED, LinkWord.UNKNOWN))
 """States of links. A link is in exactly one."""
 
 OWN = "ingress"
@@ -100,9 +88,9 @@ class WorkerMetrics(Collector):
         text = "Seconds since the worker's loop last went round."
         yield self._one("mesh_loop_idle_seconds", text, self._idle_s())
         yield self._one("mesh_node_ready", "1 if the node serves at this worker.", now.is_ready)
-        yield self._one("mesh_node_leads", "1 if this worker speaks for the node.", now.leads)
+        yield self._one("mesh_node_leads", "1 if this worker leads the node.", now.leads)
         yield self._one("mesh_lanes_owned", "Lanes that this worker works on.", now.lanes)
-        yield self._one("mesh_lanes_assigned", "Lanes that its group gave it.", now.assigned)
+        yield self._one("mesh_lanes_assigned", "Lanes assigned to this worker.", now.assigned)
         text = "Offsets of control topics that wait to be read."
         yield self._one("mesh_control_lag_records", text, now.control_behind)
         yield from self._of_links(now)
@@ -112,20 +100,28 @@ class WorkerMetrics(Collector):
 
     def _of_links(self, now: Figures) -> Iterator[Metric]:
         up = self._family("mesh_link_up", "1 if a link is up.", "link", "zone")
-        state = self._family("mesh_link_state", "1 for the state of a link.", "link", "state")
+        state = self._family(
+            "mesh_link_state", "1 for the state that a link is in.", "link", "state"
+        )
         filters = self._family("mesh_interest_filters", "Filters offered to this node.", "link")
         for link in now.links:
             name = link_name(self._node, link.neighbour)
-            up.add_metric([self._node, name, link.zone], link.state == UP)
+            up.add_metric([self._node, name, link.zone], link.state == LinkWord.UP)
             for one in STATES:
                 state.add_metric([self._node, name, one], link.state == one)
             filters.add_metric([self._node, name], now.filters.get(link.neighbour, 0))
         lag = self._family(
-            "mesh_link_lag_records", "Offsets that wait; transaction markers count.", "link"
+            "mesh_link_lag_records",
+            "Offsets that wait to be read, transaction markers included.",
+            "link",
         )
         for neighbour, offsets in now.behind.items():
             lag.add_metric([self._node, self._link(neighbour)], offsets)
-        stops = self._family("mesh_stopped_sources", "Partitions read no further.", "link")
+        stops = self._family(
+            "mesh_stopped_sources",
+            "Partitions that are stopped: a loss waits to be accepted.",
+            "link",
+        )
         for neighbour, number in {"": 0, **now.stops}.items():
             stops.add_metric([self._node, self._link(neighbour)], number)
         unread = self._family(
@@ -133,9 +129,10 @@ class WorkerMetrics(Collector):
         )
         for why in NotRead:
             unread.add_metric([self._node, why], now.unread.get(why, 0))
-        endpoints = self._family("mesh_endpoints_unwell", "Endpoints with a trouble.", "state")
-        for one in (FULL, LOSSY, HELD, REFUSED, UNHEARD):
-            endpoints.add_metric([self._node, one], now.endpoints.get(one, 0))
+        endpoints = self._family("mesh_endpoints_unwell", "Endpoints that need attention.", "state")
+        for word in EndpointWord:
+            if word is not EndpointWord.MISSING:  # no worker says so
+                endpoints.add_metric([self._node, word], now.endpoints.get(word, 0))
         yield from (up, state, filters, lag, stops, unread, endpoints)
 
     def _counted(self, now: Figures) -> Iterator[Metric]:
@@ -143,7 +140,9 @@ class WorkerMetrics(Collector):
         forwarded = self._counter("mesh_forwarded_messages", "Messages sent.", "link", "class")
         for (neighbour, kind), n in accounts.forwarded.items():
             forwarded.add_metric([self._node, self._link(neighbour), kind], n)
-        frames = self._counter("mesh_forwarded_frames", "Records they filled.", "link", "class")
+        frames = self._counter(
+            "mesh_forwarded_frames", "Records that these messages filled.", "link", "class"
+        )
         for (neighbour, kind), n in accounts.frames.items():
             frames.add_metric([self._node, self._link(neighbour), kind], n)
         kept = self._counter(
@@ -162,7 +161,7 @@ class WorkerMetrics(Collector):
         for reason, n in accounts.dropped.items():
             dropped.add_metric([self._node, reason], n)
         needless = self._counter(
-            "mesh_widened_copies", "Copies that only a wider filter than asked for selects.", "to"
+            "mesh_widened_copies", "Copies sent only because a filter was widened.", "to"
         )
         for name, n in accounts.needless.items():
             needless.add_metric([self._node, name], n)
@@ -171,7 +170,11 @@ class WorkerMetrics(Collector):
             ("mesh_commits", "Batches committed.", accounts.commits),
             ("mesh_lane_takings", "Lanes taken by this worker.", now.taken),
             ("mesh_control_refused", "Control records nobody could read.", now.refused),
-            ("mesh_endpoint_pushed_out", "Messages of full endpoints put aside.", now.pushed_out),
+            (
+                "mesh_endpoint_pushed_out",
+                "Messages of full endpoints that became dead letters.",
+                now.pushed_out,
+            ),
         ):
             counted = self._counter(name, text)
             counted.add_metric([self._node], n)
@@ -189,7 +192,7 @@ class WorkerMetrics(Collector):
         for name, text, label, counts in (
             ("mesh_tree_frames", "Frames written.", "kind", trees.frames),
             ("mesh_tree_dropped", "Frames that meant nothing here.", "reason", trees.dropped),
-            ("mesh_tree_refused", "Wants of applications refused.", "reason", trees.refused),
+            ("mesh_tree_refused", "Refused requests of applications.", "reason", trees.refused),
             ("mesh_tree_unread", "Frames and records nobody could read.", "kind", trees.unread),
         ):
             counted = self._counter(name, text, label)

@@ -44,7 +44,7 @@ class AcceptedLosses:
         self._tried_ms = now_ms
         for at, stop in list(self._stops.items()):
             lane = owned.get(at.partition % lanes)
-            is_stopped = lane is not None and lane.positions.stopped.get(at) == stop
+            is_stopped = lane is not None and lane.progress.stopped.get(at) == stop
             if lane is None or not is_stopped or consents.get((at.topic, at.partition)) != stop:
                 del self._stops[at]
             elif not lane.holds_any:  # who is left out could not be told of the loss

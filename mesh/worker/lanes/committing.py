@@ -10,7 +10,7 @@ import structlog
 from mesh.errors import TransportError
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Closing, Lane
-from mesh.worker.lanes.direct import DirectCopies
+from mesh.worker.lanes.direct_copies import DirectCopies
 from mesh.worker.lanes.pace import Pace
 from mesh.worker.process.clock import Clock
 from mesh.worker.process.commits import Commits, Outcome

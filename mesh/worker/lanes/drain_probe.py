@@ -1,4 +1,4 @@
-"""Looks whether anything is on its way to a worker's lanes, while all sources hold. Spec: K28."""
+"""Probes whether anything is on its way to a worker's lanes, while all sources hold. Spec: K28."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mesh.errors import TransportError
 from mesh.lane.lane import Lane
+from mesh.model.control import NEVER, Version
 from mesh.model.inputs import DrainStepDone
 from mesh.model.links import HOLD, SWITCH
 from mesh.transport.port import BEGINNING, TopicPartition
@@ -24,17 +25,17 @@ _Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, str]]
 class DrainProbe:
     """Does for one worker what an open link gives way by, step by step.
 
-    A look asks where all outboxes end, what open transactions hide included, and is done when
-    the lanes have routed all of that. Where outboxes still end where they ended in the look
+    A probe asks where all outboxes end, what open transactions hide included, and is done when
+    the lanes have routed all of that. Where outboxes still end where they ended in the probe
     before, nothing came in between. What a lane holds for a target, or reads no further, is on
     its way as well.
     """
 
     lanes: Lanes
-    _asked: tuple[int, int] = (-1, -1)
+    _asked: Version = NEVER
     _ends: Mapping[TopicPartition, int] | None = None
     _before: Mapping[TopicPartition, int] | None = None
-    _told: tuple[int, int] = (-1, -1)
+    _told: Version = NEVER
     _owned: dict[int, int] = field(default_factory=dict)
     _asked_ms: int = -ASK_MS
     _kafka: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -44,12 +45,12 @@ class DrainProbe:
 
         Must be called when all that was read has been routed.
         """
-        answer = self.lanes.machine.probing.answer
-        if not HOLD <= answer.asked < SWITCH:
+        reply = self.lanes.machine.probing.reply
+        if not HOLD <= reply.asked < SWITCH:
             self._forget()
             return
-        owned = {number: lane.positions.epoch for number, lane in self.lanes.owned.items()}
-        asked = (answer.number, answer.asked)
+        owned = {number: lane.progress.epoch for number, lane in self.lanes.owned.items()}
+        asked = (reply.number, reply.asked)
         if asked != self._asked or owned != self._owned:
             follows = owned == self._owned and asked == (self._asked[0], self._asked[1] + 1)
             before = self._ends if follows else None
@@ -59,7 +60,7 @@ class DrainProbe:
             return
         if not self.lanes.sources.gate.holding:
             return
-        if answer.asked == HOLD:
+        if reply.asked == HOLD:
             self._told = asked
             yield DrainStepDone(*asked)
         elif self._has_passed(now_ms):
@@ -73,7 +74,7 @@ class DrainProbe:
         if self._ends is None:
             if now_ms - self._asked_ms < ASK_MS:
                 return False
-            key = ("look", self._asked, *self._owned.items())
+            key = ("drain", self._asked, *self._owned.items())
             try:
                 found = self.lanes.sources.questions.answer(key, self._asking_for_ends())
             except TransportError:
@@ -130,5 +131,5 @@ class DrainProbe:
         if self._ends is not None:
             for at in self._ends:
                 self.lanes.sources.intake.unwatch(at)
-        self._asked = self._told = (-1, -1)
+        self._asked = self._told = NEVER
         self._ends = self._before = None

@@ -13,7 +13,7 @@ from typing import TypeGuard
 import structlog
 
 from mesh.errors import TransportDeniedError
-from mesh.lane.positions import Positions
+from mesh.lane.progress import Progress
 from mesh.model.facts import Fact, Held, Sent
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
@@ -28,9 +28,9 @@ def gone_keys(
     topology: Topology,
     node: str,
     home: KafkaCluster,
-    positions: Positions,
+    progress: Progress,
 ) -> Sequence[bytes]:
-    """Return the keys of what cannot come back, and have the positions forget it.
+    """Return the keys of what cannot come back, and forget it in the lane's progress.
 
     Nothing is forgotten by guess: who may not see all of these topics keeps all their keys.
 
@@ -39,7 +39,7 @@ def gone_keys(
         topology: The mesh.
         node: Whose lane.
         home: The node's own Kafka cluster, where all targets are.
-        positions: Of the lane.
+        progress: The lane's.
 
     Raises:
         TransportUnavailableError: The brokers do not answer.
@@ -53,7 +53,7 @@ def gone_keys(
     doubted = {
         key: one
         for key, one in kept.items()
-        if _is_over(one) and one.at.topic not in linked and one.at.topic not in positions.holds
+        if _is_over(one) and one.at.topic not in linked and one.at.topic not in progress.holds
     }
     topics = list(dict.fromkeys(one.at.topic for one in doubted.values()))
     try:
@@ -63,7 +63,7 @@ def gone_keys(
         return ()
     gone = {key: one for key, one in doubted.items() if one.at.topic not in known}
     for one in gone.values():
-        positions.forget(one)
+        progress.forget(one)
     if gone:
         log.info("progress.ended", keys=len(gone), topics=len(topics) - len(known))
     return list(gone)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from mesh.core.read_positions import outbox_position
 from mesh.errors import (
     PoisonError,
     TransportError,
@@ -15,26 +16,29 @@ from mesh.errors import (
     UnknownVersionError,
 )
 from mesh.lane.accounts import Accounts
+from mesh.lane.cuts import cut_lane, retell_cuts
 from mesh.lane.faults import ask_due, inputs_of, recovered
-from mesh.lane.held import held_offsets
+from mesh.lane.handover import count_unwritten, give_back, go_on_behind
 from mesh.lane.lane import Lane
 from mesh.lane.log import Log
 from mesh.lane.messages.poison import Poison
 from mesh.lane.relinking import end_removed, relink_lane
 from mesh.lane.resuming import reached
 from mesh.lane.sources import Source
+from mesh.lane.target_holds import held_offsets
 from mesh.lane.traces import Traces
 from mesh.lane.unwritable import Unwritable
 from mesh.model.control import NO_TOPIC, OutboxPosition, Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LaneApplied, SourceResumed, SourceStopped
+from mesh.model.interest_inputs import VersionByInput
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.worker.lanes.accepted_losses import AcceptedLosses
 from mesh.worker.lanes.committing import LaneCommits
-from mesh.worker.lanes.direct import DirectCopies
+from mesh.worker.lanes.direct_copies import DirectCopies
 from mesh.worker.lanes.overfull import Overfull
 from mesh.worker.lanes.pace import BATCH_RECORDS, is_full
 from mesh.worker.lanes.refusals import Refusals
@@ -116,10 +120,10 @@ class Lanes:
         self.committing = LaneCommits(self.clock, self.commits, self.direct, self.transactions)
 
     def follow(self, assigned: frozenset[int], now: int) -> Iterator[Input]:
-        """Take the lanes that the group gave to this worker; see to what they read.
+        """Take the lanes that the group gave to this worker, and assign what they are to read.
 
         Yields:
-            What stands in the way of taking one, and that it does no more.
+            Stops of lanes that cannot be taken, and their ends.
         """
         if not self.machine.has_routed:
             return
@@ -155,7 +159,7 @@ class Lanes:
             self.machine.node,
             number,
             self.machine.learner,
-            taken.positions,
+            taken.progress,
             taken_ms=taken.taken_ms,
             accounts=self.accounts,
             log=self.log,
@@ -169,24 +173,24 @@ class Lanes:
         self.owned[number] = lane
         self.transactions[number] = Transactions(taken.writer)
         self._begin_with(lane, now)
-        log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+        log.info("lane.taken", lane=number, epoch=lane.progress.epoch)
 
     def _begin_with(self, lane: Lane, now: int) -> None:
         """Have a lane go on from where it was left."""
         number = lane.number
         epoch, handed_on = self._former.pop(number, (0, {}))
-        if epoch + 1 == lane.positions.epoch:
+        if epoch + 1 == lane.progress.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.
-            lane.go_on_behind(handed_on, now)
+            go_on_behind(lane, handed_on, now)
         if number not in self._buckets:
             self._buckets[number] = self._new_buckets()
-        lane.count_unwritten(now)
+        count_unwritten(lane, now)
         end_removed(lane, self.sources.topics.names, now)
         recovered(lane, self.sources.topics.neighbours, now)
         self.refusals.hold(lane, now)
         self.refusals.hold_unwritable(lane, now)
         self.sources.start(lane, now)
-        lane.cut(self.machine.in_force, self.machine.learner.all_cuts(), now)
+        cut_lane(lane, self.machine.in_force, self.machine.learner.all_cuts(), now)
 
     def _new_buckets(self) -> Mapping[str, TokenBucket]:
         topology, node = self.topology, self.machine.node
@@ -225,7 +229,7 @@ class Lanes:
         else:
             self.direct.settle(lanes)
         for lane in known:
-            lane.give_back(self.clock.now_ms())
+            give_back(lane, self.clock.now_ms())
         self.committing.commit_last(known)
         for number in numbers:
             self.drop(number)
@@ -241,7 +245,7 @@ class Lanes:
             with suppress(TransportError):
                 self.committing.end(lane)
         del self.owned[number]
-        self._former[number] = (lane.positions.epoch, lane.direct.handed_on)
+        self._former[number] = (lane.progress.epoch, lane.direct.handed_on)
         self.direct.write([lane])
         self.sources.stop(lane)
         self.transactions.pop(number).close()
@@ -286,10 +290,10 @@ class Lanes:
                 log.warning("source.not_resumed", range=stop.range, fault=str(error))
             yield from self.commit([lane])
 
-    def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
+    def cut(self, in_force: VersionByInput, cuts: Mapping[str, int]) -> None:
         """Have every lane commit from which positions on the new routing holds. Spec: K25."""
         for lane in self.owned.values():
-            lane.cut(in_force, cuts, self.clock.now_ms())
+            cut_lane(lane, in_force, cuts, self.clock.now_ms())
 
     def pause_subjects(self, filters: frozenset[str], now: int) -> None:
         """Take nothing of exactly these subjects of clients from now on."""
@@ -320,6 +324,7 @@ class Lanes:
                 if at in self.sources.last_read.expected_epochs:
                     records = self.sources.checked(owner, at, records)
                     continue
+                retell_cuts(owner, now)
                 first, position = records[0].offset(), owner.position(at)
                 if first < position or records[-1].offset() - first < len(records) - 1:
                     records = _going_on(records, position)
@@ -370,7 +375,7 @@ class Lanes:
         for lane in self.owned.values():
             if (batch := lane.batch) is not None and lane.closing is None:
                 moments.append(self.committing.pace.due_ms(batch))
-            moments.extend(lane.broken.ask_again_ms.values())
+            moments.extend(lane.broken.due_ms)
         if self._takings or self.sources.gate.committing:
             timeout_s = min(timeout_s, LOOK_S)
         moments.extend(self.sources.gate.resting.values())
@@ -442,7 +447,7 @@ class Lanes:
         self.committing.go_on_at_the_pace_of(closing, self.clock.now_ms())
         self._backoff.committed(lane.number)
         facts = [fact for fact in closing.batch.facts.values() if fact is not None]
-        applied = LaneApplied(lane.number, closing.in_force)
+        applied = LaneApplied(lane.number, closing.in_force, lane.following.topology)
         return [*closing.batch.notices, *inputs_of(facts, self.sources.topics.neighbours), applied]
 
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
@@ -474,24 +479,15 @@ class Lanes:
     # -- what others want to know -------------------------------------------------------------
 
     def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, OutboxPosition]:
-        """Return committed positions on a neighbour's outboxes, or on the own ingress.
-
-        What is held for a target is needed still, and so is what takes the place of records that
-        were read in a log that was cut off since: it must not be deleted. Spec: K5, K20, R6.
-        """
+        """Return committed positions on a neighbour's outboxes, or on the own ingress."""
         return {
-            source.at: OutboxPosition(
-                source.at.topic,
-                source.topic_id,
-                source.at.partition,
-                read=read,
-                needed=min(read, *held_offsets(lane, source)),
+            source.at: outbox_position(
+                source.at, source.identity, reached(lane, source.at), held_offsets(lane, source)
             )
             for lane in self.owned.values()
             for source in [*lane.sources.values(), *self.sources.stopped(lane)]
             if (source.link.neighbour if source.link else None) == neighbour
-            and source.at in lane.positions.next
-            for read in [reached(lane, source.at)]
+            and source.at in lane.progress.next
         }
 
 

@@ -15,13 +15,13 @@ class ReadGate:
     """Why nothing is read of a source just now.
 
     Attributes:
-        holding: Nothing is taken of clients: a change of the topology is under way.
+        holding: Nothing is taken from clients: a change of the topology is under way.
         isolated: Neighbours of which a drill lets nothing through.
         shut: Neighbours whose link is disabled, or not proven yet since it was enabled.
         paused: Links, or partitions of them, that an operator has paused.
-        refusing: Lanes that take no guaranteed messages of clients: a link is full.
+        refusing: Lanes that take no guaranteed messages from clients: a link is full.
         resting: Until when a source rests, in ms, because its link has a rate.
-        filters: Subjects of which operators want nothing to be taken of clients.
+        filters: Subjects of which operators want nothing to be taken from clients.
         waiting: Parts of the own ingress whose next message has such a subject.
         committing: Lanes whose commit takes long.
         meeting: Lanes that wait while a target is written that is to be theirs again.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from mesh.lane.held import endpoint_of, hold, link_of
 from mesh.lane.lane import Lane
+from mesh.lane.target_holds import endpoint_of, hold, link_of
 from mesh.lane.unwritable import ALL_WRITABLE, Unwritable
 
 HOLD_AFTER, HOLD_WITHIN_MS = 3, 60_000
@@ -47,7 +47,7 @@ class Refusals:
 
     def hold_unwritable(self, lane: Lane, now_ms: int) -> None:
         """Have a lane leave out the targets that take nothing now."""
-        lane.unwritable = self.unwritable
+        lane.write_nothing_to(self.unwritable)
         for topic in self.unwritable.of_lane(lane.number, lane.lanes):
             if not lane.holds_target(topic) and _is_target(lane, topic):
                 hold(lane, topic, now_ms)

@@ -18,7 +18,7 @@ def open_second_writer(kafka: KafkaCluster, names: TopicNames, node: str, number
     Raises:
         TransportError: It cannot be opened now.
     """
-    return kafka.writer(f"held-{number}", names.held_transactions(node, number))
+    return kafka.writer(f"held-{number}", names.second_writer_transactions(node, number))
 
 
 def open_second_writer_of(lane: Lane, kafka: KafkaCluster) -> Writer:

@@ -10,7 +10,7 @@ import structlog
 
 from mesh.core.local_links import LocalLink
 from mesh.errors import TransportError
-from mesh.lane.held import hold_source
+from mesh.lane.cuts import tell_cuts
 from mesh.lane.lane import Lane
 from mesh.lane.relinking import begin_links
 from mesh.lane.resuming import (
@@ -23,6 +23,7 @@ from mesh.lane.resuming import (
     stop_source,
 )
 from mesh.lane.sources import Source, SourceTopic
+from mesh.lane.target_holds import hold_source
 from mesh.model.control import Stop, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import NotRead
@@ -98,12 +99,12 @@ class Sources:
 
     def stopped(self, lane: Lane) -> Iterator[Source]:
         """Yield what a lane reads no further, as far as it is known what that was."""
-        positions = lane.positions
-        for at in positions.stopped:
-            topic_id = positions.topic_ids.get(at)
+        progress = lane.progress
+        for at in progress.stopped:
+            topic_id = progress.topic_ids.get(at)
             if at.topic in self.topics and topic_id is not None:
                 topic = self.topics[at.topic]
-                generation = positions.generations.get(at, 0)
+                generation = progress.generations.get(at, 0)
                 yield Source(at, topic_id, topic.message_class, topic.link, generation)
 
     def is_read(self, at: TopicPartition) -> bool:
@@ -119,7 +120,7 @@ class Sources:
             self._verify(lanes)
             is_due = True
         for lane in lanes.values():
-            if is_due or lane.awaited or self.questions.is_open("bounds", lane.number):
+            if is_due or lane.following.awaited or self.questions.is_open("bounds", lane.number):
                 self.start(lane, now_ms)
 
     def _look_again(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
@@ -142,12 +143,12 @@ class Sources:
 
     def start(self, lane: Lane, now_ms: int) -> None:
         """Assign to a lane what it does not read yet, as far as brokers answer."""
-        if not lane.learn():
+        if not lane.following.stop_waiting_if_known(lane.learner):
             return
         for topic in self.topics:
             if topic.info is None:
                 continue
-            kept = {**lane.sources, **lane.positions.stopped}
+            kept = {**lane.sources, **lane.progress.stopped}
             numbers = range(lane.number, topic.info.partitions, self._count)
             places = [TopicPartition(topic.name, number) for number in numbers]
             new = [at for at in places if at not in kept]
@@ -156,7 +157,7 @@ class Sources:
             if not new:
                 continue
             try:
-                key = ("bounds", lane.number, lane.positions.epoch, topic.name)
+                key = ("bounds", lane.number, lane.progress.epoch, topic.name)
                 read = self.last_read.known(lane, new)
                 ask = partial(_bounds, self.admins[topic.kafka], new, read)
                 bounds = self.questions.answer(key, ask)
@@ -228,11 +229,11 @@ class Sources:
             source = lane.assign(place, topic, topic_id)
             self._first.expect(place)
             hold_source(lane, source, now_ms)
-            if lane.followed_before < self.learner.followed:
+            if lane.following.change_before < self.learner.followed:
                 # Its former owner ended before it could tell which links are new.
                 begin_links(lane, source, list(self.learner.neighbours), now_ms)
-        if lane.has_cut:  # the others are told already: these come late
-            lane.tell_cuts([lane.sources[at] for at in places], self.learner.all_cuts(), now_ms)
+        if lane.following.has_cut:  # the others are told already: these come late
+            tell_cuts(lane, [lane.sources[at] for at in places], self.learner.all_cuts(), now_ms)
         reasons = {at: self._why(at, topic.link, now_ms) for at in places}
         still = {at: reason for at, reason in reasons.items() if reason is not None}
         self._unread.update(still)

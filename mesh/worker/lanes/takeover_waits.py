@@ -1,7 +1,19 @@
-"""How long who waits when lanes change hands, in the order in which they do. Spec: K14, K15, K16.
+"""Waits of a takeover, in the order they apply. Spec: K14, K15, K16.
 
-One wait lies below, for both who sends ahead of a commit and who takes the lane after it go by it:
-`mesh.lane.batch.RESERVED_MS`, before a successor looks where a log of direct messages ends (K18).
+Others stand where they are used:
+
+- by who gives lanes up: `mesh.worker.lanes.committing.LAST_S` for their commits,
+  `mesh.worker.lanes.direct_copies.LEAVE_S` for their direct copies, and
+  `mesh.worker.process.errands.LEAVE_S` for takings that were called off;
+- by who takes them: `mesh.lane.batch.RESERVED_MS` before it looks where a log of direct messages
+  ends (K18; who sends ahead of a commit goes by it too);
+- after the taking: `mesh.worker.second_writer.held_targets.RETRY_MS` before a held target is caught
+  up;
+- beside it, for the leadership: `mesh.worker.control.leadership.RETRY_MS`;
+- at other times as well, so that nothing runs too often: `mesh.worker.lanes.admission.ASK_MS`
+  between two questions about the group, `mesh.worker.lanes.committing.MOMENT_S` for the commits of
+  a turn, `mesh.worker.lanes.direct_copies.FLUSH_MS` and `mesh.worker.lanes.direct_copies.GAP_MS`
+  for direct copies, `mesh.worker.process.errands.LOOK_S` for records while an errand is under way.
 """
 
 from __future__ import annotations

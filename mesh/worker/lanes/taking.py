@@ -1,6 +1,6 @@
 """Take a lane: fence the former owner, recover where it stood, raise its epoch. Spec: K16, K18.
 
-How long who waits meanwhile is in `takeover_waits`.
+How long each side waits for the other stands in `takeover_waits`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from mesh.errors import TransportDeniedError, TransportUnreadableError
-from mesh.lane.positions import Positions
+from mesh.lane.progress import Progress
 from mesh.model.facts import EpochRaised
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -22,7 +22,7 @@ from mesh.worker.lanes.gone_targets import gone_keys
 from mesh.worker.lanes.second_writer import open_second_writer, second_partition
 from mesh.worker.process.clock import Clock
 from mesh.worker.process.errands import Steps
-from mesh.worker.process.recall import Recall, kept_in
+from mesh.worker.process.recall import Recall, read_progress
 
 log = structlog.get_logger()
 
@@ -34,14 +34,14 @@ class Taken:
     Attributes:
         number: The lane.
         writer: Writes its transactions.
-        positions: Where it stands.
+        progress: How far it has got.
         taken_ms: When that was; its former owner was fenced before.
         strays: Records in its progress that nobody can read.
     """
 
     number: int
     writer: Writer
-    positions: Positions
+    progress: Progress
     taken_ms: int
     strays: int = 0
 
@@ -73,16 +73,16 @@ def take_lane(
     try:
         yield
         place = TopicPartition(names.progress(node), number)
-        kept = kept_in(_records(place, kafka, recall))
-        positions = Positions()
+        kept = read_progress(_records(place, kafka, recall))
+        progress = Progress()
         for fact in kept.facts.values():
-            positions.apply(fact)
-        if positions.holds:
-            _recover_caught_up(positions, names, node, number, topology, kafka, recall)
+            progress.apply(fact)
+        if progress.holds:
+            _recover_caught_up(progress, names, node, number, topology, kafka, recall)
         yield
-        raised = EpochRaised(positions.epoch + 1)
-        positions.apply(raised)
-        gone = gone_keys(kept.facts, topology, node, kafka, positions)
+        raised = EpochRaised(progress.epoch + 1)
+        progress.apply(raised)
+        gone = gone_keys(kept.facts, topology, node, kafka, progress)
         writer.begin()
         writer.produce(place.topic, encode_fact(raised), fact_key(raised.key), number)
         for key in gone:
@@ -91,7 +91,7 @@ def take_lane(
     except BaseException:
         writer.close()
         raise
-    return Taken(number, writer, positions, clock.now_ms(), len(kept.strays))
+    return Taken(number, writer, progress, clock.now_ms(), len(kept.strays))
 
 
 def _records(place: TopicPartition, kafka: KafkaCluster, recall: Recall) -> Sequence[Record]:
@@ -114,7 +114,7 @@ def _records(place: TopicPartition, kafka: KafkaCluster, recall: Recall) -> Sequ
 
 
 def _recover_caught_up(
-    positions: Positions,
+    progress: Progress,
     names: TopicNames,
     node: str,
     number: int,
@@ -130,9 +130,9 @@ def _recover_caught_up(
     open_second_writer(kafka, names, node, number).close()
     place = TopicPartition(names.progress(node), second_partition(topology, node, number))
     try:
-        caught_up = kept_in(recall.records(place))
+        caught_up = read_progress(recall.records(place))
     except TransportUnreadableError as error:
         log.error("targets.not_recovered", fault=str(error))  # noqa: TRY400 - one line for people
         return
     for fact in caught_up.facts.values():
-        positions.apply_catch_up(fact)
+        progress.apply_catch_up(fact)

@@ -52,7 +52,7 @@ class LastRead:
             at: Where.
             start: First offset of the log.
         """
-        epoch = lane.positions.leader_epochs.get(at)
+        epoch = lane.progress.leader_epochs.get(at)
         if epoch is not None and lane.position(at) > start:
             self.expected_epochs[at] = epoch
 
@@ -84,7 +84,7 @@ class LastRead:
         self, lane: Lane, places: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, Known]:
         """Return what is known of what was read last, for who looks where logs end."""
-        epochs = lane.positions.leader_epochs
+        epochs = lane.progress.leader_epochs
         return {
             at: Known(epochs[at], lane.position(at), at in self._doubted)
             for at in places

@@ -14,13 +14,14 @@ from functools import partial
 import structlog
 
 from mesh.errors import TransportError
-from mesh.lane.held import hold
 from mesh.lane.lane import Lane
-from mesh.model.control import FULL, HELD, LOSSY, EndpointStatus
+from mesh.lane.target_holds import hold
+from mesh.model.control import EndpointStatus
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import EndpointSeen, Input
 from mesh.model.state import LossReason
 from mesh.model.topology import EndpointLimit, Topology, WhenFull
+from mesh.model.words import EndpointWord
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition
 from mesh.worker.lanes.overfull import Overfull
 from mesh.worker.lanes.owned import Lanes
@@ -41,7 +42,7 @@ log = structlog.get_logger()
 
 _THEN = {
     WhenFull.STOP: "it waits alone",
-    WhenFull.REJECT: "it waits, and nothing more is taken of clients",
+    WhenFull.REJECT: "it waits, and nothing more is taken from clients",
     WhenFull.DEAD_LETTER: "the oldest become dead letters",
 }
 
@@ -56,12 +57,12 @@ def _held(lane: Lane) -> Iterator[EndpointStatus]:
         topic = lane.names.endpoint(lane.node, name)
         cause = f": {unwritable[topic]}" if topic in unwritable else ""
         if lane.is_guaranteed(name) and lane.holds_target(topic):
-            then = "what it lacks is written once it can"
+            then = "what it lacks is written once it takes records again"
         elif cause and not lane.is_guaranteed(name):
             then = "what comes for it meanwhile is discarded"
         else:
             continue
-        yield EndpointStatus(name, HELD, f"{topic} cannot be written{cause}; {then}")
+        yield EndpointStatus(name, EndpointWord.HELD, f"{topic} cannot be written{cause}; {then}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +117,16 @@ class EndpointBacklogs:
     @property
     def waiting(self) -> frozenset[tuple[int, str]]:
         """Lanes and topics of endpoints that are to be held until less waits there."""
-        names = self.lanes.machine.learner
+        endpoints = self.lanes.machine.learner.clients.wanted.endpoints
         return frozenset(
             (number, self._topic(endpoint))
             for number, endpoint in self.full
-            if endpoint in names.own.endpoints and not self._is_lossy(endpoint)
+            if endpoint in endpoints and not self._is_lossy(endpoint)
         )
 
     @property
     def refusing(self) -> frozenset[int]:
-        """Lanes that are to take no guaranteed messages of clients."""
+        """Lanes that are to take no guaranteed messages from clients."""
         return frozenset(
             number
             for number, endpoint in self.full
@@ -153,7 +154,7 @@ class EndpointBacklogs:
         """Return the limits of the guaranteed endpoints that there are."""
         return {
             name: limit
-            for name, endpoint in self.lanes.machine.learner.own.endpoints.items()
+            for name, endpoint in self.lanes.machine.learner.clients.wanted.endpoints.items()
             if endpoint.message_class is MessageClass.GUARANTEED
             and (limit := self.topology.endpoint_limit(self.node, name)) is not None
         }
@@ -285,7 +286,7 @@ class EndpointBacklogs:
         """Return the count of a partition."""
         if limit.when_full is WhenFull.DEAD_LETTER and not self._counts.has(lane, at):
             # Who had the lane before may have died between dead letters and deletion.
-            endpoint = at.topic.removeprefix(self._topic(""))
+            endpoint = self.lanes.names.endpoint_of(self.node, at.topic)
             self.lanes.overfull[at] = Overfull(lane, endpoint, at, 0, 0, "", b"")
         return self._counts.of(lane, at)
 
@@ -297,9 +298,9 @@ class EndpointBacklogs:
             texts = [text for (_, endpoint), text in self.full.items() if endpoint == name]
             if limit.when_full is WhenFull.DEAD_LETTER and lost:
                 text = f"{lost} messages became dead letters: {limit.sizes}"
-                now[name] = EndpointStatus(name, LOSSY, text)
+                now[name] = EndpointStatus(name, EndpointWord.LOSSY, text)
             elif texts:
-                now[name] = EndpointStatus(name, FULL, texts[0])
+                now[name] = EndpointStatus(name, EndpointWord.FULL, texts[0])
         for lane in self.lanes.owned.values():
             for status in _held(lane):
                 now.setdefault(status.endpoint, status)

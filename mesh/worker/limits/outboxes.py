@@ -6,21 +6,21 @@ Kafka is asked beside the loop: a look judges by what was written when the quest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
 from mesh.errors import TransportError
-from mesh.lane.held import hold
 from mesh.lane.lane import Lane
+from mesh.lane.target_holds import hold
 from mesh.model.control import LinkState
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, OutboxFull
 from mesh.model.topology import LinkLimit, Topology, WhenFull
-from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.transport.port import Admin, KafkaCluster, TopicPartition
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.limits.backlog import RELIEF, Counts, Written, limit_of_lane, written_to
 from mesh.worker.limits.endpoints import EndpointBacklogs
@@ -112,17 +112,22 @@ class Backlogs:
         """Judge every outbox if Kafka has answered where they end."""
         if self._asked is None:
             return
-        asking = partial(self.home.admin().ends, list(self._asked))
-        ends = self.lanes.sources.questions.answer(("backlogs",), asking) if self._asked else {}
-        if ends is None:
+        outboxes = [self._outbox(neighbour) for neighbour in self._limits]
+        asking = partial(_ask, self.home.admin(), outboxes, list(self._asked))
+        questions = self.lanes.sources.questions
+        answer = questions.answer(("backlogs",), asking) if self._asked else ({}, {})
+        if answer is None:
             return
+        ids, ends = answer
         written, self._asked = self._asked, None
         for lane in list(self.lanes.owned.values()):
             for neighbour, limit in self._limits.items():
-                places = lane.places(self._outbox(neighbour))
-                if all(written.get(at, (None, 0))[0] is lane for at in places):
+                outbox = self._outbox(neighbour)
+                places = lane.places(outbox)
+                if outbox in ids and all(written.get(at, (None, 0))[0] is lane for at in places):
                     told = {at: (ends[at], written[at][1]) for at in places if at in ends}
-                    found = self._waiting(lane, neighbour, told, link_states, now_ms)
+                    read = _read(link_states.get(neighbour), ids[outbox])
+                    found = self._waiting(lane, ids[outbox], told, read, now_ms)
                     self._judge(lane, neighbour, limit, *found, now_ms)
 
     def _texts(self) -> Mapping[str, str]:
@@ -150,7 +155,7 @@ class Backlogs:
             return
         refused = limit.when_full is WhenFull.REJECT
         self.full[key] = f"outbox full: {limit.sizes}; " + (
-            "nothing more is taken of clients" if refused else "this link waits alone"
+            "nothing more is taken from clients" if refused else "this link waits alone"
         )
         log.warning("outbox.full", lane=lane.number, neighbour=neighbour, bytes=size, age_ms=age_ms)
         target = self._outbox(neighbour)
@@ -160,36 +165,33 @@ class Backlogs:
     def _waiting(
         self,
         lane: Lane,
-        neighbour: str,
+        topic_id: bytes,
         told: Mapping[TopicPartition, tuple[int, int]],
-        link_states: Mapping[str, LinkState],
+        read: Mapping[TopicPartition, int],
         now_ms: int,
     ) -> tuple[int, int]:
         """Return the bytes that wait in a lane's part of an outbox, and the age of the oldest.
 
         Args:
             lane: Whose outbox.
-            neighbour: To whom.
+            topic_id: What it is now.
             told: Where its partitions end, and bytes written to them until that was asked.
-            link_states: What neighbours have read of this node.
+            read: How far its reader has come.
             now_ms: The present moment.
         """
-        state = link_states.get(neighbour)
-        read = {
-            TopicPartition(told.topic, told.partition): told.read
-            for told in (state.positions if state is not None else ())
-        }
-        found = [
-            self._counts.of(lane, at).look(end, read.get(at, 0), written, now_ms)
-            for at, (end, written) in told.items()
-        ]
-        return sum(size for size, _ in found), max((age_ms for _, age_ms in found), default=0)
+        size, age_ms = 0, 0
+        for at, (end, written) in told.items():
+            backlog = self._counts.of(lane, at)
+            backlog.is_of(topic_id, written)
+            found, oldest_ms = backlog.look(end, read.get(at, 0), written, now_ms)
+            size, age_ms = size + found, max(age_ms, oldest_ms)
+        return size, age_ms
 
     def _outbox(self, neighbour: str) -> str:
         return self.lanes.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
 
     def _act(self) -> None:
-        """Have the lanes take nothing of clients, or write nothing to a link, while it is full."""
+        """Have lanes take nothing from clients, or write nothing to a link, while it is full."""
         refusing = set(self._endpoints.refusing)
         waiting = set(self._endpoints.waiting)
         for number, neighbour in self.full:
@@ -204,3 +206,23 @@ class Backlogs:
         if gate.refusing != refusing:
             gate.refusing = frozenset(refusing)
             self.lanes.sources.settle(self.lanes.owned, self._looked_ms)
+
+
+def _read(state: LinkState | None, topic_id: bytes) -> Mapping[TopicPartition, int]:
+    """Return how far a neighbour has read an outbox: of a recreated one it has read nothing yet."""
+    return {
+        TopicPartition(told.topic, told.partition): told.read
+        for told in (state.positions if state is not None else ())
+        if told.topic_id == topic_id
+    }
+
+
+def _ask(
+    admin: Admin, topics: Sequence[str], places: Sequence[TopicPartition]
+) -> tuple[Mapping[str, bytes], Mapping[TopicPartition, int]]:
+    """Return ids of outboxes, and where their partitions end.
+
+    The ids come first: where one is recreated meanwhile, its end is not taken for the former one's.
+    """
+    ids = {name: info.topic_id for name, info in admin.describe(topics).items()}
+    return ids, admin.ends(places)

@@ -70,6 +70,6 @@ class DrillFile:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """Return what is another one when a file has been written anew or replaced."""
+    """Return what is another one when a file has been written again or replaced."""
     found = path.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size

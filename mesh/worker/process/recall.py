@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import structlog
 
 from mesh.errors import TransportStalledError
-from mesh.lane.kept import Kept, fold_kept, key_text
+from mesh.lane.progress_log import ProgressLog, fold_progress, key_text
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
@@ -93,13 +93,13 @@ class Recall:
         self._follower.close()
 
 
-def kept_in(records: Sequence[Record]) -> Kept:
+def read_progress(records: Sequence[Record]) -> ProgressLog:
     """Return what can be read of a partition of `progress`; what strangers wrote there is logged.
 
     Raises:
         TransportUnreadableError: A record hides where its lane stood.
     """
-    kept = fold_kept(records)
+    kept = fold_progress(records)
     for record, fault in kept.strays:
         place = {"topic": record.topic(), "partition": record.partition()}
         key = key_text(record.key() or b"")

@@ -16,6 +16,7 @@ from mesh.core.moving import Part, is_client, room_for, target_of
 from mesh.core.queues import Nearness
 from mesh.core.redelivery import Share
 from mesh.errors import TransportError
+from mesh.model.control import Version
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, QueueSeen
 from mesh.model.names import fold
@@ -60,7 +61,7 @@ class SeenQueue:
     consumers: int = 0
     target: Attraction | None = None
     room: int | None = None
-    version: tuple[int, int] = (0, 0)
+    version: Version = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class _Question:
         unknown: Those of them of which it is not known whether they have a topic here.
         topics: Topic and group of each queue.
         partitions: How many a queue has.
-        marks: How far outboxes must be read before all that movers wrote there is.
+        ends_written: How far outboxes must be read before all that movers wrote there is.
     """
 
     parts: Mapping[str, Part]
@@ -81,7 +82,7 @@ class _Question:
     unknown: Sequence[str]
     topics: Mapping[str, str]
     partitions: int
-    marks: Mapping[TopicPartition, int]
+    ends_written: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +93,17 @@ class Told:
         has_topic: Whether they have a topic here, of those of which that was unknown.
         consumers: Clients that consume them here.
         waiting: Records that their groups are not done with, markers of Kafka included.
-        ends: Where outbox partitions end that movers have written.
-        marks: How far they were to be read when that was asked for.
+        topic_ids: What the outboxes are that movers have written.
+        ends: Where their partitions end.
+        ends_written: How far they were to be read when that was asked for.
     """
 
     has_topic: Mapping[str, bool]
     consumers: Mapping[str, int]
     waiting: Mapping[str, int]
+    topic_ids: Mapping[str, bytes]
     ends: Mapping[TopicPartition, int]
-    marks: Mapping[TopicPartition, int]
+    ends_written: Mapping[TopicPartition, int]
 
 
 @dataclass(slots=True)
@@ -130,18 +133,20 @@ class Consumers:
         self.topology = relinked.topology
         self._looked_ms = now_ms - LOOK_MS
 
-    def look(self, marks: Callable[[], Mapping[TopicPartition, int]], now_ms: int) -> Told | None:
+    def look(
+        self, ends_written: Callable[[], Mapping[TopicPartition, int]], now_ms: int
+    ) -> Told | None:
         """Ask who consumes and how much waits, if it is time; return what is known by now.
 
         Args:
-            marks: Returns how far outboxes must be read before all that movers wrote there is.
+            ends_written: How far outboxes must be read before all that movers wrote there is.
             now_ms: The present moment.
         """
         if self._asked is None:
             if now_ms - self._looked_ms < LOOK_MS:
                 return None
             self._looked_ms = now_ms
-            self._asked = self._to_ask(marks())
+            self._asked = self._to_ask(ends_written())
         asked = self._asked
         try:
             asking = partial(_ask, self.home.admin(), asked)
@@ -156,7 +161,7 @@ class Consumers:
             self._follow(asked, told, now_ms)
         return told
 
-    def _to_ask(self, marks: Mapping[TopicPartition, int]) -> _Question:
+    def _to_ask(self, ends_written: Mapping[TopicPartition, int]) -> _Question:
         attractions = self.lanes.machine.router.table.attractions.all()
         parts = {
             one.queue: Part(one.kind.value)
@@ -164,10 +169,12 @@ class Consumers:
             if one.node == self.node and one.kind is not MemberKind.LOCAL
         }
         own = {fold(queue): None for queue in parts}
+        clients = self.lanes.machine.learner.clients
         theirs = {
             one.queue: Part.ANY if one.kind is MemberKind.ANY else Part.PROXY
             for one in attractions
             if one.kind in (MemberKind.ANY, MemberKind.HOME) and one.name not in own
+            if not clients.keeps_its_own(one.queue)
         }
         for queue in [one for one in self._has_topic if one not in theirs]:
             del self._has_topic[queue]
@@ -175,7 +182,7 @@ class Consumers:
         theirs = {one: part for one, part in theirs.items() if self._has_topic.get(one, True)}
         topics = {one: self.lanes.names.endpoint(self.node, one) for one in {**parts, **theirs}}
         partitions = self.topology.nodes[self.node].partitions
-        return _Question(parts, theirs, unknown, topics, partitions, marks)
+        return _Question(parts, theirs, unknown, topics, partitions, ends_written)
 
     def _follow(self, asked: _Question, told: Told, now_ms: int) -> None:
         self._has_topic |= told.has_topic
@@ -256,7 +263,10 @@ def _ask(admin: Admin, asked: _Question) -> Told:
     consumers = {
         queue: sum(map(is_client, admin.group_members(topic))) for queue, topic in topics.items()
     }
-    return Told(has_topic, consumers, waiting, admin.ends(list(asked.marks)), asked.marks)
+    outboxes = admin.describe(list({at.topic: None for at in asked.ends_written}))
+    ids = {name: info.topic_id for name, info in outboxes.items()}
+    ends = admin.ends(list(asked.ends_written))
+    return Told(has_topic, consumers, waiting, ids, ends, asked.ends_written)
 
 
 def _waiting(passed: Passed, start: int, end: int) -> int:

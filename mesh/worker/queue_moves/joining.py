@@ -14,7 +14,7 @@ from mesh.model.facts import Sent
 from mesh.transport.port import Consumer, KafkaCluster, Record, TopicPartition, Writer
 from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
 from mesh.worker.process.errands import Steps
-from mesh.worker.process.recall import Recall, kept_in
+from mesh.worker.process.recall import Recall, read_progress
 from mesh.worker.queue_moves.mover import Mover
 from mesh.worker.queue_moves.moving import ChainEnds
 
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedMover:
     """What a mover needs, opened; nothing of it if the queue has no topic yet.
 
     Attributes:
@@ -41,7 +41,7 @@ class Opened:
         """Return the mover, or None if the queue has no topic."""
         if self.consumer is None or self.writer is None:
             return None
-        lane.positions.sent_by_movers(self.sent)
+        lane.hear_movers(self.sent)
         log.info("queue.moving", queue=queue, lane=lane.number)
         return Mover(lane, queue, self.consumer, self.writer, self.topic_id, self.sent)
 
@@ -53,7 +53,7 @@ class Opened:
             self.writer.close()
 
 
-def open_mover(home: KafkaCluster, recall: Recall, lane: Lane, queue: str) -> Steps[Opened]:
+def open_mover(home: KafkaCluster, recall: Recall, lane: Lane, queue: str) -> Steps[OpenedMover]:
     """Join a queue's group, step by step.
 
     The lane's second writer is opened once before the progress is read: what a predecessor
@@ -77,11 +77,11 @@ def _open(
     progress: TopicPartition,
     fence: Callable[[], Writer],
     mover: tuple[str, str],
-) -> Steps[Opened]:
+) -> Steps[OpenedMover]:
     yield
     info = home.admin().describe([topic]).get(topic)
     if info is None:
-        return Opened()
+        return OpenedMover()
     fence().close()
     yield
     writer = home.writer(*mover, tells=True)
@@ -92,13 +92,13 @@ def _open(
     except BaseException:
         writer.close()
         raise
-    return Opened(info.topic_id, consumer, writer, sent)
+    return OpenedMover(info.topic_id, consumer, writer, sent)
 
 
 def _sent_before(records: Sequence[Record], topic_id: bytes) -> ChainEnds:
     """Return what movers of a lane have sent of a topic so far, by its progress."""
     sent: ChainEnds = {}
-    for fact in kept_in(records).facts.values():
+    for fact in read_progress(records).facts.values():
         if isinstance(fact, Sent) and fact.source.topic_id == topic_id:
             sent[fact.at, fact.source] = fact.last
     return sent

@@ -73,7 +73,7 @@ class Mover:
         writer: Writes its transactions.
         topic_id: Of the endpoint's topic.
         sent: Last position sent, per outbox partition and partition of the endpoint. Spec: K11.
-        marks: How far its outbox partitions must be read before all that it wrote there is.
+        ends_written: How far its outbox partitions must be read before all that it wrote there is.
         pending: The commit under way.
     """
 
@@ -83,7 +83,7 @@ class Mover:
     writer: Writer
     topic_id: bytes
     sent: ChainEnds = field(default_factory=dict)
-    marks: dict[TopicPartition, int] = field(default_factory=dict)
+    ends_written: dict[TopicPartition, int] = field(default_factory=dict)
     pending: Pending = field(default_factory=Pending)
     _moving: Moving | None = None
     _parts: dict[TopicPartition, GivenPart] = field(default_factory=dict)
@@ -128,8 +128,14 @@ class Mover:
         if not self._early or self.doubted:
             return
         records, self._early = self._early[:most], self._early[most:]
-        about = (self.lane, self.queue, self.topic_id, link, address, self.sent)
-        moving = self._moving = Moving(*about)
+        moving = self._moving = Moving(
+            lane=self.lane,
+            queue=self.queue,
+            topic_id=self.topic_id,
+            link=link,
+            address=address,
+            before=self.sent,
+        )
         for record in records:
             part = self._parts[TopicPartition(record.topic(), record.partition())]
             if part.meet(record):
@@ -151,8 +157,8 @@ class Mover:
             return 0
         self.sent = moving.sent
         # A neighbour that asks what has become of them is told by the lane. Spec: K11.
-        self.lane.positions.sent_by_movers(moving.sent)
-        self.marks |= moving.marks
+        self.lane.hear_movers(moving.sent)
+        self.ends_written |= moving.ends_written
         return sum(moving.counts.values())
 
     def _read(self, most: int) -> list[Record]:
@@ -185,21 +191,6 @@ class Mover:
             passed[at] = Passed(part.share.base, part.share.remark, part.share.leader_epoch)
         return passed
 
-    def forget_lost(
-        self, ends: Mapping[TopicPartition, int], asked: Mapping[TopicPartition, int]
-    ) -> None:
-        """Wait no longer for what an outbox has lost to be read.
-
-        Args:
-            ends: Where outboxes end.
-            asked: The marks when that was asked for; later ones may be beyond.
-        """
-        self.marks = {
-            at: mark
-            for at, mark in self.marks.items()
-            if mark > asked.get(at, -1) or ends.get(at, 0) >= mark
-        }
-
     def close(self) -> None:
         """Leave the group at once."""
         self.consumer.close()
@@ -214,8 +205,8 @@ def _transact(
     last = {at: moving.rows[at.topic, at.partition].pop() for at in moving.written}
     write_rows(writer, moving.rows)
     for at, (value, key, timestamp, headers) in last.items():
-        mark = partial(moving.mark, at.topic)
+        told = partial(moving.note_written, at.topic)
         about = (at.topic, value, key, at.partition)
-        writer.produce(*about, timestamp=timestamp, headers=headers, on_delivery=mark)
+        writer.produce(*about, timestamp=timestamp, headers=headers, on_delivery=told)
     writer.send_offsets(passed, ticket)
     writer.commit()

@@ -17,7 +17,7 @@ from mesh.core.local_links import LocalLink
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.lane.lane import Lane
-from mesh.model.control import LinkState
+from mesh.model.control import LinkState, Version
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input
@@ -27,7 +27,7 @@ from mesh.transport.port import Consumer, KafkaCluster, TopicPartition
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.queue_moves.consumers import Consumers, SeenQueue, Told
-from mesh.worker.queue_moves.joining import Opened, open_mover
+from mesh.worker.queue_moves.joining import OpenedMover, open_mover
 from mesh.worker.queue_moves.mover import CHUNK, GivenPart, Mover
 
 RETRY_MS = 5_000
@@ -58,11 +58,12 @@ class Movers:
     lanes: Lanes
     _consumers: Consumers = field(init=False)
     _movers: dict[tuple[int, str], Mover] = field(default_factory=dict)
-    _left: dict[tuple[int, str], tuple[str, tuple[int, int], int]] = field(default_factory=dict)
+    _left: dict[tuple[int, str], tuple[str, Version, int]] = field(default_factory=dict)
     _failed_ms: dict[tuple[int, str], int] = field(default_factory=dict)
     _moved_ms: dict[tuple[int, str], int] = field(default_factory=dict)
-    _marks: dict[tuple[int, str], Mapping[TopicPartition, int]] = field(default_factory=dict)
-    _opening: tuple[tuple[int, str], Lane, Errand[Opened]] | None = None
+    _ends_written: dict[tuple[int, str], Mapping[TopicPartition, int]] = field(default_factory=dict)
+    _outbox_ids: Mapping[str, bytes] = field(default_factory=dict)
+    _opening: tuple[tuple[int, str], Lane, Errand[OpenedMover]] | None = None
     _leaving: list[tuple[Errand[Mover], Mover]] = field(default_factory=list)
     _doubted: dict[tuple[int, str], Sequence[GivenPart]] = field(default_factory=dict)
 
@@ -136,26 +137,30 @@ class Movers:
 
     def _written(self) -> Mapping[TopicPartition, int]:
         """Return how far outboxes must be read before all that movers wrote there is."""
-        marks: dict[TopicPartition, int] = {}
-        for mover in self._movers.values():
-            for at, mark in mover.marks.items():
-                marks[at] = max(mark, marks.get(at, 0))
-        return marks
+        ends_written: dict[TopicPartition, int] = {}
+        movers = [one.ends_written for one in self._movers.values()]
+        for written in [*movers, *self._ends_written.values()]:
+            for at, end in written.items():
+                ends_written[at] = max(end, ends_written.get(at, 0))
+        return ends_written
 
     def _forget(self, told: Told) -> None:
         """Know nothing more of queues that are gone, and of what is gone from outboxes."""
-        for known in (self._left, self._failed_ms, self._moved_ms, self._marks):
+        for known in (self._left, self._failed_ms, self._moved_ms, self._ends_written):
             for key in [key for key in known if key[1] not in self._consumers.seen]:
                 del known[key]
         for mover in self._movers.values():
-            mover.forget_lost(told.ends, told.marks)
+            mover.ends_written = _not_lost(mover.ends_written, told)
+        for key, written in self._ends_written.items():
+            self._ends_written[key] = _not_lost(written, told)
+        self._outbox_ids = told.topic_ids
 
     def _leave(self, key: tuple[int, str]) -> None:
         """Have a mover leave its group, which may wait for who looks after that."""
         if self._doubted.pop(key, None) is not None:
             self.lanes.sources.questions.forget("moved", *key)
         mover = self._movers.pop(key)
-        self._marks[key] = dict(mover.marks)
+        self._ends_written[key] = dict(mover.ends_written)
         self._close(mover)
 
     def _close(self, mover: Mover) -> None:
@@ -263,7 +268,7 @@ class Movers:
         if mover is None:
             return  # the queue has no topic yet
         if self._may_go_on(key, lane):
-            mover.marks.update(self._marks.pop(key, {}))
+            mover.ends_written.update(self._ends_written.pop(key, {}))
             self._movers[key] = mover
         else:
             self._close(mover)
@@ -321,16 +326,27 @@ class Movers:
         self, key: tuple[int, str], link: LocalLink, link_states: Mapping[str, LinkState]
     ) -> bool:
         mover = self._movers.get(key)
-        written = self._marks.get(key, {}) if mover is None else mover.marks
+        written = self._ends_written.get(key, {}) if mover is None else mover.ends_written
         state = link_states.get(link.neighbour)
         read = {
             TopicPartition(told.topic, told.partition): told.read
             for told in (state.positions if state is not None else ())
+            if self._outbox_ids.get(told.topic, told.topic_id) == told.topic_id
         }
         names = self.lanes.names
         outboxes = [names.outbox(self.node, link.neighbour, one) for one in MessageClass]
-        marks = {at: mark for at, mark in written.items() if at.topic in outboxes}
-        return all(read.get(at, 0) >= mark for at, mark in marks.items())
+        ends_written = {at: end for at, end in written.items() if at.topic in outboxes}
+        return all(read.get(at, 0) >= end for at, end in ends_written.items())
+
+
+def _not_lost(ends_written: Mapping[TopicPartition, int], told: Told) -> dict[TopicPartition, int]:
+    """Return how far outboxes must be read still: what one has lost is waited for no longer."""
+    return {
+        at: end
+        for at, end in ends_written.items()
+        # What was written since may be beyond what was asked for.
+        if end > told.ends_written.get(at, -1) or told.ends.get(at, 0) >= end
+    }
 
 
 def _closing(mover: Mover) -> Steps[Mover]:

@@ -59,7 +59,7 @@ class Moving:
         rows: What is to be written.
         written: Outbox partitions among that.
         counts: Messages by class.
-        marks: Offset behind the last copy, per outbox partition, as far as brokers have told.
+        ends_written: Offset behind the last copy, per outbox partition, as far as that is known.
     """
 
     lane: Lane
@@ -72,7 +72,7 @@ class Moving:
     rows: Rows = field(default_factory=lambda: Rows(list))
     written: dict[TopicPartition, None] = field(default_factory=dict)
     counts: Counter[MessageClass] = field(default_factory=Counter)
-    marks: dict[TopicPartition, int] = field(default_factory=dict)
+    ends_written: dict[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin where movers of the lane are."""
@@ -144,14 +144,14 @@ class Moving:
         self.rows[place.topic, place.partition].append(row)
         log.warning("queue.not_moved", queue=self.queue, offset=record.offset(), why=letter.detail)
 
-    def mark(self, topic: str, partition: int, offset: int, fault: str) -> None:
+    def note_written(self, topic: str, partition: int, offset: int, fault: str) -> None:
         """Take note where the last copy of an outbox partition was written.
 
         Not where its log ends: the marker of the transaction stands there, and nobody's position
         passes that before the next record.
         """
         if not fault:
-            self.marks[TopicPartition(topic, partition)] = offset + 1
+            self.ends_written[TopicPartition(topic, partition)] = offset + 1
 
     def account(self) -> None:
         """Write how far movers of the lane have sent, and how much."""
@@ -166,7 +166,7 @@ class Moving:
         account = Ledger(
             node=lane.node,
             lane=lane.number,
-            lane_epoch=lane.positions.epoch,
+            lane_epoch=lane.progress.epoch,
             sent=[SentCount(self.link.neighbour, one, n, n) for one, n in self.counts.items() if n],
         )
         self.rows[ledger, partition].append((encode_ledger(account), None, 0, None))
@@ -184,6 +184,7 @@ def _provenance(lane: Lane, origin: Origin, offset: int) -> Provenance:
         path=(lane.node,),
         frame=offset,
         eras=origin.eras,
+        join_hops=0,
     )
 
 

@@ -138,7 +138,7 @@ class CatchUp:
         Where a log was cut off and goes on with other records only what came before is read; the
         rest is what the stop tells, and announced to all when that is accepted.
         """
-        stop = self.lane.positions.stopped.get(at)
+        stop = self.lane.progress.stopped.get(at)
         if stop is None:
             return False
         end = self.lane.committed_position(at)
@@ -154,7 +154,7 @@ class CatchUp:
     def _end(self, at: TopicPartition) -> int:
         """Return how far a source is read: to where the lane is, or to where its log breaks off."""
         end = self.lane.committed_position(at)
-        stop = self.lane.positions.stopped.get(at)
+        stop = self.lane.progress.stopped.get(at)
         if stop is not None and stop.reason == StopReason.TRUNCATED:
             # It may have been cut off since this began, and goes on with other records.
             end = min(end, stop.first)
@@ -167,7 +167,7 @@ class CatchUp:
             TransportError: What is read again was deleted meanwhile, or nothing comes of it.
         """
         for at in self._kafka:
-            stop = self.lane.positions.stopped.get(at)
+            stop = self.lane.progress.stopped.get(at)
             if stop is not None and stop.reason == StopReason.RECREATED:
                 raise TransportError(f"{at} was recreated while it was read again")
         self.is_met = False

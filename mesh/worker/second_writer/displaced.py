@@ -61,7 +61,7 @@ def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes, 
     ledger = Ledger(
         node=lane.node,
         lane=lane.number,
-        lane_epoch=lane.positions.epoch,
+        lane_epoch=lane.progress.epoch,
         dropped=[Dropped(of.reason, of.at.topic, of.at.partition, messages)],
     )
     account = (encode_ledger(ledger), None, 0, None)

@@ -26,7 +26,7 @@ from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
 from mesh.worker.process.commits import Pending
 from mesh.worker.process.errands import Errand, Steps
-from mesh.worker.process.recall import Recall, kept_in
+from mesh.worker.process.recall import Recall, read_progress
 from mesh.worker.process.transactions import transact
 from mesh.worker.second_writer.displaced import rows_of_displaced
 from mesh.worker.topics.readership import passed_by_all
@@ -242,7 +242,7 @@ class Displacing:
             reading.go_on(passed)
 
     def _is_queue(self, of: Overfull) -> bool:
-        endpoint = self.lanes.machine.learner.own.endpoints.get(of.endpoint)
+        endpoint = self.lanes.machine.learner.clients.wanted.endpoints.get(of.endpoint)
         return endpoint is not None and endpoint.kind is EndpointKind.QUEUE
 
     def _write_left(self, reading: _Reading, start: int, consumed: Consumed) -> None:
@@ -312,7 +312,7 @@ def _open(
 def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> int:
     """Return how far records of this very topic became dead letters already, by progress."""
     found = 0
-    for fact in kept_in(records).facts.values():
+    for fact in read_progress(records).facts.values():
         if isinstance(fact, SourceAt) and (fact.at, fact.topic_id) == (at, topic_id):
             found = fact.next
     return found

@@ -14,11 +14,11 @@ import structlog
 from mesh.core.local_links import LocalLink
 from mesh.errors import TransportRecordError
 from mesh.lane.batch import Batch
-from mesh.lane.held import endpoint_of, hold_key, is_met, link_of, release, sources_of
 from mesh.lane.lane import Lane
 from mesh.lane.messages.gaps import announce, own_provenance
-from mesh.lane.positions import Positions
+from mesh.lane.progress import Progress
 from mesh.lane.sources import Source
+from mesh.lane.target_holds import endpoint_of, hold_key, is_met, link_of, release, sources_of
 from mesh.model.facts import Fact, Held
 from mesh.model.frames import position_in_chain
 from mesh.model.inputs import Input
@@ -30,12 +30,15 @@ from mesh.worker.process.commits import Pending
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.process.transactions import transact
 from mesh.worker.second_writer.catching_up import CHUNK, Begins, CatchUp
-from mesh.worker.second_writer.opening import Opened, Proof
+from mesh.worker.second_writer.opening import OpenedCatchUp, Proof
 from mesh.worker.second_writer.quarantine import Suspect, Trial, keep_aside
-from mesh.worker.second_writer.routing_again import account, route_again, shadow_of
+from mesh.worker.second_writer.routing_again import account, catch_up_lane, route_again
 
 TargetKey = tuple[int, str]
 """A lane's number, and the topic of a target that it holds."""
+
+ALONE_A_TURN = 20
+"""Records that are written one by one in a turn at most: the lane waits meanwhile."""
 
 log = structlog.get_logger()
 
@@ -67,17 +70,16 @@ class TargetPlan:
     def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
         """Learn how far the target is written; read on from there, unless that is all."""
         lane, target = self.lane, self.target
-        for fact in told:
-            lane.positions.apply_catch_up(fact)
+        lane.hear_catch_ups(told)
         if not lane.holds_target(target):
             return None
-        self.hold = lane.positions.holds.number(target)
+        self.hold = lane.progress.holds.number(target)
         sources = sources_of(lane, target)
         if sources is None:
             log.info("target.waits", target=target, lane=lane.number)
             return None  # a source cannot be read now: its Kafka cluster does not answer
         self.again = CatchUp(self.lanes, lane, sources)
-        written = lane.positions.holds.next(target)
+        written = lane.progress.holds.next(target)
         begins = {one.at: written.get(hold_key(lane, target, one), 0) for one in sources}
         return self.again.opening(self.kafka, begins, "held")
 
@@ -122,14 +124,14 @@ class TargetCatchUp:
     hold: int
     again: CatchUp
     writer: Writer
-    written: Positions
+    written: Progress
     link: LocalLink | None
     endpoint: str
     began_ms: int
     suspects: dict[TargetKey, Suspect]
     is_over: bool = False
     is_due_again: bool = False
-    known: Positions = field(init=False)
+    known: Progress = field(init=False)
     facts: Sequence[Fact] = ()
     _pending: Pending = field(default_factory=Pending)
     _narrowing: _Narrowing | None = None
@@ -137,7 +139,7 @@ class TargetCatchUp:
     @staticmethod
     def begin(
         plan: TargetPlan,
-        opened: Opened,
+        opened: OpenedCatchUp,
         home: KafkaCluster,
         suspects: dict[TargetKey, Suspect],
         now_ms: int,
@@ -145,9 +147,9 @@ class TargetCatchUp:
         """Begin to read for a target, and to write it, with what was opened."""
         lane, target, again = plan.lane, plan.target, plan.again
         again.begin(opened.begins)
-        sent = lane.positions.sent
+        sent = lane.progress.sent
         keys = [hold_key(lane, target, source) for source in again.sources]
-        known = lane.positions.of_target({key: sent[key] for key in keys if key in sent})
+        known = lane.progress.of_target({key: sent[key] for key in keys if key in sent})
         log.info("target.catching_up", target=target, lane=lane.number)
         of = link_of(lane, target), endpoint_of(lane, target)
         return TargetCatchUp(
@@ -158,6 +160,16 @@ class TargetCatchUp:
     def key(self) -> TargetKey:
         """Which target of which lane."""
         return self.again.lane.number, self.target
+
+    @property
+    def lane(self) -> Lane:
+        """Whose sources are read again."""
+        return self.again.lane
+
+    @property
+    def steps_a_turn(self) -> int:
+        """Record by record it goes on faster."""
+        return ALONE_A_TURN if self.key in self.suspects else 1
 
     @property
     def is_waiting(self) -> bool:
@@ -253,8 +265,7 @@ class TargetCatchUp:
         again, lane = self.again, self.again.lane
         self.written = self.known
         again.lost.clear()
-        for fact in self.facts:
-            lane.positions.apply_catch_up(fact)
+        lane.hear_catch_ups(self.facts)
         if self._narrowing is not None:
             for one in self._narrowing.trial.aside:
                 log.error("record.quarantined", target=self.target, identity=one.identity)
@@ -294,23 +305,23 @@ class TargetCatchUp:
     def _decide(self, now_ms: int) -> tuple[Batch, Sequence[Fact]]:
         """Return what is to be written of what was read, and how far the target is written then."""
         again, lane, known = self.again, self.again.lane, self.known
-        shadow = shadow_of(lane, known, link=self.link, endpoint=self.endpoint)
-        batch = shadow.open(now_ms)
+        catch_up = catch_up_lane(lane, known, link=self.link, endpoint=self.endpoint)
+        batch = catch_up.open(now_ms)
         reached: dict[Source, int] = {}
         for source in again.sources:
             for lost in again.lost:
                 if (lost.topic, lost.partition) == (source.at.topic, source.at.partition):
-                    provenance = own_provenance(shadow, source)
+                    provenance = own_provenance(catch_up, source)
                     goes_on = position_in_chain(source.generation, lost.next)
-                    announce(shadow, batch, source, lost, provenance, goes_on)
+                    announce(catch_up, batch, source, lost, provenance, goes_on)
             records = again.records.get(source.at, [])
-            route_again(shadow, source, records, again.lanes.poison, now_ms)
+            route_again(catch_up, source, records, again.lanes.poison, now_ms)
             if records:
                 reached[source] = records[-1].offset() + 1
         if (narrowing := self._narrowing) is not None:
             narrowing.trial.replace_in(batch.rows)
             for source in reached:
-                keep_aside(narrowing.trial, shadow, batch, source, again.records[source.at][-1])
+                keep_aside(narrowing.trial, catch_up, batch, source, again.records[source.at][-1])
         if again.is_met:
             # Also what is read no further: the rest is what its stop tells.
             reached = {one: max(0, lane.committed_position(one.at)) for one in again.sources}
@@ -318,10 +329,10 @@ class TargetCatchUp:
         place = second_progress(lane)
         for fact in facts:
             batch.write(place, lane.encoded(fact), fact_key(fact.key))
-        account(shadow, batch, repair=False)
+        account(catch_up, batch, repair=False)
         return batch, facts
 
-    def _told(self, known: Positions, reached: Mapping[Source, int]) -> Iterator[Fact]:
+    def _told(self, known: Progress, reached: Mapping[Source, int]) -> Iterator[Fact]:
         """Yield how far the target is written of each source."""
         lane = self.again.lane
         for source, offset in reached.items():

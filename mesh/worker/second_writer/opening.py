@@ -19,7 +19,7 @@ from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
 from mesh.worker.process.errands import Errand, Steps
-from mesh.worker.process.recall import Recall, kept_in
+from mesh.worker.process.recall import Recall, read_progress
 from mesh.worker.second_writer.catching_up import Begins
 
 
@@ -41,9 +41,7 @@ class Proof:
     @staticmethod
     def begin(lane: Lane, now_ms: int) -> Proof:
         """Have the lane commit soon."""
-        batch = lane.open(now_ms)
-        batch.is_awaited = True
-        return Proof(lane, batch)
+        return Proof(lane, lane.open(now_ms, is_awaited=True))
 
     @property
     def is_given(self) -> bool:
@@ -65,10 +63,10 @@ class _Second:
         self.writer.close()
 
 
-P = TypeVar("P", bound="Plan")
+P = TypeVar("P", bound="CatchUpPlan")
 
 
-class Plan(Protocol):
+class CatchUpPlan(Protocol):
     """What is to be caught up, and how that is found out."""
 
     @property
@@ -84,7 +82,7 @@ class Plan(Protocol):
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedCatchUp:
     """What a catch-up writes with, and what it begins to read with."""
 
     writer: Writer
@@ -123,7 +121,7 @@ class Opening(Generic[P]):
         if self._begins is not None:
             self._begins.call_off()
 
-    def step(self, now_ms: int) -> Opened | None:
+    def step(self, now_ms: int) -> OpenedCatchUp | None:
         """Go on; return what was opened once all is, or see `is_vain`.
 
         Raises:
@@ -145,7 +143,7 @@ class Opening(Generic[P]):
             self._begins = None if steps is None else self.lanes.errands.begin(steps)
         if self._begins is None or not self._begins.has_ended():
             return None
-        return Opened(self._second.writer, self._begins.result())
+        return OpenedCatchUp(self._second.writer, self._begins.result())
 
 
 def _opening_second(
@@ -155,7 +153,7 @@ def _opening_second(
     writer = open_second_writer_of(lane, kafka)
     try:
         yield
-        return _Second(writer, list(kept_in(recall.records(place)).facts.values()))
+        return _Second(writer, list(read_progress(recall.records(place)).facts.values()))
     except BaseException:
         writer.close()
         raise

@@ -18,8 +18,8 @@ from mesh.lane.messages.gaps import EMPTY
 from mesh.lane.messages.refusing import letter_row
 from mesh.lane.sources import Source
 from mesh.model.frames import FrameKind, MessageClass, Origin, SourcePartition
-from mesh.model.headers import MESH_HEADER
 from mesh.model.reasons import DropReason
+from mesh.model.record_headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason
 from mesh.model.topics import TopicNames
 from mesh.transport.port import Headers, Record, Row, TopicPartition, Writer
@@ -223,17 +223,19 @@ def identity_text(source: SourcePartition, generation: int, offset: str) -> str:
     return f"{source.topic_id.hex()}/{source.partition}/{generation}/{offset}"
 
 
-def keep_aside(trial: Trial, shadow: Lane, batch: Batch, source: Source, record: Record) -> None:
+def keep_aside(trial: Trial, catch_up: Lane, batch: Batch, source: Source, record: Record) -> None:
     """Have the dead letters of what a trial left out written, and account for it.
 
     Args:
         trial: Knows what.
-        shadow: Whose trial it is.
+        catch_up: Whose trial it is.
         batch: What it is to write.
         source: Where it was read.
         record: Likewise.
     """
-    place = TopicPartition(shadow.names.dead_letters(shadow.node), second_partition_of(shadow))
+    place = TopicPartition(
+        catch_up.names.dead_letters(catch_up.node), second_partition_of(catch_up)
+    )
     for one in trial.aside:
         letter = DeadLetter(
             reason=LossReason.QUARANTINED.upper(),
@@ -247,7 +249,7 @@ def keep_aside(trial: Trial, shadow: Lane, batch: Batch, source: Source, record:
         )
         row = letter_row(letter, one.key, one.value, one.headers)
         batch.rows[place.topic, place.partition].append(row)
-        batch.lost(
+        batch.count_lost(
             DropReason.QUARANTINED,
             source.at,
             one.messages,

@@ -5,7 +5,7 @@ What the source does not have any more is announced as lost before the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -19,8 +19,9 @@ from mesh.lane.faults import Asked
 from mesh.lane.lane import Lane
 from mesh.lane.messages.gaps import EMPTY, announce, own_provenance
 from mesh.lane.messages.outgoing import hop_over
-from mesh.lane.positions import Positions
+from mesh.lane.progress import Progress
 from mesh.lane.sources import Source
+from mesh.lane.truncations import accepted_truncations
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import Fact, Sent, Truncation
 from mesh.model.frames import (
@@ -31,6 +32,7 @@ from mesh.model.frames import (
     generation_and_offset,
     position_in_chain,
 )
+from mesh.model.inputs import Input
 from mesh.transport.port import KafkaCluster, Record, Writer
 from mesh.wire.frames import key_tail, relay_key
 from mesh.worker.lanes.owned import Lanes
@@ -38,8 +40,8 @@ from mesh.worker.process.commits import Pending
 from mesh.worker.process.errands import Steps
 from mesh.worker.process.transactions import transact
 from mesh.worker.second_writer.catching_up import Begins, CatchUp
-from mesh.worker.second_writer.opening import Opened
-from mesh.worker.second_writer.routing_again import account, route_again, shadow_of
+from mesh.worker.second_writer.opening import OpenedCatchUp
+from mesh.worker.second_writer.routing_again import account, catch_up_lane, route_again
 
 log = structlog.get_logger()
 
@@ -73,13 +75,13 @@ class RepairPlan:
         if link is None:
             return None  # its link was removed meanwhile
         key = (lane.outbox(link.link, source), source.identity)
-        if key not in lane.positions.sent:
+        if key not in lane.progress.sent:
             # A mover sent it, at a former owner of the lane: that has kept how far.
             sent = {(one.at, one.source): one.last for one in told if isinstance(one, Sent)}
-            lane.positions.sent_by_movers({key: sent[key]} if key in sent else {})
-        self.first = max(asked.request.last + 1, lane.positions.since.get(key, 0))
+            lane.hear_movers({key: sent[key]} if key in sent else {})
+        self.first = max(asked.request.last + 1, lane.progress.since.get(key, 0))
         self.again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
-        begin = begin_after(lane.truncations(source), self.first)
+        begin = begin_after(accepted_truncations(lane, source), self.first)
         return self.again.opening(self.kafka, {source.at: begin}, "repair")
 
 
@@ -105,7 +107,7 @@ class Repair:
     source: Source
     again: CatchUp
     writer: Writer
-    known: Positions
+    known: Progress
     truncations: Sequence[Truncation]
     generation: int
     first: int
@@ -114,7 +116,7 @@ class Repair:
     _pending: Pending = field(default_factory=Pending)
 
     @staticmethod
-    def begin(plan: RepairPlan, opened: Opened) -> Repair:
+    def begin(plan: RepairPlan, opened: OpenedCatchUp) -> Repair:
         """Begin to read, and to write, with what was opened."""
         asked, source, again, lane = plan.asked, plan.source, plan.again, plan.lane
         link = lane.link(asked.neighbour)
@@ -122,10 +124,10 @@ class Repair:
         again.begin(opened.begins)
         generation, first = generation_and_offset(plan.first)
         if not source.at.topic:
-            newest, _ = generation_and_offset(lane.positions.sent.get(key, NONE_OFFSET) + 1)
+            newest, _ = generation_and_offset(lane.progress.sent.get(key, NONE_OFFSET) + 1)
             if newest > generation:
                 source, first, generation = replace(source, generation=newest), 0, newest
-        known = lane.positions.of_target({key: asked.request.last})
+        known = lane.progress.of_target({key: asked.request.last})
         log.warning(
             "repair.begun",
             neighbour=asked.neighbour,
@@ -133,8 +135,27 @@ class Repair:
             outbox=asked.request.outbox,
             partition=asked.request.outbox_partition,
         )
-        about = (asked, link, source, again, opened.writer, known)
-        return Repair(*about, lane.truncations(source), generation, first)
+        return Repair(
+            asked=asked,
+            link=link,
+            source=source,
+            again=again,
+            writer=opened.writer,
+            known=known,
+            truncations=accepted_truncations(lane, source),
+            generation=generation,
+            first=first,
+        )
+
+    @property
+    def lane(self) -> Lane:
+        """Whose source is read again."""
+        return self.again.lane
+
+    @property
+    def steps_a_turn(self) -> int:
+        """What it reads at once is as much as the lane may wait for."""
+        return 1
 
     @property
     def is_waiting(self) -> bool:
@@ -145,6 +166,10 @@ class Repair:
         """Release what it reads and writes with."""
         self.again.close()
         self._pending.close(self.writer)
+
+    def read(self) -> Iterator[Input]:
+        """Read what is to be sent next; yield what commits of the lane report."""
+        yield from self.again.read()
 
     def go_on(self, now_ms: int) -> None:
         """Send what was read, or see what has become of that.
@@ -160,10 +185,10 @@ class Repair:
         records = again.records.get(self.source.at, [])
         if records or again.is_met or again.lost:
             flags = FrameFlags.REPAIR
-            shadow = shadow_of(again.lane, self.known, link=self.link, flags=flags)
-            batch = shadow.open(now_ms)
-            self._send(shadow, batch, records, now_ms)
-            account(shadow, batch, repair=True)
+            catch_up = catch_up_lane(again.lane, self.known, link=self.link, flags=flags)
+            batch = catch_up.open(now_ms)
+            self._send(catch_up, batch, records, now_ms)
+            account(catch_up, batch, repair=True)
             self._is_last = again.is_met
             self._pending.begin(again.lanes.commits, partial(transact, self.writer, batch.rows))
             self._end_commit()
@@ -176,45 +201,45 @@ class Repair:
         self._pending.end()
         self.is_over = self._is_last
 
-    def _send(self, shadow: Lane, batch: Batch, records: Sequence[Record], now_ms: int) -> None:
+    def _send(self, catch_up: Lane, batch: Batch, records: Sequence[Record], now_ms: int) -> None:
         """Write what was read and what was not there any more, in order of their positions."""
         again, truncations = self.again, self.truncations
         if again.is_met and (gone := self._gone()) is not None:
             again.lost.append(gone)
         for lost in again.lost:
             for generation, first, end in parts(truncations, lost.first, lost.next):
-                source = self._come_to(shadow, batch, generation)
+                source = self._come_to(catch_up, batch, generation)
                 part = replace(lost, first=first, next=end, generation=source.generation)
-                _announce(shadow, batch, source, part, source.generation, end)
+                _announce(catch_up, batch, source, part, source.generation, end)
         again.lost.clear()
         generations = groupby(records, lambda one: generation_at(truncations, one.offset()))
         for generation, some in generations:
-            source = self._come_to(shadow, batch, generation)
-            route_again(shadow, source, list(some), again.lanes.poison, now_ms)
+            source = self._come_to(catch_up, batch, generation)
+            route_again(catch_up, source, list(some), again.lanes.poison, now_ms)
         if again.is_met:
             newest = max((one.generation for one in truncations), default=0)
-            self._come_to(shadow, batch, newest)
-            self._write_end(shadow, batch)
+            self._come_to(catch_up, batch, newest)
+            self._write_end(catch_up, batch)
 
-    def _write_end(self, shadow: Lane, batch: Batch) -> None:
+    def _write_end(self, catch_up: Lane, batch: Batch) -> None:
         """Write that the repair is complete up to the last frame of the lane. Spec: K20."""
-        source, outbox = self.source, shadow.outbox(self.link, self.source)
+        source, outbox = self.source, catch_up.outbox(self.link, self.source)
         key = (outbox, source.identity)
-        last = self.again.lane.positions.sent.get(key, NONE_OFFSET)
+        last = self.again.lane.progress.sent.get(key, NONE_OFFSET)
         previous = min(self.known.sent[key], last)
         chain = Chain(source=source.identity, previous=previous, first=last, last=last)
         origin = Origin(
-            node=shadow.node,
+            node=catch_up.node,
             source=source.identity,
             generation=0,
             first=0,
             last=0,
             count=0,
             subjects=(),
-            eras=(shadow.learner.era,),
+            eras=(catch_up.learner.era,),
         )
-        hop = hop_over(shadow, self.link, own_provenance(shadow, source), chain)
-        tail = key_tail(origin, shadow.flags)
+        hop = hop_over(catch_up, self.link, own_provenance(catch_up, source), chain)
+        tail = key_tail(origin, catch_up.flags)
         batch.write(outbox, EMPTY, relay_key(hop, tail))
 
     def _gone(self) -> Stop | None:
@@ -227,13 +252,13 @@ class Repair:
             return None
         lane = self.again.lane
         key = (lane.outbox(self.link, source), source.identity)
-        _, end = generation_and_offset(lane.positions.sent.get(key, NONE_OFFSET) + 1)
+        _, end = generation_and_offset(lane.progress.sent.get(key, NONE_OFFSET) + 1)
         if end <= self.first:
             return None
         reason, of = StopReason.RECREATED, source.topic_id
         return Stop("", source.at.partition, of, reason, self.first, end)
 
-    def _come_to(self, shadow: Lane, batch: Batch, generation: int) -> Source:
+    def _come_to(self, catch_up: Lane, batch: Batch, generation: int) -> Source:
         """Announce what was lost before a generation; return the source as it is read then."""
         for one in self.truncations:
             if self.generation < one.generation <= generation:
@@ -241,14 +266,14 @@ class Repair:
                 reason, topic_id = StopReason.TRUNCATED, source.topic_id
                 before = one.generation - 1
                 lost = Stop(at.topic, at.partition, topic_id, reason, one.first, one.next, before)
-                _announce(shadow, batch, source, lost, one.generation, one.first)
+                _announce(catch_up, batch, source, lost, one.generation, one.first)
         self.generation = max(self.generation, generation)
         return replace(self.source, generation=self.generation)
 
 
 def _announce(
-    shadow: Lane, batch: Batch, source: Source, lost: Stop, generation: int, offset: int
+    catch_up: Lane, batch: Batch, source: Source, lost: Stop, generation: int, offset: int
 ) -> None:
     goes_on = position_in_chain(generation, offset)
-    provenance = own_provenance(shadow, source)
-    announce(shadow, batch, source, lost, provenance, goes_on, is_local=False)
+    provenance = own_provenance(catch_up, source)
+    announce(catch_up, batch, source, lost, provenance, goes_on, is_local=False)

@@ -1,4 +1,4 @@
-"""What is read a second time is routed for one target alone, by what is wanted there. Spec: K20."""
+"""A catch-up routes what it reads for one target alone, by what is wanted there. Spec: K20."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mesh.core.routing import Router
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
 from mesh.lane.messages.poison import Poison
-from mesh.lane.positions import Positions
+from mesh.lane.progress import Progress
 from mesh.lane.sources import Source
 from mesh.model.frames import FrameFlags
 from mesh.model.state import LossReason
@@ -20,26 +20,26 @@ from mesh.wire.state import encode_ledger
 from mesh.worker.lanes.second_writer import second_partition_of
 
 
-def shadow_of(
+def catch_up_lane(
     lane: Lane,
-    positions: Positions,
+    progress: Progress,
     *,
     link: LocalLink | None,
     endpoint: str = "",
     flags: FrameFlags = FrameFlags.NONE,
 ) -> Lane:
-    """Return a lane that decides for one target only, by what is wanted there now.
+    """Return a lane that decides for the target of a catch-up only, by what is wanted there now.
 
     Args:
         lane: The real one.
-        positions: What is known of the target: chains sent, and accepted when that was read.
+        progress: What is known of the target: chains sent, and accepted when that was read.
         link: The target, if it is a link.
         endpoint: The target, if it is an endpoint.
         flags: Of the frames that it writes.
     """
     router = lane.learner.router
     links = [] if link is None else [lane.link(link.neighbour)]  # with what selects now
-    narrowed = Router(
+    one_target = Router(
         links,
         router.table,
         router.modes,
@@ -47,14 +47,21 @@ def shadow_of(
         only=endpoint,
         near=router.near,
     )
-    mesh = (lane.topology, lane.node, lane.number, lane.learner)
     return Lane(
-        *mesh, positions, flags=flags, narrowed=narrowed, written=lane.written, log=lane.log
+        topology=lane.topology,
+        node=lane.node,
+        number=lane.number,
+        learner=lane.learner,
+        progress=progress,
+        flags=flags,
+        catch_up_router=one_target,
+        written=lane.written,
+        log=lane.log,
     )
 
 
 def route_again(
-    shadow: Lane, source: Source, records: Sequence[Record], poison: Poison, now_ms: int
+    lane: Lane, source: Source, records: Sequence[Record], poison: Poison, now_ms: int
 ) -> None:
     """Route records of a source once more, by the eras in which they were taken first.
 
@@ -62,24 +69,24 @@ def route_again(
         PoisonError: One of them breaks the routing: nothing may be committed.
     """
     while records:
-        some = poison.portion(source, _of_one_era(shadow, source, records))
-        records = records[poison.take(shadow, source, some, now_ms, len(records)) :]
+        some = poison.portion(source, _of_one_era(lane, source, records))
+        records = records[poison.take(lane, source, some, now_ms, len(records)) :]
 
 
-def _of_one_era(shadow: Lane, source: Source, records: Sequence[Record]) -> Sequence[Record]:
+def _of_one_era(lane: Lane, source: Source, records: Sequence[Record]) -> Sequence[Record]:
     """Return the first records, those that were taken by one topology. Spec: K10."""
-    era_of = shadow.positions.era_of
+    era_of = lane.progress.era_of
     first, last = (era_of(source.at, records[at].offset()) for at in (0, -1))
     if first == last:
         return records
     return list(takewhile(lambda one: era_of(source.at, one.offset()) == first, records))
 
 
-def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
+def account(lane: Lane, batch: Batch, *, repair: bool) -> None:
     """Have a catch-up account for what it writes; the lane has accounted for reading."""
     ledger = batch.ledger()
     sent = [replace(one, repair=repair) for one in ledger.sent]
     dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]
     told = replace(ledger, sources=(), not_forwarded=(), dropped=dropped, sent=sent)
-    place = TopicPartition(shadow.names.ledger(shadow.node), second_partition_of(shadow))
+    place = TopicPartition(lane.names.ledger(lane.node), second_partition_of(lane))
     batch.write(place, encode_ledger(told))

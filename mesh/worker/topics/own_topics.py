@@ -83,9 +83,8 @@ class OwnTopics:
         """
         if now_ms - self.looked_ms < LOOK_MS:
             return ()
-        wanted = self.wanted(self.topology, self.node)
         try:
-            found = self.questions.answer((self.key, "own"), partial(restored, self.admin, wanted))
+            found = self.questions.answer((self.key, "own"), self._look)
         except TransportError as error:
             log.warning("topics.not_looked_at", of=self.key, fault=str(error))
             self.looked_ms = now_ms
@@ -100,6 +99,9 @@ class OwnTopics:
             for name, one in found.items()
             if known.get(name, one.topic_id) != one.topic_id or self.is_another(name)
         ]
+
+    def _look(self) -> Mapping[str, TopicInfo]:
+        return restored(self.admin, self.wanted(self.topology, self.node))
 
 
 def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:

@@ -87,6 +87,7 @@ class Targets:
     started_ms: int
     _names: TopicNames = field(init=False)
     _asked: dict[str, _Asked] = field(default_factory=dict)
+    _making: Mapping[str, MessageClass] = field(default_factory=dict)
     _known: dict[str, None] = field(default_factory=dict)
     _made: dict[str, None] = field(default_factory=dict)
     _refused: dict[str, str] = field(default_factory=dict)
@@ -153,7 +154,7 @@ class Targets:
 
     def _forget(self) -> None:
         """Know nothing of endpoints that nobody wants: their names may never come again."""
-        own = self.lanes.machine.learner.own.endpoints
+        own = self.lanes.machine.learner.clients.wanted.endpoints
         if len(self._known) <= SPARE_MAX + 2 * len(own) or self.questions.is_open("targets"):
             return
         self._known = {name: None for name in self._known if name in own or name in self._asked}
@@ -168,9 +169,12 @@ class Targets:
         due = {name: one for name, one in self._asked.items() if one.due_ms <= now_ms}
         if not due and not self.questions.is_open("make"):
             return
+        if not self.questions.is_open("make"):
+            some = islice(due.items(), AT_ONCE)
+            self._making = {name: one.message_class for name, one in some}
         specs = {
-            name: endpoint_topic(self.topology, self.node, name, one.message_class)
-            for name, one in islice(due.items(), AT_ONCE)
+            name: endpoint_topic(self.topology, self.node, name, message_class)
+            for name, message_class in self._making.items()
         }
         try:
             told = self.questions.answer(("make",), partial(_make, self.home.admin(), specs))
@@ -180,6 +184,9 @@ class Targets:
                 one.due_ms = now_ms + RETRY_MS
             return
         for endpoint, refusal in (told or {}).items():
+            asked = self._asked.get(endpoint)
+            if asked is not None and asked.message_class is not self._making[endpoint]:
+                continue  # it has become another class meanwhile, and is asked for again
             if refusal:
                 self._refuse(endpoint, refusal, now_ms)
             else:
@@ -196,7 +203,7 @@ class Targets:
         self._made.pop(endpoint, None)
         if endpoint in self._asked:
             self._asked[endpoint].due_ms = now_ms + REFUSED_MS
-        if endpoint not in self.lanes.machine.learner.own.endpoints:
+        if endpoint not in self.lanes.machine.learner.clients.wanted.endpoints:
             self._asked.pop(endpoint, None)  # nobody wants it any more
             del self._refused[topic]
 
@@ -230,7 +237,8 @@ class Targets:
         return [self._names.outbox(self.node, name, c) for name in names for c in MessageClass]
 
     def _looking(self, known: Mapping[str, int]) -> Callable[[], Looked]:
-        data = [*map(self._topic, self.lanes.machine.learner.own.endpoints), *self._outboxes()]
+        own = self.lanes.machine.learner.clients.wanted.endpoints
+        data = [*map(self._topic, own), *self._outboxes()]
         names = dict.fromkeys(data, self.topology.nodes[self.node].partitions)
         names |= dict.fromkeys(sorted(dispensable(self.topology, self.node)), 1)
         return partial(look, self.home.admin(), names, known)

@@ -99,7 +99,7 @@ class Upkeep:
         return {self._names.outbox(self.node, neighbour, one) for one in MessageClass}
 
     def _topics(self) -> list[TopicSpec]:
-        endpoints = self.lanes.machine.learner.own.endpoints
+        endpoints = self.lanes.machine.learner.clients.wanted.endpoints
         return [
             *node_topics(self.topology, self.node),
             *(
@@ -128,7 +128,7 @@ class Upkeep:
         ]
         guaranteed = [
             self._names.endpoint(self.node, name)
-            for name, one in self.lanes.machine.learner.own.endpoints.items()
+            for name, one in self.lanes.machine.learner.clients.wanted.endpoints.items()
             if one.message_class is MessageClass.GUARANTEED
         ]
         self._readership.besides = {self._names.lanes_group(node) for node in self.topology.nodes}
@@ -166,8 +166,8 @@ class Upkeep:
         Those that nobody subscribes any more too: what waits there is still to be read. What
         consumers of queues gave up stays as long as its topic says, whoever reads it.
         """
-        begin = self._names.endpoint(self.node, "")
-        named = [name for name in admin.named(begin) if "." not in name.removeprefix(begin)]
+        named = admin.named(self._names.endpoint(self.node, ""))
+        named = [topic for topic in named if self._names.endpoint_of(self.node, topic)]
         kept = admin.settings([name for name in named if name not in guaranteed])
         return [
             *guaranteed,

@@ -32,7 +32,7 @@ from mesh.wire.tree_apps import call_named, decode_roles, decode_said
 from mesh.wire.trees import decode_frame
 from mesh.worker.process.intake import by_partition
 from mesh.worker.topics.own_topics import OwnTopics
-from mesh.worker.trees.reading import Feeds
+from mesh.worker.trees.reading import TreeFeeds
 from mesh.worker.trees.telling import RouteTeller
 from mesh.worker.trees.writing import TreeWriter
 
@@ -57,7 +57,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Incarnation:
+class TreeIncarnation:
     """What lives as long as the worker leads.
 
     Attributes:
@@ -86,7 +86,7 @@ class Incarnation:
     id: tuple[str, int]
     led: int
     apps: Applications
-    feeds: Feeds
+    feeds: TreeFeeds
     writer: TreeWriter
     own: OwnTopics
     refused: Counter[str]
@@ -127,8 +127,8 @@ class Incarnation:
         self.teller.forget()  # whoever reads goes by the epoch
         log.info("trees.resumed", records=len(held))
         nodes = self.topology.nodes
-        mates = [link for link in self.open if nodes[link].kafka == nodes[self.node].kafka]
-        self.apps.resume(mates, now_ms, self.back_ms)
+        reached = [link for link in self.open if nodes[link].kafka == nodes[self.node].kafka]
+        self.apps.resume(reached, now_ms, self.back_ms)
         return held
 
     def close(self, patience_s: float) -> None:

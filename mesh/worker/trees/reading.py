@@ -50,7 +50,7 @@ class _Feed:
 
 
 @dataclass(slots=True)
-class Feeds:
+class TreeFeeds:
     """The topics that one incarnation reads, on the worker's readers.
 
     Attributes:

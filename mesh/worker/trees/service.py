@@ -28,8 +28,8 @@ from mesh.trees.settings import Settings
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.own_topics import LOOK_MS, OwnTopics, tree_topics
-from mesh.worker.trees.incarnation import Incarnation
-from mesh.worker.trees.reading import Feeds
+from mesh.worker.trees.incarnation import TreeIncarnation
+from mesh.worker.trees.reading import TreeFeeds
 from mesh.worker.trees.writing import TreeWriter
 
 TURN_MS = 20
@@ -105,7 +105,7 @@ class TreeService:
     questions: Questions
     settings: Settings = field(default_factory=Settings)
     refused: Counter[str] = field(default_factory=Counter)
-    _now: Incarnation | None = None
+    _now: TreeIncarnation | None = None
     _turned_ms: int | None = None
     _stepped_ms: int = 0
     _stood_still_ms: int = 0
@@ -205,7 +205,7 @@ class TreeService:
             if holds_too_much or now_ms - now.suspended_ms > HOLD_MS:
                 self._end(now, patience_s=0.0)
 
-    def _resume(self, now: Incarnation, epoch: int, now_ms: int) -> None:
+    def _resume(self, now: TreeIncarnation, epoch: int, now_ms: int) -> None:
         """Go on: nobody else has led meanwhile."""
         held = now.resume(epoch, now_ms)
         self.take(held, now_ms + self._stood_still_ms)
@@ -221,10 +221,12 @@ class TreeService:
         settings = replace(self.settings, collected_bytes_max=most)
         tree_node = TreeNode(self.node, uuid, epoch, number, self._realm, settings)
         self._fit(tree_node)
-        self._now = Incarnation(
+        self._now = TreeIncarnation(
             *(self.topology, self.node, (uuid, epoch), epoch),
             Applications(tree_node, uuid, epoch),
-            Feeds(self.topology, self.node, self.admins, self.readers, self.intake, self.questions),
+            TreeFeeds(
+                self.topology, self.node, self.admins, self.readers, self.intake, self.questions
+            ),
             TreeWriter(self.topology, self.node, self.home, self.questions, epoch),
             OwnTopics(
                 *(self.topology, self.node, self.home.admin(), self.questions, now_ms - LOOK_MS),
@@ -308,7 +310,7 @@ class TreeService:
         if self._now is not None:
             self._end(self._now, patience_s=0.0)
 
-    def _end(self, now: Incarnation, *, patience_s: float) -> None:
+    def _end(self, now: TreeIncarnation, *, patience_s: float) -> None:
         self.questions.forget("trees")
         now.close(patience_s)
         self._now = None

@@ -263,7 +263,7 @@ def test_endpoints_of_then_are_those_that_were_there(api: Api) -> None:
     carried = api.get("links/a/b?at=30s")
     assert [one["for"] for one in carried["carries"]] == [["c/old"]]
     assert (carried["refused"], carried["counted_since_ms"]) == ([], None)
-    assert [one["endpoint"] for one in api.get("audit/wall?at=30s")["rows"]] == ["c/old"]
+    assert [one["endpoint"] for one in api.get("audit/heatmap?at=30s")["rows"]] == ["c/old"]
 
 
 def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
@@ -294,7 +294,7 @@ def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
         ("nodes?limit=0", 422, "limit"),
         ("nodes?limt=5", 422, "did you mean limit?"),
         ("interest?filtre=x", 422, "is not a parameter of this path"),
-        ("roles/routes?at=5m", 422, "of now only"),
+        ("roles/routes?at=5m", 422, "for now only"),
         ("zones?at=2999-01-01T00:00:00Z", 422, "in the future"),
         ("roles?at=2999-01-01", 422, "in the future"),
         ("queues?at=soon", 422, "not a time"),
@@ -310,7 +310,7 @@ def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
         ("dead-letters?node=a&queue=zz", 404, "no queue"),
         ("certificates?from=2999-01-01", 422, "in the future"),
         ("findings?kind=duplicat", 422, "no finding 'duplicat'; did you mean duplicate?"),
-        ("audit/wall?minutes=100000", 422, "minutes"),
+        ("audit/heatmap?minutes=100000", 422, "minutes"),
         ("nothing", 404, "there is nothing at"),
         ("nodes/%3Cimg%20src=x%3E", 404, "no node"),
     ],
@@ -493,14 +493,14 @@ def test_json_of_answers_is_compact_utf8(api: Api) -> None:
     assert json.loads(answer.body)["mesh"] == "mesh"
 
 
-def test_the_wall_tells_how_busy_each_minute_was(api: Api) -> None:
+def test_the_heatmap_tells_how_busy_each_minute_was(api: Api) -> None:
     """By the nodes' own account, beside what the auditor says; null where nobody counted."""
     api.mesh.subscribe("c", "e", "acme/>")
     api.lives(3)
     for _ in range(7):
         api.mesh.publish("a", "acme/x")
     api.lives(3)
-    [row] = api.get("audit/wall?minutes=30")["rows"]
+    [row] = api.get("audit/heatmap?minutes=30")["rows"]
     assert row["endpoint"] == "c/e"
     assert len(row["messages"]) == len(row["cells"]) == 30
     assert sum(one or 0 for one in row["messages"]) == 7

@@ -238,9 +238,10 @@ def test_a_portal_may_show_it_in_a_frame(api_of: MakeApi) -> None:
     """If the operator names it."""
     access = Access(embedders=("https://portal.example",))
     api = api_of(topology_from_mapping(CHAIN), access=access)
-    assert (
-        "frame-ancestors https://portal.example" in api.ask("/").headers["content-security-policy"]
-    )
+    answer = api.ask("/?embed", **navigating("iframe"))
+    assert answer.status == 200
+    assert "frame-ancestors https://portal.example" in answer.headers["content-security-policy"]
+    assert api.ask("/api/v1/events", **navigating("iframe")).status == 403
 
 
 def test_probes_are_answered_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,3 +355,45 @@ def test_who_follows_a_mesh_at_rest_is_not_let_go(
             more = client.recv(65_536)
             assert more
             told += more
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "body"),
+    [
+        ("/api/v1/nodes", "no-cors", None),
+        ("/api/v1/events", "cors", None),
+        ("/api/v1/plan", "no-cors", b"x"),
+        ("/api/v1/plan", "navigate", b"x"),
+    ],
+)
+def test_pages_of_other_sites_keep_no_server_busy(
+    api: Api, path: str, mode: str, body: bytes | None
+) -> None:
+    """They read no answer, but have the browser of somebody on this machine ask for it."""
+    told = api.refused(path, 403, body, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode=mode)
+    assert "another site" in told
+
+
+@pytest.mark.parametrize(
+    ("path", "shown_in"),
+    [("/api/v1/events", "iframe"), ("/api/v1/nodes", "document"), ("/", "frame"), ("/", "embed")],
+)
+def test_nor_do_frames_and_windows_of_other_sites(api: Api, path: str, shown_in: str) -> None:
+    """A feed has no end, however small the frame is; links lead to the page."""
+    told = api.refused(path, 403, **navigating(shown_in))
+    assert "another site" in told
+
+
+def navigating(shown_in: str) -> dict[str, str]:
+    """What a browser says that goes to an address in the name of a page of another site."""
+    fetch = {"Site": "cross-site", "Mode": "navigate", "Dest": shown_in}
+    return {f"Sec_Fetch_{name}": value for name, value in fetch.items()}
+
+
+def test_links_and_the_page_itself_are_answered(api: Api) -> None:
+    """A link in a chat, what the page asks for, and programs."""
+    assert api.ask("/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 200
+    assert api.ask("/", **navigating("document")).status == 200
+    for site in ("same-origin", "same-site", "none"):
+        answer = api.ask("/api/v1/nodes", Sec_Fetch_Site=site, Sec_Fetch_Mode="cors")
+        assert answer.status == 200

@@ -24,7 +24,7 @@ PLACES = [f"trace/mesh.a.in.g/{partition}/0" for partition in range(4)]
 
 
 def _now(api: Api) -> int:
-    return api.live.still.seen.at_ms
+    return api.live.snapshot.seen.at_ms
 
 
 def _text(at_ms: int) -> str:

@@ -17,8 +17,8 @@ from tests.component.api.conftest import MakeApi
 from tests.component.in_memory_mesh import CHAIN
 
 PATHS = (
-    "findings", "certificates", "audit", "audit/wall", "mesh", "endpoints", "nodes/c",
-    "links/a/b", "mesh?at=1s", "audit/wall?at=1s", "findings?kind=split", "audit?at=1s",
+    "findings", "certificates", "audit", "audit/heatmap", "mesh", "endpoints", "nodes/c",
+    "links/a/b", "mesh?at=1s", "audit/heatmap?at=1s", "findings?kind=split", "audit?at=1s",
     "queues?at=1s", "endpoints?at=1s", "nodes/c?at=1s", "explain?subject=x/y&from=a&at=1s",
     "links/a/b?at=1s", "endpoints",
 )  # fmt: skip

@@ -45,7 +45,7 @@ def test_the_document_is_openapi_31_and_names_problem_documents(api: Api) -> Non
     assert "HTTPValidationError" not in document["components"]["schemas"]
     for path in document["paths"].values():
         for operation in path.values():
-            for code in ("401", "404", "408", "413", "421", "422", "503"):
+            for code in ("401", "403", "404", "408", "413", "421", "422", "503"):
                 described = operation["responses"][code]["content"]
                 assert list(described) == ["application/problem+json"], code
     assert api.ask("/docs").status == 404

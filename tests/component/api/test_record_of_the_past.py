@@ -14,6 +14,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.operate.audit.link_record import HOUR_MS
 from mesh.operate.minutes import MINUTE_MS
 from mesh.transport.port import TopicSpec
+from mesh.wire.keys import subscription_key
 from tests.component.api.conftest import Api, MakeApi
 from tests.component.in_memory_mesh import CHAIN
 
@@ -35,7 +36,7 @@ class Past:
         self._writer = kafka.writer("auditor")
         self.api.mesh.world.clock.ms += 40 * 24 * HOUR_MS
         self.api.lives(1)
-        self.minute_ms = (self.api.live.still.seen.at_ms - 3 * HOUR_MS) // MINUTE_MS * MINUTE_MS
+        self.minute_ms = (self.api.live.snapshot.seen.at_ms - 3 * HOUR_MS) // MINUTE_MS * MINUTE_MS
 
     def says(self, table: str, **value: object) -> None:
         with self.api.turn:
@@ -133,6 +134,36 @@ def test_an_endpoint_that_ended_is_shown_as_it_was(past: Past) -> None:
     assert past.api.get("endpoints")["items"] == []
 
 
+def test_what_was_changed_since_is_shown_once(past: Past) -> None:
+    """Its topic and the auditor both tell of it."""
+    client = past.api.mesh.client("c")
+    with past.api.turn:
+        client.subscribe("s", "x/>")
+    past.api.lives(1)
+    before = past.api.live.snapshot.seen.at_ms
+    past.api.lives(1)
+    with past.api.turn:
+        client.subscribe("s", "x/>", noexport=True)
+    now = past.api.live.snapshot.seen.at_ms
+    told = {"kind": "channel", "class": "guaranteed", "from_ms": before - 1, "to_ms": now}
+    past.says("subscriptions", endpoint="c/s", filter="x/>", noexport=False, **told)
+    past.api.lives(1)
+    (then,) = past.get("endpoints", before)["items"]
+    assert [(one["filter"], one["noexport"]) for one in then["subscriptions"]] == [("x/>", False)]
+
+
+def test_an_endpoint_is_listed_as_what_prevails(past: Past) -> None:
+    """Spec: K13. A record that no client of ours would write may come first."""
+    writer = past.api.mesh.world.kafka["right"].writer("kcat")
+    for filter_, value in (("x/>", b'{"class": "direct"}'), ("y/>", b"{}")):
+        with past.api.turn:
+            writer.produce("mesh.c.clients", value, subscription_key("s", filter_), 0)
+            writer.flush()
+    past.api.lives(1)
+    (listed,) = past.api.get("endpoints")["items"]
+    assert listed["class"] == "guaranteed"
+
+
 def test_the_auditors_words_are_asked_for_by_endpoint_and_time(past: Past) -> None:
     """Of a certificate that names no time the one counts when it was issued."""
     begin = past.minute_ms
@@ -146,7 +177,7 @@ def test_the_auditors_words_are_asked_for_by_endpoint_and_time(past: Past) -> No
         from_, to = (one.replace("+00:00", "Z") for one in times)
         return len(past.api.get(f"{path}&from={from_}&to={to}")["items"])
 
-    now = past.api.live.still.seen.at_ms
+    now = past.api.live.snapshot.seen.at_ms
     assert found("certificates?endpoint=c/x", begin + 5, begin + MINUTE_MS) == 1
     assert found("certificates?endpoint=c/x", begin + 11, now) == 0
     assert found("findings?endpoint=c/x", begin, begin + MINUTE_MS) == 0

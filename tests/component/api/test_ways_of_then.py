@@ -28,7 +28,7 @@ def audited() -> Topology:
 
 
 def _now(api: Api) -> int:
-    return api.live.still.seen.at_ms
+    return api.live.snapshot.seen.at_ms
 
 
 def _at(api: Api, path: str, at_ms: int) -> Any:

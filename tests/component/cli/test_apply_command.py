@@ -158,7 +158,10 @@ def test_what_nobody_watches_and_is_late_is_taken_back(run: Run, started: Starte
     nodes.stuck = {"b": Stage.HOLD}
     ended = run("apply", new, "-f", mesh, "--wait", "3", "--unattended")
     assert ended.code == 10
-    assert "b still commits what it has taken; it is taken back, and nobody pauses" in ended.err
+    assert (
+        "b still commits what it has taken; the change was rolled back and no node is paused"
+        in ended.err
+    )
     assert run("apply", "--abort", "-f", mesh).code == 2
     nodes.stuck = {}
     assert run("apply", new, "-f", mesh, "-o", "json").data["version"] == 3
@@ -179,7 +182,7 @@ def test_what_is_told_to_end_is_taken_back(
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr("mesh.cli.clock.pause", pause)
     ended = run("apply", new, "-f", mesh, "--unattended")
-    assert (ended.code, "it is taken back" in ended.err) == (EXIT_INTERRUPTED, True)
+    assert (ended.code, "the change was rolled back" in ended.err) == (EXIT_INTERRUPTED, True)
     assert signal.getsignal(signal.SIGTERM) is before
     nodes.stuck = {}
     assert run("apply", "--abort", "-f", mesh).code == 2
@@ -261,7 +264,7 @@ def test_status_tells_of_a_change_under_way(
     told = run("status", "-f", mesh, "-o", "json").data["change"]
     assert 3 <= told.pop("since_s") < 10
     assert told == {"version": 2, "stage": "hold", "holding": ["a", "b", "c"]}
-    assert "a change to version 2 is at stage hold" in run("status", "-f", mesh).out
+    assert "a change to version 2 has been at stage hold" in run("status", "-f", mesh).out
 
 
 def test_who_applies_the_files_of_nodes_puts_them_in_force(run: Run, chain: Chain) -> None:

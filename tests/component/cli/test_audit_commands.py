@@ -195,6 +195,22 @@ def test_a_report_may_be_of_some_time(run: Run, chain: Chain, tell: Tell) -> Non
     assert (wrong.code, "--from" in wrong.err) == (2, True)
 
 
+def test_a_finding_that_somebody_removed_is_told_by_every_command(
+    run: Run, chain: Chain, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look or two must do: the report would fail where `mesh status` shows no trouble."""
+    mesh, file = chain
+    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    tell("findings", "f", **finding("f", "x"))
+    tell("findings", "f")
+    tell("certificates", "1", endpoint="c/e", source="s", delivered=1, expected=1, equal=True)
+    tell("status", "position", at_ms=mesh.now_ms(), findings=1, endpoints=["c/e"])
+    told = "1 finding removed by somebody"
+    assert run("audit", "report", "-f", file).code == 10
+    assert told in run("status", "-f", file).out
+    assert run("top", "-f", file, "-o", "json").data["proof"]["text"] == told
+
+
 def test_what_is_said_from_now_on_is_followed(
     run: Run, chain: Chain, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +221,7 @@ def test_what_is_said_from_now_on_is_followed(
             lambda: tell("certificates", "1", endpoint="c/e", source="s", delivered=1, expected=1,
                          equal=True, at_ms=1),
             lambda: tell("findings", "n", id="n", kind="stalled", text="b waits", is_news=True),
+            lambda: tell("findings", "old", **finding("old", "x"), count=2),
             lambda: tell("findings", "old"),
             lambda: tell("findings", "new", **finding("new", "x")),
         ]
@@ -212,9 +229,10 @@ def test_what_is_said_from_now_on_is_followed(
     monkeypatch.setattr(clock, "pause", lambda _: next(told)())
     said = run("audit", "follow", "--until-found", "-f", file)
     assert said.code == 10
-    first, news, back, fault = said.out.splitlines()
+    first, news, grown, back, fault = said.out.splitlines()
     assert "certified c/e" in first
     assert "stalled n: b waits" in news
+    assert "duplicate old:" in grown  # no new fault: it stood before
     assert back == "taken back: old"
     assert "duplicate new:" in fault
 
@@ -325,3 +343,20 @@ def test_a_past_range_is_given_to_it_in_milliseconds(
         in run("audit", "run", "-f", file, "--to", "2023-11-14T23:00:00Z").err
     )
     assert len(started) == 1
+
+
+def test_a_report_of_a_span_knows_what_was_certified_and_split_before(
+    run: Run, chain: Chain, tell: Tell
+) -> None:
+    """An idle endpoint is no doubt, and a split that has not ended is."""
+    _, file = chain
+    now_ms = clock.wall_ms()
+    tell("status", "position", at_ms=now_ms, endpoints=["c/e"])
+    tell("certificates", "1", endpoint="c/e", equal=True, at_ms=now_ms - 3_600_000)
+    assert run("audit", "report", "--from", "1m", "-f", file).code == 0
+    before = {"first_seen_ms": now_ms - 3_600_000, "last_seen_ms": now_ms - 3_600_000}
+    tell(
+        "findings", "s1", id="s1", kind="split", text="a | b", ids=["a", "b"], link="a-b", **before
+    )
+    said = run("audit", "report", "--from", "1m", "-f", file)
+    assert (said.code, "a | b" in said.out) == (10, True)

@@ -35,7 +35,7 @@ def test_a_plan_shows_controls_and_nothing_else(run: Run, tmp_path: Path) -> Non
     assert "acme/private/> is local at b" in plan.out
     assert "prices is static at a" in plan.out
     data = run("plan", new, "--from", old, "-o", "json").data
-    assert [(one["deed"], one["what"]) for one in data["changes"]] == [("create", "interest")] * 2
+    assert [(one["action"], one["what"]) for one in data["changes"]] == [("create", "interest")] * 2
     assert run("plan", old, "--from", old).code == 0
 
 
@@ -58,7 +58,7 @@ def test_a_subscription_that_is_not_exported_is_shown_as_such(run: Run, chain: C
     made = run("subscribe", "acme/>", "-n", "c", "-e", "e", "--noexport", "-f", file, "-o", "json")
     assert (made.code, made.data["known_everywhere"]) == (0, True)
     [shown] = run("interest", "-f", file, "-o", "json").data["interest"]
-    assert (shown["node"], shown["wish"]) == ("c", "guaranteed, noexport")
+    assert (shown["node"], shown["interest"]) == ("c", "guaranteed, noexport")
 
 
 def test_what_the_topology_says_of_interest_is_listed(run: Run, chain: Chain) -> None:
@@ -74,4 +74,4 @@ def test_what_the_topology_says_of_interest_is_listed(run: Run, chain: Chain) ->
     ]
     table = " ".join(run("interest", "-f", file).out.split())
     assert "a prices the node itself static topology" in table
-    assert "b acme/private/> nobody over its links local topology" in table
+    assert "b acme/private/> none of its neighbours local topology" in table

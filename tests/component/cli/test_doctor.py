@@ -29,7 +29,7 @@ def test_a_well_mesh_is_one_line_per_category(run: Run, chain: Chain) -> None:
     ended = run("doctor", "-f", file)
     assert ended.code == 0
     first, *lines = ended.out.splitlines()
-    assert re.fullmatch(r"all \d+ checks are well", first)
+    assert re.fullmatch(r"all \d+ checks passed", first)
     assert [line.split()[0] for line in lines if re.search(r" (\d+) of \1\b", line)] == [
         "kafka", "rights", "topics", "transactions", "nodes", "links", "lanes", "interest",
         "delivery", "clocks",
@@ -46,8 +46,8 @@ def test_what_is_wrong_stands_first(run: Run, chain: Chain) -> None:
     address = {"left": "far.test:9092"}  # not encrypted, and not on this machine
     write_topology(with_addresses(mesh.topology, address), Path(file))
     said = run("doctor", "-f", file).out
-    assert re.match(r"2 checks failed, 1 warning, \d+ checks are well\n", said)
-    told = "failed   nodes: node c serves\nfound    does not beat\ndo this  start it, or look"
+    assert re.match(r"2 checks failed, 1 warning, \d+ checks passed\n", said)
+    told = "failed   nodes: node c serves\nfound    sends no heartbeats\ndo this  start it, or look"
     lines = "\n".join(line.rstrip() for line in said.splitlines())
     assert told in lines
     assert lines.index("\nfailed   links: ") < lines.index("\nwarning  kafka: ")
@@ -66,7 +66,7 @@ def test_scripts_find_what_they_always_found(run: Run, chain: Chain) -> None:
     assert group["checks"][2] == {
         "description": "node c serves",
         "result": "failed",
-        "error": "does not beat",
+        "error": "sends no heartbeats",
         "hint": "start it, or look at its log: mesh node run c",
         "note": "",
         "figures": {},
@@ -145,15 +145,28 @@ def test_monitors_are_told_in_their_own_form(run: Run, chain: Chain) -> None:
     assert well.out.startswith("MESH OK - 0 failed, 0 warnings, ")
     mesh.world.kill("c")
     ill = run("doctor", "--category", "nodes", "-f", file, "-o", "nagios")
-    assert ill.code == 10
+    assert ill.code == 2
     first, second = ill.out.splitlines()
     assert first == "MESH CRITICAL - 1 failed, 0 warnings, 3 checks | failed=1 warnings=0 checks=3"
-    assert second.startswith("failed: nodes: node c serves: does not beat (start it, or ")
+    assert second.startswith("failed: nodes: node c serves: sends no heartbeats (start it, or ")
     twice = ["--category", "nodes", "--category", "nodes"]  # a series may be there but once
     lines = run("doctor", *twice, "-f", file, "-o", "prometheus").out.splitlines()
     assert len({*lines}) == len(lines)
     assert 'mesh_doctor_check_result{category="nodes",check="node b serves"} 0' in lines
     assert 'mesh_doctor_check_result{category="nodes",check="node c serves"} 2' in lines
+
+
+def test_nagios_reads_its_own_exit_codes(run: Run, chain: Chain) -> None:
+    """A warning is 1, and what could not be looked at is 3: 2 would call a mesh critical."""
+    mesh, file = chain
+    assert run("subject", "pause", "x/>", "--node", "a", "-f", file).code == 0
+    mesh.pause(3.0)
+    paused = run("doctor", "--category", "delivery", "-f", file, "-o", "nagios")
+    assert (paused.code, paused.out[:12]) == (1, "MESH WARNING")
+    nowhere = run("doctor", "-f", f"{file}.gone", "-o", "nagios")
+    assert (nowhere.code, nowhere.err) == (3, "")
+    assert nowhere.out.startswith("MESH UNKNOWN - ")
+    assert nowhere.out.count("\n") == 1
 
 
 def test_texts_cannot_break_the_forms() -> None:

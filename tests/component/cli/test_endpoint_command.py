@@ -72,7 +72,7 @@ def test_an_endpoint_that_nobody_subscribes_is_listed_and_deleted(run: Run, chai
     assert "2 records wait there, and no group reads them" in refused.err
     kafka.admin().create([TopicSpec(name="mesh.c.ep.e.dlq", partitions=1)])
     unasked = run("endpoint", "delete", "c", "e", "--unread", "-f", file)
-    assert (unasked.code, "--yes: nobody can be asked here" in unasked.err) == (2, True)
+    assert (unasked.code, "--yes: cannot ask for confirmation" in unasked.err) == (2, True)
     assert kafka.admin().named("mesh.c.ep.") != []
     command = ("endpoint", "delete", "c", "e", "--unread", "--yes", "-f", file)
     ended = run(*command, "-o", "json")

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
 from mesh.__main__ import main
 from mesh.cli.interrupt import interruptible
 from mesh.cli.main import main as run_here
+from mesh.cli.message_lines import print_as_they_come
+from mesh.cli.render import Output
 from tests.component.cli.conftest import Chain, Run
 
 
@@ -33,22 +36,37 @@ def test_a_word_that_no_call_can_swallow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "module"),
+    ("arguments", "without_end"),
     [
-        (("subscribe", "x/>", "-e", "e"), "subscribe"),
-        (("queue", "consume", "q"), "queue"),
+        (("subscribe", "x/>", "-e", "e"), ("--follow",)),
+        (("queue", "consume", "q"), ()),
     ],
 )
 def test_fewer_messages_than_were_asked_for_are_no_success(
-    arguments: tuple[str, ...], module: str, run: Run, chain: Chain,
+    arguments: tuple[str, ...], without_end: tuple[str, ...], run: Run, chain: Chain,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """However that came: a script that is interrupted goes by the exit code."""
     _, file = chain
-    monkeypatch.setattr(f"mesh.cli.{module}.interruptible", lambda: nullcontext(lambda: True))
+    monkeypatch.setattr("mesh.cli.message_lines.interruptible", lambda: nullcontext(lambda: True))
     asked = (*arguments, "-n", "b", "-f", file)
     assert run(*asked, "--count", "2").code == 10
-    assert run(*asked, *(["--follow"] if module == "subscribe" else [])).code == 0
+    assert run(*asked, *without_end).code == 0
+
+
+def test_messages_that_come_bit_by_bit_are_no_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even where no silence is allowed: what has just come breaks it."""
+    monkeypatch.setattr("mesh.cli.message_lines.print_message", lambda *_: None)
+    looks = iter([["1", "2"], ["3"], []])
+    told: Any = (None, lambda _: next(looks), 4, 0.0, Output.TABLE)
+    assert not print_as_they_come(*told)
+    assert capsys.readouterr().err == "3 of 4 messages came; nothing more for 0 s\n"
+    looks = iter([["1", "2"], ["3"]])
+    told = (None, lambda _: next(looks), 3, 0.0, Output.TABLE)
+    assert print_as_they_come(*told)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_command_that_has_ended_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ def read_by(mesh: Mesh, node: str, topic: str) -> dict[int, int]:
     return {
         at.partition: position
         for lane in lanes.owned.values()
-        for at, position in lane.positions.next.items()
+        for at, position in lane.progress.next.items()
         if at.topic == topic
     }
 

@@ -61,7 +61,7 @@ def test_changes_end_with_three_and_are_kept(run: Run, tmp_path: Path) -> None:
     assert data["base"]["hash"] == document_hash(
         run("plan", FIG36, "--from", FIG36, "-o", "json").data["document"]
     )
-    made = [f"{one['deed']} {one['what']} {one['name']}" for one in data["changes"]]
+    made = [f"{one['action']} {one['what']} {one['name']}" for one in data["changes"]]
     assert made == [
         "create node tk4", "change zone TK", "delete link ny1-pa1", "create link tk1-tk4",
         "create link tk2-tk4", "create link tk3-tk4", "create link pa1-tk1",
@@ -225,7 +225,7 @@ def test_a_queue_that_is_shared_out_otherwise_is_named(
     mesh, file = chain
     publish(mesh.topology, mesh.world.kafka)
     new = edited(file, tmp_path / "new.yaml", (("queues",), {"Jobs": {"policy": "any"}}))
-    told = "other members of these queues get messages, so all sources pause: jobs"
+    told = "these queues will be shared out differently, so all sources pause: jobs"
     assert told not in run("plan", new, "-f", file).out
     run("subscribe", "acme/>", "-n", "c", "-e", "jobs", "--queue", "-f", file)
     assert told in " ".join(run("plan", new, "-f", file).out.split())

@@ -14,9 +14,9 @@ from rich.tree import Tree
 
 from mesh.cli.main import main
 from mesh.cli.problems import asked_output, report
-from mesh.cli.render import Output, grid, render
-from mesh.cli.target import is_asked, say
-from mesh.cli.up import Reporter
+from mesh.cli.progress import Reporter
+from mesh.cli.questions import is_asked
+from mesh.cli.render import Output, grid, render, say
 from mesh.errors import ConfigError, Problem, StartError, TransportUnavailableError
 
 

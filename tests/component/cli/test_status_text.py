@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from mesh.model.inputs import TopologyLost
+from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
 from tests.component.cli.conftest import Chain, Run
 
 
@@ -29,7 +35,7 @@ def test_what_is_unusual_stands_before_the_table(run: Run, chain: Chain) -> None
     assert "2 nodes up" in first
     assert "1 node down (c)" in first
     assert "whether subscriptions of c are known everywhere cannot be seen" in first
-    assert "a: an operator has paused acme/>" in rest
+    assert "a: an operator has paused acme/> (repair)" in rest
     assert "a: link to b (moving house) is disabled" in rest
     assert text.index("moving house") < text.index("NODE")
 
@@ -51,3 +57,25 @@ def test_a_pause_says_of_what_and_why(run: Run, chain: Chain) -> None:
         assert line == f"b: an operator has paused {partitions} of what comes from a (moving house)"
     run("link", "pause", "a", "b", "--from", "a", "-f", file)
     assert told() == ["b: an operator has paused what comes from a (moving house)"]
+
+
+def test_a_node_whose_topology_is_lost_says_so(
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It beats and routes nothing: only its log said why."""
+    mesh, file = chain
+    mesh.pause(3.0)
+    monkeypatch.setattr(AcknowledgedInterest, "_heed_change", lambda *_: iter(()))
+    machine = mesh.world.workers["c"].machine
+    assert machine is not None
+    machine.step(TopologyLost(7))
+    mesh.pause(3.0)
+    ended = run("status", "-f", file)
+    assert ended.code == 10
+    first, *rest = ended.out.splitlines()
+    assert "1 node starting (c)" in first
+    assert "c: reads nothing: mesh.config has lost version 7, by which it worked" in rest
+    looked = run("doctor", "--category", "nodes", "-f", file, "-o", "json")
+    [nodes] = json.loads(looked.out)["categories"]
+    [told] = [one["error"] for one in nodes["checks"] if one["description"] == "node c serves"]
+    assert told == "its lanes read nothing: mesh.config has lost version 7 of the topology"

@@ -155,6 +155,9 @@ def test_what_is_paused_is_shown(run: Run, chain: Chain) -> None:
     text = " ".join(told.out.split())
     assert (told.code, "paused: x/>; y z" in text) == (0, True), text
     assert "mesh subject resume 'y z' --node a" in text
+    run("subject", "pause", "x/>", "--node", "a", "--why", "moving house", "-f", file)
+    mesh.pause(1)
+    assert "an operator has paused x/> (moving house)" in run("status", "-f", file).out
     done = run("subject", "resume", "x/>", "--node", "a", "-f", file)
     assert "y z at a: still paused" in done.err
 

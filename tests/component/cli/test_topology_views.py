@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mesh.cli.drawing import as_text
-from mesh.cli.drawing_formats import as_dot, as_mermaid
+from mesh.cli.topology import as_text
+from mesh.cli.topology_drawings import as_dot, as_mermaid
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.model.reasons import SENTENCES
 from mesh.model.topology import Topology

@@ -31,7 +31,7 @@ def test_who_wants_something_is_not_nobody(run: Run, half: Chain) -> None:
     assert told["counts"]["a"] == {"own": 1, "links": None}  # its neighbour cannot be asked
     assert told["counts"]["b"] == {"own": None, "links": None}
     only = run("interest", "c", "-f", file).out
-    assert "nobody that can be asked wants anything" in only
+    assert "nobody that can be reached wants anything" in only
     assert only.count("?") == 2
 
 

@@ -70,7 +70,7 @@ def in_force(nodes: Following) -> tuple[int, Mapping[str, Zone]]:
 def test_a_change_goes_on_when_nobody_reads_of_its_progress(
     run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`2>&1 | head` has gone while sources take nothing of their clients: they would wait for ever."""
+    """`2>&1 | head` has gone while sources take nothing from their clients: they would wait for ever."""
 
     class Gone(io.StringIO):
         def write(self, text: str) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -22,22 +21,25 @@ from mesh.client import (
     LaggardsError,
     MeshClient,
     MessageClass,
+    NodeGoneError,
     NotPublishedError,
     OtherKindError,
     QueuePolicy,
     SubjectError,
     connect,
 )
+from mesh.client.lease_records import ClientsRecords
 from mesh.client.leases import Leases
+from mesh.client.subscription_writer import SubscriptionWriter
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportUnavailableError
-from mesh.model.control import Acknowledgement, Heartbeat, LinkStatus
+from mesh.model.control import Acknowledgement, Heartbeat, LinkStatus, Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.memory import MemoryAdmin
 from mesh.transport.node_topics import node_topics
-from mesh.transport.port import Record
+from mesh.transport.port import Record, TopicInfo, TopicPartition
 from mesh.wire.control import encode_acknowledgement, encode_heartbeat
 from mesh.wire.keys import heartbeat_key, subscribed_key
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
@@ -74,9 +76,17 @@ def test_who_publishes_to_a_topic_that_was_recreated_knows_its_identity(mesh: Me
     assert later.topic_id == kafka.admin().describe([topic])[topic].topic_id.hex()
 
 
-def test_who_cannot_look_which_topic_it_is_publishes_all_the_same(
-    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class HangingAdmin(MemoryAdmin):
+    """Answers nothing about topics, and counts how often it is asked."""
+
+    asked = 0
+
+    def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
+        self.asked += 1
+        raise TransportUnavailableError(f"no broker answers in time about {names}")
+
+
+def test_who_cannot_look_which_topic_it_is_publishes_all_the_same(mesh: Mesh) -> None:
     """The broker that is asked may hang, while the topic's own takes what is written."""
     client = mesh.client("a")
     former = client.publish("x", b"1")
@@ -84,11 +94,11 @@ def test_who_cannot_look_which_topic_it_is_publishes_all_the_same(
     mesh.pause(6.0)
     client.publish("x", b"2")
     client.flush()
-    asked = Mock(side_effect=TransportUnavailableError("no broker answers in time"))
-    monkeypatch.setattr(MemoryAdmin, "describe", asked)
+    admin = HangingAdmin(mesh.world.kafka["left"])
+    mesh.world.kafka["left"]._admin = admin
     sent = [client.publish("x", b"%d" % number) for number in range(3)]
     client.flush()
-    assert asked.call_count == 1
+    assert admin.asked == 1
     assert {one.topic_id for one in sent} == {former.topic_id}
     assert all(one.is_accepted for one in sent)
 
@@ -106,11 +116,71 @@ def test_what_failed_is_named_with_the_reason(mesh: Mesh) -> None:
     )
     with pytest.raises(NotPublishedError, match="acme/1: not today") as refused:
         client.flush()
-    assert (refused.value.failed, refused.value.refused) == (1, (("acme/1", "not today"),))
+    assert refused.value.failed == 1
+    [named] = refused.value.refused
+    assert named is lost, "so that whoever published it knows which one to publish again"
     assert (lost.is_accepted, lost.error, lost.identity) == (False, "not today", None)
     assert kept.is_accepted
     del mesh.world.kafka["left"].denied["mesh.a.in.g"]
     assert client.flush() == 0  # told once
+
+
+def _publishes_what_is_refused(mesh: Mesh, client: MeshClient) -> None:
+    """Publish a message that Kafka does not take, and do not flush it."""
+    denied = mesh.world.kafka["left"].denied
+    denied.clear()
+    client.publish("warm", b"")
+    client.flush()
+    denied["mesh.a.in.g"] = "not today"
+    client.publish("acme/1", b"")
+
+
+def test_who_leaves_the_block_is_told_what_was_not_taken(mesh: Mesh) -> None:
+    """Nobody has to `flush` before: it would be lost without a word, on real Kafka alone."""
+    client = mesh.client("a")
+    with pytest.raises(NotPublishedError, match="acme/1: not today"), client:
+        _publishes_what_is_refused(mesh, client)
+    with pytest.raises(ClosedError):
+        client.flush()
+
+
+def test_what_a_block_raises_is_not_hidden_by_what_was_not_taken(mesh: Mesh) -> None:
+    def work() -> None:
+        with mesh.client("a") as client:
+            _publishes_what_is_refused(mesh, client)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        work()
+
+
+def test_nothing_is_lost_where_another_thread_is_at_work(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is waited for, as `close` does, before what was published is flushed."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def subscribed(_of: SubscriptionWriter) -> dict[object, object]:
+        begun.set()
+        may_end.wait(10)
+        return {}
+
+    monkeypatch.setattr(SubscriptionWriter, "subscribed", subscribed)
+
+    def work() -> None:
+        with mesh.client("a") as client:
+            _publishes_what_is_refused(mesh, client)
+            threading.Thread(target=client.subscribed).start()
+            assert begun.wait(10)
+            threading.Timer(0.05, may_end.set).start()
+
+    with pytest.raises(NotPublishedError, match="acme/1: not today"):
+        work()
+
+
+def test_who_closes_within_the_block_leaves_it(mesh: Mesh) -> None:
+    with mesh.client("a") as client:
+        client.close()
 
 
 def test_leases_are_renewed_until_the_client_ends_them(mesh: Mesh) -> None:
@@ -128,22 +198,94 @@ def test_leases_are_renewed_until_the_client_ends_them(mesh: Mesh) -> None:
     assert keeper.subscribed() == {}
 
 
-def test_leases_are_renewed_beside_an_application_that_does_something_else() -> None:
+def test_leases_are_renewed_beside_an_application_that_does_something_else(mesh: Mesh) -> None:
     """Also where the first attempt fails; `close` ends the thread."""
+    records = ClientsRecords(mesh.world.kafka["left"], "mesh.a.clients")
     renewed, tries = threading.Event(), list[bytes]()
 
-    def write(key: bytes, _value: bytes) -> None:
+    def repeat(key: bytes, _value: bytes | None, word: int) -> int:
         tries.append(key)
         if len(tries) == 1:
             raise TransportUnavailableError("not just now")
         renewed.set()
+        return word
 
-    leases = Leases(write, lambda: time.monotonic_ns() // 1_000_000)
-    leases.keep(b"k", b"v", 1)
+    records.repeat = repeat  # type: ignore[method-assign]
+    leases = Leases(records, lambda: time.monotonic_ns() // 1_000_000)
+    leases.keep(b"k", b"v", 1, 0)
     leases.begin()
     assert renewed.wait(20.0)
     leases.close()
     assert not [one for one in threading.enumerate() if one.name == "mesh-leases"]
+
+
+def _renewed(mesh: Mesh, seconds: int, *clients: MeshClient) -> Mapping[tuple[str, str], object]:
+    """Let some clients renew for a while; return what stands at their node then."""
+    for _ in range(seconds):
+        mesh.pause(1)
+        for client in clients:
+            client.renew_leases()
+    return mesh.client("a").subscribed()
+
+
+def test_a_renewal_is_no_newer_word_than_another_client_s(mesh: Mesh) -> None:
+    """Whoever subscribes for good, ends or changes a subscription since is not undone. K13."""
+    first, second = mesh.client("a"), mesh.client("a")
+    for filter_ in ("lasts/>", "ends/>", "changes/>"):
+        first.subscribe("e", filter_, lease_s=9)
+    second.subscribe("e", "lasts/>")
+    second.unsubscribe("e", "ends/>")
+    second.subscribe("e", "changes/>", lease_s=60, noexport=True)
+    lasts, changes = Subscription(), Subscription(lease_s=9, noexport=True)
+    both = {("e", "lasts/>"): lasts, ("e", "changes/>"): changes}
+    assert _renewed(mesh, 40, first) == both
+    first.close()
+    assert _renewed(mesh, 20) == {("e", "lasts/>"): lasts}
+
+
+def test_of_two_that_renew_a_subscription_each_keeps_it(mesh: Mesh) -> None:
+    """Whichever of them ends. Spec: K13."""
+    short, long = mesh.client("a"), mesh.client("a")
+    short.subscribe("e", "x", lease_s=6)
+    long.subscribe("e", "x", lease_s=12)
+    _renewed(mesh, 20, short, long)
+    long.close()
+    assert ("e", "x") in _renewed(mesh, 40, short)
+    short.close()
+    assert _renewed(mesh, 20) == {}
+
+
+def test_who_could_not_renew_for_too_long_subscribes_again(mesh: Mesh) -> None:
+    """The node has ended it meanwhile, which is nobody's word. Spec: K13."""
+    client = mesh.client("a")
+    client.subscribe("e", "x", lease_s=3)
+    assert _renewed(mesh, 9) == {}
+    assert ("e", "x") in _renewed(mesh, 9, client)
+
+
+def test_in_a_topic_of_subscriptions_that_was_recreated_the_newer_word_counts(mesh: Mesh) -> None:
+    """Also where it has outgrown what was read of the former one."""
+    client, other = mesh.client("a"), mesh.client("a")
+    for number in range(4):
+        other.subscribe("e", f"y/{number}")
+    client.subscribe("e", "x", lease_s=9)
+    _renewed(mesh, 4, client)
+    mesh.world.kafka["left"].recreate("mesh.a.clients")
+    other.subscribe("e", "x")
+    for number in range(8):
+        other.subscribe("e", f"y/{number}")
+    assert len(_renewed(mesh, 20, client)) == 9
+    assert client.subscribed()["e", "x"].lease_s is None
+
+
+def test_where_a_topic_of_subscriptions_lost_its_end_a_lease_is_kept(mesh: Mesh) -> None:
+    """What stands last there of the subscription is that it had ended once."""
+    client = mesh.client("a")
+    client.subscribe("e", "x")
+    client.unsubscribe("e", "x")
+    client.subscribe("e", "x", lease_s=9)
+    mesh.world.kafka["left"].truncate(TopicPartition("mesh.a.clients", 0), 1)
+    assert ("e", "x") in _renewed(mesh, 20, client)
 
 
 def test_a_client_follows_the_topology_in_force(mesh: Mesh) -> None:
@@ -159,6 +301,85 @@ def test_a_client_follows_the_topology_in_force(mesh: Mesh) -> None:
     put_in_force(3, topology_from_mapping({**CHAIN, "zones": zones}), mesh.world.kafka)
     mesh.pause(1.0)
     assert client.direct_only_zone == "C"
+
+
+def _without_a(topology: Topology) -> Topology:
+    return topology_from_mapping(
+        {
+            "kafka": CHAIN["kafka"],
+            "nodes": {
+                name: {"kafka": one.kafka} for name, one in topology.nodes.items() if name != "a"
+            },
+            "zones": {"Z": {"kind": "multi-hop", "links": [["b", "c"]]}},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda one: one.publish("x", b""),
+        lambda one: one.subscribe("e", "x"),
+        lambda one: one.unsubscribe("e", "x"),
+        lambda one: one.wait(0),
+    ],
+)
+def test_who_uses_a_node_that_has_left_the_topology_is_told(
+    use: Callable[[MeshClient], object], mesh: Mesh
+) -> None:
+    """Its topics are still there: all would be taken, and lost. Spec: K27."""
+    client = mesh.client("a")
+    client.wait(client.subscribe("e", "x"))
+    client.publish("x", b"1")
+    client.flush()
+    mesh.pause(2)
+    put_in_force(2, _without_a(mesh.topology), mesh.world.kafka)
+    mesh.pause(1)
+    with pytest.raises(NodeGoneError, match="node a is not in topology 2") as gone:
+        use(client)
+    assert (gone.value.node, gone.value.number) == ("a", 2)
+    assert client.flush() == 0
+    assert [one.payload for one in client.deliveries("e").read_to_end(2)] == [b"1"]
+    put_in_force(3, mesh.topology, mesh.world.kafka)
+    mesh.pause(1)
+    assert client.subscribe("e", "y") > 0, "it has come back"
+
+
+def test_a_wait_ends_where_its_node_leaves_the_topology(mesh: Mesh) -> None:
+    """Nobody is left who could acknowledge anything."""
+    client = mesh.client("a")
+    mesh.world.cut("b", ["a"])
+    version = client.subscribe("e", "x")
+
+    def leave(seconds: float) -> None:
+        mesh.pause(seconds)
+        put_in_force(2, _without_a(mesh.topology), mesh.world.kafka)
+
+    client._pause = leave
+    with pytest.raises(NodeGoneError, match="node a is not in topology 2"):
+        client.wait(version)
+
+
+def test_deliveries_of_all_partitions_are_read() -> None:
+    """A topology file may be older than the one in force."""
+    nodes = {"a": {"kafka": "left", "partitions": 8}, "b": {"kafka": "right"}}
+    links = {"Z": {"kind": "multi-hop", "links": [["a", "b"]]}}
+    declared = {"kafka": CHAIN["kafka"], "nodes": nodes, "zones": links}
+    mesh = Mesh(topology_from_mapping(declared))
+    put_in_force(2, mesh.topology, mesh.world.kafka)
+    client = mesh.client("a")
+    client.wait(client.subscribe("e", "x"))
+    for number in range(40):
+        client.publish("x", b"%d" % number, key=b"%d" % number)
+    client.flush()
+    mesh.pause(3)
+    older = topology_from_mapping({**declared, "nodes": {**nodes, "a": {"kafka": "left"}}})
+    assert older.nodes["a"].partitions < 8
+    kafka = mesh.world.kafka
+    reading = MeshClient(older, "a", kafka, now_ms=mesh.now_ms, pause=mesh.pause)
+    assert len(reading.deliveries("e").read_to_end(9)) == 40
+    reading.close()
+    mesh.close()
 
 
 def test_a_wait_goes_on_through_a_change() -> None:

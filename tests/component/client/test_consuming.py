@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+
 import pytest
 
 from mesh.client import MeshClient, QueueConsumer, QueueMessage
 from mesh.core.redelivery import WINDOW
 from mesh.errors import ClosedError, SubjectError, TransportError
+from mesh.model.losses import Loss
 from mesh.operate.messages.dead_letters import read_letters
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import Passed, TopicPartition
+from mesh.wire.announcements import encode_announcement
 from tests.component.in_memory_mesh import Mesh
 
 TOPIC = "mesh.a.ep.orders"
 WAIT_S = 5.0
+LOSS = Loss(
+    node="a",
+    topic="mesh.b.out.a.g",
+    topic_id="00" * 16,
+    partition=0,
+    generation=0,
+    first=1,
+    last=2,
+    reason="truncated",
+    path=("b",),
+)
 
 
 @pytest.fixture
@@ -225,6 +243,34 @@ def test_a_foreign_record_is_passed_over(client: MeshClient, mesh: Mesh) -> None
     assert consumer.foreign == 1
 
 
+@pytest.mark.parametrize("headers", [[], [encode_announcement(LOSS)]], ids=["foreign", "loss"])
+def test_what_is_no_message_far_ahead_of_an_open_one_makes_nobody_forget(
+    client: MeshClient, mesh: Mesh, headers: list[tuple[str, bytes | None]]
+) -> None:
+    """A remark that named it would say nothing to the next consumer: all would come again."""
+    _publish(client, *[b"%d" % number for number in range(5)])
+    first = client.consume("orders", deliveries_max=3)
+    messages = _read(first, 5)
+    assert all(first.ack(one) for one in messages[1:])
+    stranger = mesh.world.kafka["left"].writer("stranger")
+    for _ in range(2 * WINDOW):
+        stranger.produce(TOPIC, b"junk", None, _place(mesh).partition, headers=headers)
+    while first.foreign + len(first.losses) < 2 * WINDOW:
+        assert first.read(WAIT_S) == ()
+    first.commit()
+    _expel(mesh)
+    second = client.consume("orders", deliveries_max=3)
+    assert [(one.message.payload, one.deliveries) for one in _read(second, 2)] == [(b"0", 2)]
+    _expel(mesh)
+    third = client.consume("orders", deliveries_max=3)
+    assert [(one.message.payload, one.deliveries) for one in _read(third, 2)] == [(b"0", 3)]
+    third.commit()
+    _expel(mesh)
+    last = client.consume("orders", deliveries_max=3)
+    assert _read(last, 1) == []
+    assert last.given_up == 1
+
+
 def test_a_queue_needs_a_name(client: MeshClient) -> None:
     with pytest.raises(SubjectError, match="queue"):
         client.consume("a queue")
@@ -244,12 +290,14 @@ def test_iterating_hands_out_one_at_a_time(client: MeshClient, mesh: Mesh) -> No
     assert kafka.groups[TOPIC][place] == message.message.offset + 1
 
 
+NO_NUMBERS = dict.fromkeys((one.name for one in fields(Loss)), "x")
 DELIVERY_LATER = b"\x24" + b"\x00" * 8
 STRANGE = {
     "no headers": [],
     "a delivery of a later version": [("mesh-subject", b"acme/eu"), ("mesh", DELIVERY_LATER)],
     "a subject that is not UTF-8": [("mesh-subject", b"\xff"), ("mesh", DELIVERY_LATER)],
     "an announcement without end": [("mesh-gap", b"[" * 100_000)],
+    "an announcement without numbers": [("mesh-gap", json.dumps(NO_NUMBERS).encode())],
 }
 
 
@@ -488,3 +536,29 @@ def test_who_acknowledges_something_else_is_told(client: MeshClient) -> None:
     consumer.close()
     with pytest.raises(ClosedError, match="closed"):
         consumer.commit()
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_what_nobody_has_seen_becomes_no_dead_letter(
+    client: MeshClient, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """The group could not be told that it is handed out, again and again: that is no delivery."""
+    consumer = client.consume("orders", deliveries_max=most)
+    assert consumer.read(0.0) == ()
+    source = consumer._reading.source
+    assert source is not None
+    commits, numbers = source.commit, itertools.count(1)
+
+    def commit(positions: Mapping[TopicPartition, Passed]) -> None:
+        if next(numbers) in (1, 3):  # between them the group is told of the attempt before
+            raise TransportError("the broker is away")
+        commits(positions)
+
+    monkeypatch.setattr(source, "commit", commit)
+    _publish(client, b"1", b"2")
+    for _ in range(2):
+        with pytest.raises(TransportError, match="the broker is away"):
+            consumer.read(WAIT_S)
+    found = _read(consumer, 2)
+    assert [(one.message.payload, one.deliveries) for one in found] == [(b"1", 1), (b"2", 1)]
+    assert consumer.given_up == 0

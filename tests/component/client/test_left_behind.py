@@ -47,6 +47,25 @@ def test_an_endpoint_recreated_is_read_whole(mesh: Mesh, client: MeshClient, gro
     deliveries.close()
 
 
+@pytest.mark.parametrize("grown", [0, 1, 6])
+def test_an_endpoint_recreated_is_read_to_its_end(
+    mesh: Mesh, client: MeshClient, grown: int
+) -> None:
+    """Who reads to the end and stops has nobody else to tell that it is another one. G16b."""
+    deliveries = client.deliveries("orders")
+    _publish(client, mesh, b"1", b"2", b"3")
+    assert len(deliveries.read_to_end(9)) == 3
+    mesh.world.kafka["left"].recreate(TOPIC)
+    wanted = [b"%d" % number for number in range(4, 4 + grown)]
+    _publish(client, mesh, *wanted)
+    mesh.pause(6)
+    with pytest.raises(TransportError, match="deleted before they were read"):
+        deliveries.read_to_end(9)
+    assert [one.payload for one in deliveries.read_to_end(9)] == wanted
+    _publish(client, mesh, b"last")
+    assert [one.payload for one in deliveries.read_to_end(9)] == [b"last"]
+
+
 @pytest.mark.parametrize("stays", [True, False])
 @pytest.mark.parametrize("grown", [1, 6])
 def test_what_comes_where_a_channel_lost_its_end_is_read_and_nothing_twice(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import SimpleNamespace
 
@@ -23,7 +23,9 @@ from mesh.client import (
 )
 from mesh.client.awaited import AwaitedTopic
 from mesh.config.topology_file import topology_from_mapping
-from mesh.transport.port import Reader, Record, TopicInfo
+from mesh.errors import TransportUnavailableError
+from mesh.transport.memory_consumer import MemoryConsumer
+from mesh.transport.port import Passed, Reader, Record, TopicInfo, TopicPartition
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
 
 
@@ -322,3 +324,86 @@ def test_what_was_read_before_a_read_to_the_end_failed_is_not_lost(mesh: Mesh) -
     with pytest.raises(TransportError, match="deleted"):
         stream.read_to_end(5.0)
     assert payloads(stream.read(5.0)) == [b"0"]
+
+
+@pytest.fixture
+def silent_until(monkeypatch: pytest.MonkeyPatch, mesh: Mesh) -> Callable[[int], None]:
+    """Have no broker save how far groups are before a moment."""
+    commits = MemoryConsumer.commit
+
+    def begin(until_ms: int) -> None:
+        def commit(of: MemoryConsumer, positions: Mapping[TopicPartition, Passed]) -> None:
+            if mesh.now_ms() < until_ms:
+                raise TransportUnavailableError("commit in group g: Not coordinator")
+            commits(of, positions)
+
+        monkeypatch.setattr(MemoryConsumer, "commit", commit)
+
+    return begin
+
+
+def settled(
+    stream: ChannelReader | QueueConsumer, mesh: Mesh, seconds: float = 2.0
+) -> Iterator[ReceivedMessage | QueueMessage]:
+    """Yield what an application has worked at for so long each, and settled."""
+    for one in stream:
+        mesh.pause(seconds)
+        if isinstance(stream, QueueConsumer):
+            assert isinstance(one, QueueMessage)
+            assert stream.ack(one)
+        yield one
+
+
+@pytest.mark.parametrize("opens", ["channel", "consume"])
+def test_whoever_iterates_outlives_an_outage(
+    opens: str, mesh: Mesh, silent_until: Callable[[int], None]
+) -> None:
+    """A program would end over a position that is saved a moment later."""
+    stream = streams()[opens](with_six_orders(mesh))
+    assert not isinstance(stream, Deliveries)
+    work = settled(stream, mesh)
+    found = [next(work)]
+    silent_until(mesh.now_ms() + 30_000)
+    found += islice(work, 5)
+    assert payloads(found) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    mesh.pause(30.0)
+    stream.close()  # what is done is saved now
+
+
+@pytest.mark.parametrize("opens", ["channel", "consume"])
+def test_brokers_that_were_away_twice_were_there_in_between(
+    opens: str, mesh: Mesh, silent_until: Callable[[int], None]
+) -> None:
+    """Who works at each message for longer than a minute tries as seldom."""
+    stream = streams()[opens](with_six_orders(mesh))
+    assert not isinstance(stream, Deliveries)
+    work = settled(stream, mesh, 70.0)
+    found = []
+    for _ in range(6):
+        found.append(next(work))
+        silent_until(mesh.now_ms() + 1_000)
+    assert payloads(found) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    mesh.pause(1.0)
+    stream.close()
+
+
+@pytest.mark.parametrize("seconds", [2.0, 70.0])
+@pytest.mark.parametrize("opens", ["channel", "consume"])
+def test_an_outage_without_end_ends_a_loop(
+    opens: str, seconds: float, mesh: Mesh, silent_until: Callable[[int], None]
+) -> None:
+    client = with_six_orders(mesh)
+    stream = streams()[opens](client)
+    assert not isinstance(stream, Deliveries)
+    work = settled(stream, mesh, seconds)
+    next(work)
+    begun_ms = mesh.now_ms()
+    silent_until(begun_ms + 3_600_000)
+    with pytest.raises(TransportUnavailableError, match="Not coordinator"):
+        list(work)
+    assert 60 <= (mesh.now_ms() - begun_ms) / 1000 < 80
+    for payload in (b"6", b"7"):
+        client.publish("x", payload, key=b"one")
+    client.flush()
+    silent_until(mesh.now_ms() + 30_000)
+    assert len(list(islice(settled(stream, mesh), 2))) == 2  # another loop has its own minute

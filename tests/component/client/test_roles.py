@@ -169,6 +169,30 @@ def test_several_roles_are_given_up_in_one_go(mesh: InMemoryMesh, roles: Roles) 
         roles.remove_all([("many", "r0"), ("many", "")])
 
 
+def test_what_kafka_has_not_taken_is_asked_for_and_given_up_later(mesh: InMemoryMesh) -> None:
+    """It may be away for longer than records wait for it. Spec: tree_layer 13."""
+    kafka = mesh._world.kafka["k"]
+    with mesh.client("a").roles("patient", lease_s=3_600) as roles:
+        given_up = Address(tree_id("t"), "given-up")
+        roles.add("t", "given-up")
+        kafka.available = False
+        roles.remove("t", "given-up")
+        with pytest.raises(TimeoutError):
+            roles.add("t", "wanted", timeout_s=0)
+        roles.step(3)
+        kafka.available = True
+        for _ in range(5):
+            mesh.pass_time(2)
+            roles.step()
+        assert [one.role for one in roles.held] == ["wanted"]
+        assert not roles.routes("t", "given-up").routes
+        assert roles.routes("t", "wanted").routes
+        roles.add("t", "given-up")
+        mesh.pass_time(5)
+        roles.step()
+        assert given_up in roles.held, "it is wanted again, and no older word undoes that"
+
+
 def test_an_application_that_goes_on_with_its_former_life_has_its_roles(mesh: InMemoryMesh) -> None:
     """It asks for what it has already: the node said nothing, and it waited in vain."""
     former = mesh.client("a").roles("heir").open()
@@ -315,7 +339,7 @@ def test_a_fork_leaves_an_application_to_the_process_that_made_it(
     iid = roles.add("t", "forked")
     call = roles.send("t", "nobody")
     with monkeypatch.context() as forked:
-        forked.setattr("mesh.client.roles.os.getpid", lambda: -1)
+        forked.setattr("os.getpid", lambda: -1)
         for use in (roles.open, roles.step, call.wait, lambda: roles.send("t", "r")):
             with pytest.raises(ClosedError, match=r"application desk was made before .* forked"):
                 use()
@@ -541,3 +565,23 @@ def test_an_application_ends_quietly_beside_its_client(
     application.close()
     with pytest.raises(ClosedError):
         application.step(0.0)
+
+
+def test_who_steps_for_longer_than_the_lease_keeps_its_roles(
+    mesh: InMemoryMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On real Kafka time passes within one read, and the lease was not renewed meanwhile."""
+    with mesh.client("a").roles("patient", lease_s=3.0) as roles:
+        iid = roles.add("t", "patient")
+        reader = reader_of(roles)
+        reads = reader.read
+
+        def waits(timeout_s: float, limit: int) -> Sequence[Record]:
+            mesh.pass_time(timeout_s)
+            return reads(timeout_s, limit)
+
+        monkeypatch.setattr(reader, "read", waits)
+        assert not roles.step(20.0)
+        assert list(roles.held.values()) == [iid]
+        with pytest.raises(ValueError, match="a timeout of nan"):  # it never ended
+            roles.step(float("nan"))

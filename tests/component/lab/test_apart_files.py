@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mesh.errors import ConfigError
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.lab.simulated import SimulatedBackend
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "scenarios" / "apart.yaml"
 
@@ -23,8 +23,8 @@ def test_each_node_knows_what_its_own_file_says() -> None:
     assert links == {"a": [("a", "b")], "c": [("b", "c")]}
     alone = replace(scenario.topology, zones={})
     apart = dict.fromkeys(scenario.topology.nodes, alone)
-    backend = SimulatedBackend(scenario.topology, 1, apart=apart)
-    result = run_scenario(replace(scenario, apart=apart), backend, backend_name="sim")
+    scenario = replace(scenario, apart=apart)
+    result = run_scenario(scenario, SimulatedBackend.of(scenario), backend_name="sim")
     assert result["ok"] is False
     assert result["links"]["a->b"]["messages"] == 0
 

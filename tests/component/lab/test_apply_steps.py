@@ -8,9 +8,9 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.topologies import Topologies
 from tests.component.lab.scenario_files import ADD_D, RING, load
 
@@ -174,7 +174,7 @@ def test_frames_of_trees_are_counted_on_links_that_a_change_adds(tmp_path: Path)
     again = "role: {node: b, tree: desk, role: pricing}"
     steps = ["settle: {}", role, ADD_D, "settle: {}", again, "wait: {seconds: 2}"]
     scenario = load(tmp_path, *steps)
-    backend = SimulatedBackend(scenario.topology, scenario.seed, trees=True)
+    backend = SimulatedBackend.of(scenario)
     result = run_scenario(scenario, backend, backend_name="sim")
     backend.close()
     frames = result["tree_frames"]

@@ -11,10 +11,11 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab import real
-from mesh.lab.backend import Audited, SimulatedBackend
+from mesh.lab.backend import Audited
 from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.world import World
 from mesh.operate.audit.latest import POSITION
 from mesh.transport.memory import MemoryKafka

@@ -9,11 +9,11 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.topologies import Topologies
-from mesh.model.controls import ControlKind, InterestControl
+from mesh.model.interest_controls import ControlKind, InterestControl
 
 PLAIN = topology_from_mapping(
     {

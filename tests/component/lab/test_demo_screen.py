@@ -32,7 +32,6 @@ def picture_of(topology: Topology) -> Picture:
         delivered=1_000,
         delivery_rate=80.0,
         in_flight=7,
-        not_forwarded={},
         links=dict.fromkeys(directions, LinkRow(messages=5, rate=2.0, filters=1)),
         endpoints=[EndpointRow("pa2/billing", ("orders/>",), is_direct=False, delivered=3)],
         serving=len(topology.nodes),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import COPIES_MS, Driver
 from mesh.lab.play import run_step
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Slow, Step, Subscribe
 from mesh.lab.tally import Tally
 from mesh.transport.port import TopicPartition

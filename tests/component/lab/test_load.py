@@ -11,8 +11,8 @@ from mesh.errors import (
     TransportUnavailableError,
     TransportUnknownError,
 )
-from mesh.lab.checker.history import Outcome
-from mesh.lab.load import ARREARS_MS, Publisher, Watch
+from mesh.lab.checker.history import PublishOutcome
+from mesh.lab.load import ARREARS_MS, Publisher, SilenceWatch
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import TopicPartition, TopicSpec
@@ -38,7 +38,7 @@ class Bench:
             seed=1,
         )
 
-    def outcomes(self, ms: int = 1_000) -> list[Outcome]:
+    def outcomes(self, ms: int = 1_000) -> list[PublishOutcome]:
         before = len(self.publisher.published)
         self.now += ms
         self.publisher.publish_due()
@@ -52,12 +52,12 @@ class Bench:
 
 def test_it_writes_what_is_due_and_remembers_it_as_written() -> None:
     bench = Bench()
-    assert bench.outcomes() == [Outcome.OK] * 11
+    assert bench.outcomes() == [PublishOutcome.OK] * 11
     published = bench.publisher.published
     assert [one.sequence for one in published] == list(range(11))
     assert bench.records() == sorted(one.payload.encode() for one in published)
     assert bench.outcomes(99) == []
-    assert bench.outcomes(1) == [Outcome.OK]
+    assert bench.outcomes(1) == [PublishOutcome.OK]
     by_key = {one.key: one.partition for one in published if one.key}
     assert all(by_key[one.key] == one.partition for one in published if one.key)
 
@@ -67,9 +67,9 @@ def test_while_nobody_answers_nothing_is_known_or_nothing_is_written() -> None:
     bench.kafka.available = False
     assert bench.outcomes() == []
     bench.kafka.available = True
-    assert bench.outcomes(100)[0] is Outcome.OK
+    assert bench.outcomes(100)[0] is PublishOutcome.OK
     bench.kafka.available = False
-    assert set(bench.outcomes()) == {Outcome.UNKNOWN}
+    assert set(bench.outcomes()) == {PublishOutcome.UNKNOWN}
     bench.kafka.available = True
     assert len(bench.outcomes(10 * ARREARS_MS)) == 11
 
@@ -79,16 +79,16 @@ def test_transactions_are_whole_and_some_are_aborted() -> None:
     for _ in range(30):
         bench.outcomes()
     published = bench.publisher.published
-    groups: dict[int | None, list[Outcome]] = {}
+    groups: dict[int | None, list[PublishOutcome]] = {}
     for one in published:
         groups.setdefault(one.transaction, []).append(one.outcome)
     assert {len(group) for group in groups.values()} == {3}
     assert all(len(set(group)) == 1 for group in groups.values())
     assert {outcome for group in groups.values() for outcome in group} == {
-        Outcome.OK,
-        Outcome.FAILED,
+        PublishOutcome.OK,
+        PublishOutcome.FAILED,
     }
-    accepted = [one.payload.encode() for one in published if one.outcome is Outcome.OK]
+    accepted = [one.payload.encode() for one in published if one.outcome is PublishOutcome.OK]
     assert bench.records() == sorted(accepted)
     assert 200 < len(published) < 400
 
@@ -96,14 +96,14 @@ def test_transactions_are_whole_and_some_are_aborted() -> None:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (TransportUnknownError("nobody can say"), Outcome.UNKNOWN),
-        (TransportFencedError("a successor"), Outcome.UNKNOWN),
-        (TransportDeniedError("too large"), Outcome.FAILED),
-        (TransportUnavailableError("nothing was committed"), Outcome.FAILED),
+        (TransportUnknownError("nobody can say"), PublishOutcome.UNKNOWN),
+        (TransportFencedError("a successor"), PublishOutcome.UNKNOWN),
+        (TransportDeniedError("too large"), PublishOutcome.FAILED),
+        (TransportUnavailableError("nothing was committed"), PublishOutcome.FAILED),
     ],
 )
 def test_a_commit_that_raises(
-    error: TransportError, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+    error: TransportError, outcome: PublishOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(transactional=True)
 
@@ -123,13 +123,13 @@ def test_an_abort_that_raises_was_never_a_commit(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(MemoryWriter, "abort", abort)
     monkeypatch.setattr(bench.publisher._random, "random", lambda: 0.0)
-    assert set(bench.outcomes(100)) == {Outcome.FAILED}
+    assert set(bench.outcomes(100)) == {PublishOutcome.FAILED}
 
 
 def test_the_watch_knows_the_longest_silence() -> None:
     bench = Bench()
     bench.kafka.admin().create([TopicSpec(name="quiet", partitions=1)])
-    watch = Watch(bench.kafka, {TOPIC: 2}, lambda: bench.now)
+    watch = SilenceWatch(bench.kafka, {TOPIC: 2}, lambda: bench.now)
     for ms in (100, 700, 300):
         bench.now += ms
         watch.look()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.lab.simulated import SimulatedBackend
 
 SCENARIO = """
 apiVersion: mesh/v1

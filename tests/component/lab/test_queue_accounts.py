@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mesh.errors import ConfigError
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
-from mesh.model.headers import MESH_HEADER
+from mesh.lab.simulated import SimulatedBackend
 from mesh.model.queues import MOVED_EXT
+from mesh.model.record_headers import MESH_HEADER
 from mesh.transport.port import TopicPartition
 from mesh.wire.deliveries import decode_delivery, encode_delivery
 

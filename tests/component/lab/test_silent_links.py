@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.lab.simulated import SimulatedBackend
 
 SCENARIO = """
 apiVersion: mesh/v1

@@ -12,9 +12,9 @@ import pytest
 
 from mesh.client.roles import Roles
 from mesh.errors import ConfigError, TransportUnavailableError
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario, with_storm
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Storm
 from mesh.lab.tally import Tally
 from mesh.model.tree_apps import AppTold, RoleLost
@@ -292,16 +292,16 @@ def test_an_application_that_is_not_there_is_told_with_those_that_are(tmp_path: 
     steps = "role: {node: a, tree: t, role: r}\n    - leave: {node: a, app: desk}"
     path = write(tmp_path, steps + "\n    - leave: {node: a, app: lab}")
     scenario = load_scenario(path)
-    with closing(SimulatedBackend(scenario.topology, scenario.seed, trees=True)) as backend:
+    with closing(SimulatedBackend.of(scenario)) as backend:
         result: Mapping[str, Any] = run_scenario(scenario, backend, backend_name="sim")
     told = [step["detail"].get("error", "") for step in result["steps"]]
     assert told == ["", "a has no application desk; there is lab", ""]
 
 
-def run_steps(folder: Path, *steps: str, trees: bool = False) -> Mapping[str, Any]:
+def run_steps(folder: Path, *steps: str) -> Mapping[str, Any]:
     """Run these on the simulator; return the result."""
     scenario = load_scenario(write(folder, "\n    - ".join(steps)))
-    with closing(SimulatedBackend(scenario.topology, scenario.seed, trees=trees)) as backend:
+    with closing(SimulatedBackend.of(scenario)) as backend:
         return run_scenario(scenario, backend, backend_name="sim")
 
 
@@ -331,7 +331,6 @@ def test_a_role_is_given_up_when_its_node_has_that_in_force(tmp_path: Path) -> N
         "unrole: {node: a, tree: desk, role: risk}",
         "send: {node: a, tree: desk, role: risk, name: late, timeout: 5}",
         "expect: {send: late, reached: [], replies: 0}",
-        trees=True,
     )
     assert [step["ok"] for step in result["steps"]] == [True, True, False, *[True] * 5]
     assert "no word of routes from node a in time" in result["steps"][2]["detail"]["error"]
@@ -346,7 +345,6 @@ def test_a_role_that_nobody_took_is_not_given_up_in_silence(tmp_path: Path) -> N
         "unrole: {node: c, tree: desk, role: pricing}",
         "unrole: {node: a, tree: desk, role: pricing, app: other}",
         "unrole: {node: a, tree: desk, role: pricing}",
-        trees=True,
     )
     told = [step["detail"].get("error", "") for step in result["steps"][1:]]
     assert told == [
@@ -382,7 +380,6 @@ def test_a_role_has_moved_when_its_former_holder_knows_too(
         "wait: {seconds: 1}",
         "move: {tree: desk, role: lead, to: b}",
         "expect: {holder: desk/lead, node: b}",
-        trees=True,
     )
     assert [one["detail"] for one in result["steps"] if not one["ok"]] == []
 
@@ -394,7 +391,6 @@ def test_what_brokers_that_are_down_hold_is_told_as_not_counted(tmp_path: Path) 
         "role: {node: a, tree: desk, role: pricing}",
         "publish: {node: a, subject: x}",
         "kill_broker: {kafka: three}",
-        trees=True,
     )
     assert [step["step"] for step in result["steps"]] == ["role", "publish", "kill_broker", "count"]
     assert "Kafka cluster three: no broker answers" in result["steps"][-1]["detail"]["error"]

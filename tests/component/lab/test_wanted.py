@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
+from mesh.lab.simulated import SimulatedBackend
 from tests.component.lab.scenario_files import RING, load
 
 

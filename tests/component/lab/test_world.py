@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
+from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import (
     BrokerStep,
     Clock,
@@ -72,7 +72,7 @@ class Lab:
     def owned(self) -> dict[str, list[int]]:
         return {
             name: sorted(worker.lanes.owned) if worker.lanes is not None else []
-            for name, worker in self.backend._world.workers.items()
+            for name, worker in self.backend.workers.items()
         }
 
     def let_pass(self, ms: int) -> None:
@@ -92,7 +92,7 @@ def test_two_workers_share_the_lanes_and_one_takes_over() -> None:
     steps = [publish(), DRAIN, NamedStep("kill", worker), publish(), DRAIN, expect(20)]
     assert all_ok(lab.run(steps))
     assert lab.owned() == {"a": [0, 1], "b": [0]}
-    lab.backend.start_worker("a", 1)
+    lab.backend.start("a", 1)
     lab.let_pass(2_000)
     owned = lab.owned()
     assert sorted(owned["a"] + owned["a#1"]) == [0, 1]
@@ -103,7 +103,7 @@ def test_a_paused_worker_loses_its_lanes_after_the_member_timeout() -> None:
     """Spec: K15, DMR-6."""
     lab = Lab()
     assert all_ok(lab.run([publish(), DRAIN]))
-    world = lab.backend._world
+    world = lab.backend
     world._paused["a"] = world.clock.ms
     lab.let_pass(MEMBER_TIMEOUT_MS - 1_000)
     assert lab.owned()["a#1"] != [0, 1]
@@ -161,9 +161,9 @@ def test_most_brokers_are_enough() -> None:
     first, second = (BrokerStep(kafka="l", broker=number) for number in (1, 2))
     assert all_ok(lab.run([NamedStep("kill_broker", first), publish(), DRAIN, expect(10)]))
     lab.backend.kill_broker("l", second.broker)
-    assert not lab.backend._world.kafka["l"].available
+    assert not lab.backend.kafka["l"].available
     lab.backend.start_broker("l", first.broker)
-    assert lab.backend._world.kafka["l"].available
+    assert lab.backend.kafka["l"].available
 
 
 def test_a_wall_clock_that_jumps_changes_nothing_but_stamps() -> None:
@@ -173,7 +173,7 @@ def test_a_wall_clock_that_jumps_changes_nothing_but_stamps() -> None:
         steps += [NamedStep("clock", Clock(node="a", jump_s=jump_s)), publish(), DRAIN]
     lab = Lab()
     assert all_ok(lab.run([*steps, expect(20)]))
-    kafka = lab.backend._world.kafka["k"]
+    kafka = lab.backend.kafka["k"]
     assert kafka.now_ms() == lab.backend.now_ms() - 3_600_000
 
 
@@ -200,7 +200,7 @@ def test_the_newest_records_are_gone_after_a_truncation() -> None:
 def test_a_truncation_takes_the_marker_with_the_record() -> None:
     lab = Lab()
     lab.backend.kafka["k"].admin()
-    kafka = lab.backend._world.kafka["k"]
+    kafka = lab.backend.kafka["k"]
     assert all_ok(lab.run([]))
     writer: MemoryWriter = kafka.writer("t", "some-id")
     for _ in range(2):

@@ -8,12 +8,23 @@ import pytest
 
 from mesh.config.published import published_text
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
-from mesh.model.control import Stage
-from mesh.model.facts import ENDED, Fact, Gap, Held
-from mesh.model.frames import SourcePartition, TopicPartition
+from mesh.model.control import Change, Stage
+from mesh.model.facts import (
+    ENDED,
+    EraBegan,
+    ErasBegun,
+    Fact,
+    Gap,
+    Held,
+    InForce,
+    InterestInForce,
+)
+from mesh.model.frames import Era, SourcePartition, TopicPartition
+from mesh.model.interest_inputs import CHANGE
 from mesh.model.topology import Topology
 from mesh.operate.changes.begin import PendingChange, abort_change, begin_change, read_begun
 from mesh.operate.changes.driver import ChangeDriver
+from mesh.operate.changes.founding import publish
 from mesh.operate.changes.in_force import TopologyInForce, read_in_force
 from mesh.view.change_records import write_change
 from tests.component.operate.following import Following, mesh_of
@@ -88,7 +99,7 @@ def test_it_does_not_switch_while_something_is_still_to_be_made_good() -> None:
     done: list[Fact] = []
     for owed, paid in ((held, replace(held, next=ENDED)), (gap, replace(gap, is_open=False))):
         nodes.owed["b"] = [*done, owed]
-        with pytest.raises(NotInTimeError, match=r"b makes good what mesh.b.to.c.g lacks"):
+        with pytest.raises(NotInTimeError, match=r"b is still writing what mesh.b.to.c.g lacks"):
             change(nodes).run(5)
         assert {stage for _, stage in nodes.seen} == {Stage.HOLD}
         done.append(paid)
@@ -177,7 +188,7 @@ def test_a_node_is_added_and_taken_away() -> None:
     two, three = mesh_of("a-b", nodes="a b"), mesh_of("a-b", "b-c")
     nodes = Following(two, three)
     nodes.down.add("c")
-    with pytest.raises(NotBegunError, match="node c is new and does not beat"):
+    with pytest.raises(NotBegunError, match="node c is new and sends no heartbeats"):
         change(nodes).run(60)
     nodes.down.clear()
     assert change(nodes).run(60).pauses == {}
@@ -196,7 +207,9 @@ def test_a_node_that_is_down_goes_once_its_links_have_gone() -> None:
     alone, less = mesh_of("a-b", nodes="a b c"), mesh_of("a-b", nodes="a b")
     nodes = Following(mesh_of("a-b", "b-c"), alone)
     nodes.down.add("c")
-    with pytest.raises(NotBegunError, match="c leaves and does not beat: start it, or take its"):
+    with pytest.raises(
+        NotBegunError, match="c leaves and sends no heartbeats: start it, or take its"
+    ):
         change(nodes, less).run(60)
     nodes.down.clear()
     change(nodes).run(60)
@@ -280,3 +293,53 @@ def test_of_two_who_begin_at_the_same_time_the_later_one_stops() -> None:
     nodes.stuck = {}
     assert change(nodes).run(60).is_in_force
     assert in_force(nodes) == (2, nodes.after)
+
+
+def test_numbers_go_on_where_mesh_config_was_lost() -> None:
+    """Nodes follow no change below one that they have followed. Spec: K28."""
+    nodes = Following(*MOVED)
+    assert change(nodes).run(60).number == 2
+    means = nodes.means()
+    for kafka in nodes.kafka.values():
+        kafka.recreate("mesh.config")
+    by_file = TopologyInForce(number=0, topology=nodes.after)
+    again = begin_change(by_file, nodes.before, None, means)
+    assert again.way.target.number == 3
+    assert again.run(60).is_in_force
+    assert in_force(nodes) == (3, nodes.before)
+
+
+def test_numbers_go_on_above_what_lanes_have_kept() -> None:
+    """Of nodes that have started since `mesh.config` was lost, heartbeats say nothing of it."""
+    nodes = Following(*MOVED)
+    means = nodes.means()
+    for kafka in nodes.kafka.values():
+        kafka.recreate("mesh.config")
+    nodes.owed = {
+        "b": [InterestInForce(0, [InForce(CHANGE, 6, 3)])],
+        "c": [ErasBegun(TopicPartition("mesh.c.in.g", 0), 9, [EraBegan(0, Era(bytes(8), 7))])],
+    }
+    nodes.pause(1)
+    by_file = TopologyInForce(number=0, topology=nodes.after)
+    assert begin_change(by_file, nodes.before, None, means).way.target.number == 8
+    assert publish(nodes.after, nodes.kafka) == 8
+
+
+def test_numbers_go_on_above_a_change_that_has_begun() -> None:
+    """Its record stands there still, and nodes may have been told of it already."""
+    nodes = Following(*MOVED)
+    for kafka in nodes.kafka.values():
+        kafka.recreate("mesh.config")
+    write_change(Change(4, Stage.ABORT, published_text(nodes.after)), nodes.kafka, "mesh.")
+    assert publish(nodes.before, nodes.kafka) == 5
+
+
+def test_numbers_go_on_above_what_lanes_have_kept_where_mesh_config_lost_its_end() -> None:
+    """What is in force stands there still, or again, and what came after it does not."""
+    nodes = Following(*MOVED)
+    nodes.owed = {"b": [InterestInForce(0, [InForce(CHANGE, 6, 3)])]}
+    nodes.pause(1)
+    assert in_force(nodes)[0] == 1
+    under_way = change(nodes)
+    assert under_way.way.target.number == 7
+    assert under_way.run(60).is_in_force

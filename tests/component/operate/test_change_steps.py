@@ -20,7 +20,7 @@ from mesh.operate.changes.steps import (
 
 CUT = CutOver(
     holding=["a"],
-    rounds=[[("a", "b")], [("b", "c")]],
+    drain_waves=[[("a", "b")], [("b", "c")]],
     taking_part=["a", "b", "d", "n"],
     arriving=["n"],
     leaving=["d"],
@@ -71,9 +71,9 @@ def test_from_the_plan_to_in_force() -> None:
     assert waits_for(steps.next(answers.seen)) == "a still commits what it has taken"
     answers.say(Stage.HOLD, "a")
     answers.seen = replace(answers.seen, owing={"b": ["mesh.b.to.c.g"], "c": []})
-    assert waits_for(steps.next(answers.seen)) == "b makes good what mesh.b.to.c.g lacks"
+    assert waits_for(steps.next(answers.seen)) == "b is still writing what mesh.b.to.c.g lacks"
     answers.seen = replace(answers.seen, owing={})
-    for directions, reader in (CUT.rounds[0], "b"), (CUT.rounds[1], "c"):
+    for directions, reader in (CUT.drain_waves[0], "b"), (CUT.drain_waves[1], "c"):
         assert steps.next(answers.seen) == NoteEnds(directions)
         steps.marked()
         answers.seen = replace(answers.seen, behind={directions[0]: 1})
@@ -114,8 +114,8 @@ def test_nothing_begins_while_a_node_that_must_take_part_is_down() -> None:
     answers, steps = Answers(), way()
     answers.down("b", "n")
     told = waits_for(steps.next(answers.seen))
-    assert "node b must take part and does not beat" in told
-    assert "node n is new and does not beat: start it with the new topology file" in told
+    assert "node b must take part and sends no heartbeats" in told
+    assert "node n is new and sends no heartbeats: start it with the new topology file" in told
     answers.nodes.update({node: NodeReport(is_up=True) for node in "bn"})
     answers.down("c")  # which has no part in it
     assert stage_written(steps, answers) is Stage.HOLD
@@ -131,7 +131,7 @@ def test_a_node_that_leaves_is_read_to_its_end_before_and_after_the_hold() -> No
     steps.next(answers.seen)
     steps.written()
     answers.say(Stage.HOLD, "a", "b", "c", "d")
-    steps.round = 2
+    steps.drain_wave = 2
     answers.seen = replace(answers.seen, untaken={"d": 1})
     assert "holds and has not taken 1 record of" in waits_for(steps.next(answers.seen))
 

@@ -154,7 +154,7 @@ def test_a_reader_that_is_dead_leaves_a_warning_on_its_link(busy: Mesh) -> None:
     [waiting] = [one for one in unwell(busy, Category.LINKS) if "moves" in one.description]
     assert waiting.result is Result.WARNING
     assert waiting.error == (
-        "b->c stands still: 1 frames (1 messages) wait for c, which does not beat"
+        "b->c stands still: 1 frames (1 messages) wait for c, which sends no heartbeats"
     )
 
 
@@ -230,7 +230,7 @@ def test_a_node_that_waits_names_the_scope_it_waits_for(mesh: Mesh) -> None:
     at = examination(mesh)
     [serving] = [one for one in examine(at, [Category.NODES]) if one.description == "node b serves"]
     assert serving.error == (
-        "beats but does not serve yet: what a offers is not proven (scopes Z:b/foreign, Z:b/own)"
+        "sends heartbeats but does not serve yet: what a offers is not proven (scopes Z:b/foreign, Z:b/own)"
     )
 
 
@@ -242,7 +242,7 @@ def test_entries_that_do_not_give_their_mark_are_told(busy: Mesh) -> None:
     found = {one.description: one.error for one in examine(at, [Category.INTEREST]) if one.error}
     assert found == {
         "interest of c is proven and known everywhere": (
-            "the entries of scope Z:b/own do not give its mark"
+            "the entries of scope Z:b/own do not match its mark"
         )
     }
 
@@ -270,7 +270,7 @@ def test_a_subscription_in_a_partition_that_nobody_reads_is_told(busy: Mesh) -> 
     found = only(busy, Category.INTEREST)
     assert found.description == "subscriptions written at c can be read"
     assert found.error == (
-        "mesh.c.clients partition 1 offset 0: a subscription, and nodes read partition 0 alone"
+        "mesh.c.clients partition 1 offset 0: a subscription, and nodes read only partition 0"
     )
     hint = only(busy, Category.TOPICS).hint
     assert "leave it, and write to partition 0" in hint
@@ -413,7 +413,7 @@ def test_one_broker_is_a_warning_and_no_flood(busy: Mesh) -> None:
         kafka.kept[place] = Copies(1, 1)
     found = only(busy)
     assert found.result is Result.WARNING
-    assert found.error == "it has one broker, nothing is kept twice: for development only"
+    assert found.error == "it has one broker, so nothing is replicated: for development only"
     kafka.broker_settings["auto.create.topics.enable"] = "true"
     assert "auto.create.topics.enable=true on broker 1: a mistyped" in only(busy).error
     kafka.broker_settings["transaction.max.timeout.ms"] = "5000"
@@ -535,17 +535,17 @@ def test_a_target_that_refuses_records_is_named(busy: Mesh) -> None:
     busy.pause(10.0)
     found = failed(busy, Category.DELIVERY)
     assert found["c can write all its targets"] == (
-        "held: mesh.c.ep.e cannot be written; what it lacks is written once it can"
+        "held: mesh.c.ep.e cannot be written; what it lacks is written once it takes records again"
     )
 
 
 def test_a_second_way_to_a_node_is_seen_by_its_address(mesh: Mesh) -> None:
     """Also if the nodes themselves did not see it: somebody offers what is not his. Spec: K26."""
     mesh.pause(3.0)
-    assert "a hears of every node by one way" not in failed(mesh)
+    assert "a hears of each node over one link only" not in failed(mesh)
     at = examination(mesh)
     uuid = at.view.nodes["a"].identity.uuid  # type: ignore[union-attr]
     scope = next(one for one in at.view.nodes["b"].offers if one.neighbour == "a")
     at.view.nodes["b"].offers[scope][f"$node/{uuid}"] = Interest()
     faults = {check.description: check.error for check in check_ways(at)}
-    assert faults["a hears of every node by one way"] == "a by a and by b"
+    assert faults["a hears of each node over one link only"] == "a by a and by b"

@@ -69,7 +69,7 @@ def test_two_holders_of_one_role_are_named(mesh: Mesh) -> None:
     other._connected().write_role(key, request)
     other.flush()
     [found] = [one for one in examine(checks, [Category.TREES]) if one.result is not Result.OK]
-    assert found.description == "roles that are held alone have one holder"
+    assert found.description == "each exclusive role has one holder"
     assert "app at a and other at c" in found.error
     mesh.pause(5.0)
     assert failed(mesh, Category.TREES) == {}

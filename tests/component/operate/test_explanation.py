@@ -10,6 +10,7 @@ import pytest
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
+from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
 from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import Reached, explain
@@ -67,9 +68,24 @@ def test_guaranteed_messages_wait_before_a_dead_node_and_direct_ones_do_not_go(
     assert waiting.reached[-1] == Reached("c", ("e",), ("a", "b", "c"), waits=True)
     direct = told(mesh, "acme/x", "a", MessageClass.DIRECT)
     assert [one.node for one in direct.reached] == ["a"]
+    beside = told(mesh, "acme/x", "b", MessageClass.DIRECT)
+    assert [one.node for one in beside.reached] == ["b"]
+    assert ("c", Reason.NODE_DOWN) in [(one.neighbour, one.reason) for one in beside.refused]
     mesh.world.start("c")
     mesh.pause(5.0)
     assert told(mesh, "acme/x", "a").reached[-1].waits is False
+
+
+def test_what_only_a_direct_endpoint_wants_does_not_wait_before_a_dead_node(mesh: Mesh) -> None:
+    """Spec: K19: wherever it is asked, also at the node before it."""
+    mesh.subscribe("c", "e", "acme/>", message_class=MessageClass.DIRECT)
+    mesh.world.kill("c")
+    mesh.pause(12.0)
+    for source in "ab":
+        found = told(mesh, "acme/x", source)
+        assert [one.node for one in found.reached] == [source]
+        missed = found.not_reached[-1]
+        assert (missed.node, missed.reason, missed.wants) == ("c", Reason.NODE_DOWN, True)
 
 
 def test_interest_that_has_not_travelled_is_told_apart(mesh: Mesh) -> None:

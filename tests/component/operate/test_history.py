@@ -86,6 +86,21 @@ def test_a_lease_that_was_renewed_holds_from_its_beginning(mesh: Mesh) -> None:
         assert [one.since_ms for one in past(mesh, "c", moment).subscriptions] == [began]
 
 
+def test_a_subscription_that_was_changed_later_held_as_it_was(mesh: Mesh) -> None:
+    """Its later records say nothing of a moment before them, and take nothing away."""
+    mesh.subscribe("c", "e", "acme/>")
+    mesh.pause(1.0)
+    between = mesh.now_ms()
+    mesh.pause(1.0)
+    client = mesh.client("c")
+    client.wait(client.subscribe("e", "acme/>", noexport=True))
+    client.wait(client.subscribe("e", "acme/>", noexport=True, lease_s=60))
+    for moment, is_local in ((between, False), (mesh.now_ms(), True)):
+        [held] = past(mesh, "c", moment).subscriptions
+        assert held.subscription.noexport == is_local
+        assert held.since_ms <= moment
+
+
 def test_who_has_looked_on_knows_of_a_lease_what_compaction_took_away(mesh: Mesh) -> None:
     """Of its records the newest alone is left; a view that saw the first tells since when."""
     mesh.subscribe("c", "e", "acme/>", lease_s=60)

@@ -11,7 +11,7 @@ import pytest
 
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
-from mesh.core.links import first_lineage
+from mesh.core.lineage import first_lineage
 from mesh.errors import ProtocolError, TransportUnavailableError
 from mesh.model.control import Lineage, LinkNumbers
 from mesh.model.topology import Topology, with_addresses

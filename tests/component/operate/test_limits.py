@@ -207,8 +207,10 @@ def test_what_an_endpoint_has_given_up_is_told_by_the_doctor(
         mesh.pause(0.3)
     mesh.pause(10)
     told = failed(mesh, Category.DELIVERY)
-    lost = int(told["less waits at a than may"].split(" messages")[0].rpartition(" ")[2])
-    assert told["less waits at a than may"].startswith(f"in endpoint e: {lost} messages became")
+    lost = int(told["nothing at a has reached its limit"].split(" messages")[0].rpartition(" ")[2])
+    assert told["nothing at a has reached its limit"].startswith(
+        f"in endpoint e: {lost} messages became"
+    )
     assert told["a has refused nothing and put nothing aside"].endswith(f"{lost} ENDPOINT_FULL")
     topic = mesh.world.kafka["k"].topics["mesh.a.ep.e"]
     kept = [r for log in topic.logs for r in log.entries if r is not None and r.value()]

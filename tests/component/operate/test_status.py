@@ -7,7 +7,8 @@ import json
 import pytest
 
 from mesh.errors import ConfigError
-from mesh.operate.audit.latest import Audited, read_audit
+from mesh.operate.audit.latest import Audited
+from mesh.operate.audit.trail import AuditTrail
 from mesh.operate.links.flows import link_flows
 from mesh.operate.messages.trace import Tracer
 from mesh.operate.status import node_statuses
@@ -53,8 +54,24 @@ def test_a_dead_node_is_down_and_its_messages_wait(mesh: Mesh) -> None:
     [waiting] = [one for one in flows if (one.source, one.target) == ("b", "c")]
     assert (waiting.state, waiting.backlog_messages) == ("unknown", 2)
     faults = failed(mesh)
-    assert faults["node c serves"] == "does not beat"
+    assert faults["node c serves"] == "sends no heartbeats"
     assert faults["link b-c (Z) is up at both ends"] == "b sees it down, c sees it unknown"
+
+
+def test_nothing_is_read_yet_of_an_outbox_that_was_recreated(mesh: Mesh) -> None:
+    """How far its reader had come in the former one says nothing."""
+    mesh.subscribe("c", "e", "acme/>")
+    for _ in range(6):
+        mesh.publish("a", "acme/x")
+    mesh.pause(2.0)
+    mesh.world.kafka["right"].recreate("mesh.b.to.c.g")
+    for _ in range(3):
+        mesh.publish("a", "acme/y")
+    mesh.pause(2.0)
+    at = examination(mesh)
+    flows = link_flows(mesh.topology, at.view, at.beats, mesh.world.kafka)
+    [waiting] = [one for one in flows if (one.source, one.target) == ("b", "c")]
+    assert (waiting.backlog_frames, waiting.backlog_messages) == (3, 3)
 
 
 def test_kafka_that_is_away_is_told_apart_from_a_dead_node(mesh: Mesh) -> None:
@@ -119,7 +136,7 @@ def test_wrong_ids_are_refused(mesh: Mesh, text: str) -> None:
 
 def test_audit_tables_hold_the_newest_of_each_key(mesh: Mesh) -> None:
     kafka = mesh.world.kafka["left"]
-    assert read_audit(mesh.topology, kafka).has_topics is False
+    assert AuditTrail.read_once(mesh.topology, kafka, mesh.now_ms).audited().has_topics is False
     names = ("mesh.audit.findings", "mesh.audit.certificates")
     kafka.admin().create([TopicSpec(name=name, partitions=1) for name in names])
     writer = kafka.writer("auditor")
@@ -131,7 +148,7 @@ def test_audit_tables_hold_the_newest_of_each_key(mesh: Mesh) -> None:
         writer.produce(names[0], None if value is None else json.dumps(value).encode(), key)
     for equal in (False, True):
         writer.produce(names[1], json.dumps({"endpoint": "c/e", "equal": equal}).encode(), b"x")
-    found = read_audit(mesh.topology, kafka)
+    found = AuditTrail.read_once(mesh.topology, kafka, mesh.now_ms).audited()
     assert found.findings == [{"kind": "split"}]
     assert found.certificates == [{"endpoint": "c/e", "equal": True}]
 
@@ -145,7 +162,7 @@ def audited(mesh: Mesh, *written: tuple[str, bytes, object]) -> Audited:
     for table, key, value in written:
         data = None if value is None else json.dumps(value).encode()
         writer.produce(f"mesh.audit.{table}", data, key)
-    return read_audit(mesh.topology, kafka)
+    return AuditTrail.read_once(mesh.topology, kafka, mesh.now_ms).audited()
 
 
 def test_a_finding_that_somebody_removed_is_lacking(mesh: Mesh) -> None:
@@ -167,3 +184,12 @@ def test_a_status_of_somebody_else_counts_for_nothing(mesh: Mesh) -> None:
     """The oldest key came first: a record under another one stood for the auditor for good."""
     strange = ("status", b"other", {"at_ms": 9_000, "endpoints": ["a/x"]})
     assert list(audited(mesh, strange).doubts(10_000)) == ["no auditor has said anything here"]
+
+
+def test_endpoints_that_the_status_has_no_room_for_are_beside_it(mesh: Mesh) -> None:
+    """Records of former times, with higher numbers, count for nothing."""
+    named = (("endpoints 1", "a/y"), ("endpoints 2", "a/z"), ("endpoints 3", "a/old"))
+    parts = [("status", key.encode(), {"endpoints": [name]}) for key, name in named]
+    status = {"at_ms": 9_000, "endpoints": ["a/x"], "more_endpoints": 2}
+    found = audited(mesh, *parts, ("status", b"position", status))
+    assert list(found.doubts(10_000)) == ["nothing is certified of a/x, a/y, a/z"]

@@ -9,7 +9,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError, TransportUnavailableError
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.operate.documents.messages import trace_document
 from mesh.operate.messages.search import BEHIND_MAX
 from mesh.operate.messages.trace import Tracer

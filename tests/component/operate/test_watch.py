@@ -93,8 +93,11 @@ def test_watch_fills_in_what_was_before_it(mesh: Mesh) -> None:
     _live(mesh, watch, 3)
     now = mesh.now_ms() // MINUTE_MS
     assert watch.traffic.is_whole
-    assert sum(watch.traffic.links["a", "b"].guaranteed.between(now - 2, now)) == 7
-    assert watch.traffic.links["a", "b"].rates == (0.0, 0.0)
+    link = watch.traffic.links["a", "b"]
+    assert sum(link.guaranteed.between(now - 2, now)) == 7
+    assert link.rates == (0.0, 0.0)
+    assert (link.total, link.read, watch.traffic.in_flight) == (7, 7, 0)
+    assert 1 <= link.frames <= 7
 
 
 def test_watch_tells_who_is_up_and_who_died(mesh: Mesh) -> None:

@@ -5,26 +5,35 @@ from __future__ import annotations
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.errors import ConfigError, TransportUnavailableError
+from mesh.errors import ConfigError, NotInTimeError, TransportUnavailableError
+from mesh.model.control import Stage
 from mesh.model.topology import Topology, ZoneKind
 from mesh.operate.changes.in_force import read_in_force
+from mesh.operate.changes.plan import Plan
+from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.changes.zone_manager import ZoneManager
+from tests.component.in_memory_mesh import put_in_force
 from tests.component.operate.following import Following
 
 NODES = "a b c d"
 
 
 def mesh(**zones: object) -> Topology:
-    return topology_from_mapping(
-        {"kafka": {"main": {}}, "nodes": {node: {} for node in NODES.split()}, "zones": zones}
-    )
+    """Four nodes, the last of them on another Kafka cluster."""
+    kafka = {node: {"kafka": "far" if node == "d" else "main"} for node in NODES.split()}
+    return topology_from_mapping({"kafka": {"main": {}, "far": {}}, "nodes": kafka, "zones": zones})
 
 
 def started(**zones: object) -> tuple[Following, ZoneManager]:
     before = mesh(**zones)
     nodes = Following(before, mesh(Y={"kind": "one-hop", "nodes": NODES.split()}))
     manager = ZoneManager(
-        before, nodes.kafka, now_ms=nodes.now_ms, pause=nodes.pause, tell=nodes.lines.append
+        before,
+        nodes.kafka,
+        wait_s=5.0,
+        now_ms=nodes.now_ms,
+        pause=nodes.pause,
+        tell=nodes.lines.append,
     )
     return nodes, manager
 
@@ -68,3 +77,48 @@ def test_a_dead_kafka_cluster_begins_nothing() -> None:
     nodes.kafka["main"].available = False
     with pytest.raises(TransportUnavailableError, match="main"):
         manager.create("A", "one-hop", ["a", "b"])
+
+
+A = {"kind": "one-hop", "nodes": ["a", "b"]}
+WITH_D = {"kind": "one-hop", "nodes": ["a", "b", "d"]}
+
+
+@pytest.mark.parametrize(
+    ("zones", "call", "after"),
+    [
+        ({}, ("create", "A", "one-hop", ["a", "b"]), {"A": A}),
+        ({"A": A}, ("join", "A", "d"), {"A": WITH_D}),
+        ({"A": WITH_D}, ("leave", "A", "d"), {"A": A}),
+        ({"A": A}, ("delete", "A"), {}),
+    ],
+)
+def test_the_same_call_goes_on_with_a_change_that_one_kafka_cluster_has_in_force(
+    zones: dict[str, object], call: tuple[str, ...], after: dict[str, object]
+) -> None:
+    """Who died between two Kafka clusters calls again, and what is wanted is there by then. K28."""
+    nodes, manager = started(**zones)
+    nodes.stuck = {"b": Stage.SWITCH}
+    name, *given = call
+    with pytest.raises(NotInTimeError):
+        getattr(manager, name)(*given)
+    nodes.stuck = {}
+    put_in_force(2, mesh(**after), {"main": nodes.kafka["main"]})
+    getattr(manager, name)(*given)
+    found, records = read_in_force(nodes.kafka, "mesh.")
+    assert found is not None
+    assert (found.number, dict(found.topology.zones)) == (2, dict(mesh(**after).zones))
+    assert records.found["main"] == records.found["far"]
+
+
+def test_who_was_overtaken_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was planned against another topology than the one in force by now changes nothing."""
+    nodes, manager = started()
+
+    def meanwhile(*given: object) -> Plan:
+        put_in_force(2, mesh(B={"kind": "one-hop", "nodes": ["c", "d"]}), nodes.kafka)
+        return plan_on_mesh(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("mesh.operate.changes.put_in_force.plan_on_mesh", meanwhile)
+    with pytest.raises(ConfigError, match="somebody has put mesh, version 2"):
+        manager.create("A", "one-hop", ["a", "b"])
+    assert list(manager.zones()) == ["B"]

@@ -20,9 +20,9 @@ class PlainAuditor(Auditor):
     """Makes the rows of a batch itself."""
 
     def rows(self, records: Any, ends: Mapping[TopicPartition, int] | None = None) -> Batch:
-        bundles = self.bundling.of(self._read_on(ends or {}), is_small=True)
+        bundles = self.bundler.of(self._read_on(ends or {}), is_small=True)
         known = Known(self.topology, self.wanted, self.asked, bundles)
-        return self.only(Rows(records, known).batch())
+        return self.extent.only(Rows(records, known).batch(), self.state.names)
 
 
 class PlainBench(Bench):

@@ -15,7 +15,7 @@ from mesh.model.queues import MOVED_EXT
 from mesh.model.topics import TopicNames
 from mesh.wire.frames import decode_value
 from mesh.wire.keys import parse_subscription_key
-from streaming.audits.cases import Case, Outcome
+from streaming.audits.cases import Case, CaseOutcome
 from streaming.audits.interest import EndKey
 from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
@@ -52,10 +52,10 @@ class PlainRereader(Rereader):
         found = [one.record.at_ms for one in self.records("", ranges)]
         return max(0, min(found, default=0))
 
-    def cases(self, cases: Sequence[Case]) -> Sequence[Outcome]:
+    def cases(self, cases: Sequence[Case]) -> Sequence[CaseOutcome]:
         return [self._outcome(case) for case in cases]
 
-    def _outcome(self, case: Case) -> Outcome:
+    def _outcome(self, case: Case) -> CaseOutcome:
         names, bytes_max = TopicNames(self.topology.prefix), self.topology.max_message_bytes
         logs = {
             TopicPartition(names.endpoint(one.node, one.name), partition): bounds
@@ -90,7 +90,9 @@ class PlainRereader(Rereader):
         offsets: dict[str, set[int]] = {}
         for offset in sorted({*expected, *copies}):
             is_must, content = expected.get(offset, (None, None))
-            own, contents, strangers = _counted(copies.get(offset, ()), offset, dict(case.turns))
+            own, contents, strangers = _counted(
+                copies.get(offset, ()), offset, dict(case.generations)
+            )
             counts["expected"] += is_must is not None and (is_must or own > 0)
             counts["delivered"] += own + strangers
             counts["duplicate"] += max(0, own - 1)
@@ -108,7 +110,7 @@ class PlainRereader(Rereader):
         def told_of(name: str) -> tuple[int, ...]:
             return tuple(sorted(offsets.get(name, ()))[:OFFSETS_MAX])
 
-        return Outcome(
+        return CaseOutcome(
             expected=counts["expected"],
             delivered=counts["delivered"],
             missing=counts["missing"],
@@ -190,13 +192,13 @@ class PlainRereader(Rereader):
 
 
 def _counted(
-    copies: Sequence[tuple[int, int, int]], offset: int, turns: Mapping[int, int]
+    copies: Sequence[tuple[int, int, int]], offset: int, generations: Mapping[int, int]
 ) -> tuple[int, set[int], int]:
     """Return the copies of a message that count, what they hold, and copies nobody told of."""
-    again = [one for one, *_ in copies if one in turns and offset >= turns[one]]
+    again = [one for one, *_ in copies if one in generations and offset >= generations[one]]
     newest = max(again, default=0)
-    current = [one for one in copies if one[0] not in turns or one[0] >= newest]
-    told = [(moves, content) for generation, moves, content in current if generation in turns]
+    current = [one for one in copies if one[0] not in generations or one[0] >= newest]
+    told = [(moves, content) for generation, moves, content in current if generation in generations]
     most = max((moves for moves, _ in told), default=0)
     own = [content for moves, content in told if moves == most]
     return len(own), set(own), len(current) - len(told)

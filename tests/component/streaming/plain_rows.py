@@ -15,8 +15,8 @@ from typing import Any
 
 from mesh.errors import DecodeError, UnknownVersionError
 from mesh.model.frames import Delivery, FrameFlags, FrameHeader, MessageClass
-from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import MOVED_BYTES, MOVED_EXT, QUEUE_PREFIX
+from mesh.model.record_headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.header import decode_header
 from streaming.job.batches import Known
@@ -244,10 +244,9 @@ class Rows:
             of = subject if bundles is None else selected(bundles, subject)
             rows.setdefault((one.place, one.offset >> BLOCK_BITS, of, one.is_odd), []).append(one)
         for (place, block, of, is_odd), found in rows.items():
-            subjects = [one.subject(self.bytes_max) for one in found]
-            subject = None if of is None else min(one for one in subjects if one is not None)
+            subject, bundle = (of, None) if bundles is None else (None, of)
             known = ALL if bundles is None else bundles.known
-            told = "" if is_odd else None if bundles is None else of
+            told = bundle if not is_odd or of is None else ""
             yield IngressRow(
                 place,
                 block,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from mesh.lane import resuming
 from mesh.lane.lane import Lane
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
@@ -104,9 +105,9 @@ def test_a_node_that_passes_over_frames_without_a_word_is_found(
 
     def silent(lane: Lane, at: Place, reason: str, to: int, now_ms: int) -> None:
         if to > (position := lane.position(at)):
-            topic_id = lane.positions.topic_ids[at]
+            topic_id = lane.progress.topic_ids[at]
             lane.open(now_ms).read(at, topic_id, 0, position, to - 1, 0, records=0)
 
-    monkeypatch.setattr(Lane, "skip", silent)
+    monkeypatch.setattr(resuming, "skip", silent)
     _, found = audited(lived(mesh, 0))
     assert {str(one.kind) for one in found} == {"unaccounted"}

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 import structlog
 
-from mesh.client import ClosedError, Deliveries, LaggardsError, MeshClient, MeshError
+from mesh.client import (
+    ClosedError,
+    Deliveries,
+    LaggardsError,
+    MeshClient,
+    MeshError,
+    Published,
+)
 from mesh.config.topology_file import load_topology
 from mesh.config.topology_writer import write_topology
 from mesh.errors import ConfigError, StartError
@@ -180,7 +187,7 @@ def test_who_lacks_the_extra_is_told_what_to_install() -> None:
     program = "import sys; sys.modules['docker'] = None; import mesh.testing.containers"
     command = [sys.executable, "-c", program]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "pip install 'trellis-mesh[testing]'" in told.stderr.splitlines()[-1]
+    assert "pip install 'FOLDER[testing]'" in told.stderr.splitlines()[-1]
 
 
 def test_nodes_print_nothing_into_what_a_test_looks_at(
@@ -342,6 +349,68 @@ def test_threads_may_wait_at_once_with_a_client_each() -> None:
     assert [type(error) for error in told] == [LaggardsError] * 3
 
 
+def test_a_client_may_renew_its_leases_in_a_thread_of_its_own() -> None:
+    """Whoever lets time pass renews them too, and waits for that thread, which waits for a turn."""
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        client = mesh.client("tk1")
+        client.subscribe("e", "acme/>", lease_s=30)
+        records = client._subscriptions._renewed
+        look, has_begun, is_over = records.look, threading.Event(), threading.Event()
+
+        def slow() -> int | None:
+            has_begun.set()
+            time.sleep(0.2)
+            return look()
+
+        records.look = slow  # type: ignore[method-assign]
+        mesh._world.clock.ms += 20_000
+        renewing = threading.Thread(target=client.renew_leases, daemon=True)
+        renewing.start()
+        assert has_begun.wait(20.0)
+
+        def passing() -> None:
+            mesh.pass_time(0.01)
+            is_over.set()
+
+        threading.Thread(target=passing, daemon=True).start()
+        assert is_over.wait(20.0)
+
+
+def test_threads_with_a_client_each_write_one_log() -> None:
+    """No offset is taken twice, and each message is delivered once, while nodes live."""
+    told: list[Published] = []
+    switched_s = sys.getswitchinterval()
+
+    def work(client: MeshClient) -> None:
+        told.extend(client.publish("acme/x", b"x", key=b"k") for _ in range(300))
+        client.flush()
+
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        mesh.subscribe("pa1", "e", "acme/>")
+        threads = [threading.Thread(target=work, args=(mesh.client("tk1"),)) for _ in range(6)]
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                mesh.pass_time(0.01)
+        finally:
+            sys.setswitchinterval(switched_s)
+        assert len({one.id for one in told}) == 1_800
+        came = mesh.wait_delivered("pa1", "e", 1_800)
+        assert {one.identity for one in came} == {one.identity for one in told}
+        assert len(came) == 1_800
+
+
+def test_a_broker_and_a_node_of_one_name_have_each_their_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mesh.testing.containers._tail", str)
+    mesh = MeshContainers({"kafka": {"k": {}}, "nodes": {"k": {"kafka": "k"}}})
+    mesh.kafka["k"], mesh.nodes["k"] = "of the broker", "of the node"  # type: ignore[assignment]
+    assert mesh.logs() == {"kafka k": "of the broker", "k": "of the node"}
+
+
 def test_a_client_that_cannot_be_closed_keeps_nothing_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -359,3 +428,30 @@ def test_a_client_that_cannot_be_closed_keeps_nothing_running(
     for client in (clients[0], clients[2]):
         with pytest.raises(ClosedError):
             client.flush()
+
+
+def test_nodes_that_do_not_serve_in_time_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the other forms say it; Python's own TimeoutError is caught by nobody who catches ours."""
+    monkeypatch.setattr("mesh.testing.memory.READY_MS", 0)
+    with pytest.raises(StartError, match=r"^tk1, ny1, pa1: not ready within 0 s; what nodes log"):
+        InMemoryMesh(EXAMPLE / "mesh.yaml").start()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fault"), [("5", TypeError), (None, TypeError), ("nan", ValueError)]
+)
+def test_time_that_is_no_number_does_not_pass(seconds: str, fault: type[Exception]) -> None:
+    """Text was repeated a thousand times, and the mesh lived until that many seconds had passed."""
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh, pytest.raises(fault, match="seconds"):
+        mesh.pass_time(float(seconds) if seconds == "nan" else seconds)  # type: ignore[arg-type]
+
+
+def test_a_fork_that_leaves_the_block_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test's own process still uses the nodes, and brokers or containers of other forms."""
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        with monkeypatch.context() as forked:
+            forked.setattr("os.getpid", lambda: -1)
+            mesh.stop()
+        mesh.subscribe("pa1", "e", "acme/>")
+        mesh.publish("tk1", "acme/one", b"1")
+        assert len(mesh.wait_delivered("pa1", "e", 1)) == 1

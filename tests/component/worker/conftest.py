@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, Headers, Record, TopicPartition

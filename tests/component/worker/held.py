@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesh.model.facts import Held
-from mesh.model.headers import MESH_HEADER
+from mesh.model.record_headers import MESH_HEADER
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.state import decode_fact
 from mesh.worker.lanes.taking import Taken, take_lane

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from mesh.model.control import Stop
-from mesh.model.headers import GAP_HEADER, MESH_HEADER
+from mesh.model.record_headers import GAP_HEADER, MESH_HEADER
 from mesh.transport.port import TopicPartition
 from mesh.wire.control import decode_stop, encode_stop
 from mesh.wire.keys import accept_key

@@ -21,16 +21,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.model.findings import FindingKind
 from mesh.model.topology import Topology
 from mesh.wire.keys import subscription_key
 from mesh.worker.http.server import Port
-from streaming.audits.findings import FindingKind
-from streaming.audits.rules import RULES
 from streaming.connectors.sink import Output
 from streaming.job.port import Port as AuditPort
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.gates import break_writer
-from tests.component.worker.test_kept import SOURCE, compact
+from tests.component.worker.test_progress_log import SOURCE, compact
 
 ROOT = Path(__file__).parents[3]
 ALERTS = ROOT / "infra" / "prometheus" / "alerts.yaml"
@@ -257,8 +256,8 @@ def loses_a_message(of: Scraped) -> None:
 
 
 def has_news(of: Scraped) -> None:
-    for kind, rule in RULES.items():
-        if rule.is_news:
+    for kind in FindingKind:
+        if kind.is_news:
             of.audit_finds(kind)
 
 
@@ -398,7 +397,7 @@ def test_what_is_news_raises_no_alert_and_every_fault_does() -> None:
     left_out = {
         kind for found in re.findall(r'kind!~"(.*?)"', expression) for kind in found.split("|")
     }
-    assert left_out == {str(kind) for kind, rule in RULES.items() if rule.is_news}
+    assert left_out == {str(kind) for kind in FindingKind if kind.is_news}
 
 
 def metrics_in(expression: str) -> set[str]:

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.model.control import Mark, Ownership, Scope, Stop
+from mesh.model.control import UNREADABLE_INTEREST, Interest, Mark, Ownership, Scope, Stop
 from mesh.model.effects import WriteStop
 from mesh.model.frames import FrameHeader
-from mesh.wire.control import encode_mark
+from mesh.model.link_modes import LinkMode
+from mesh.transport.memory_log import MemoryRecord
+from mesh.wire.control import encode_advert, encode_mark
 from mesh.wire.frames import decode_header, encode_header
-from mesh.wire.keys import links_key, mark_key
+from mesh.wire.keys import advert_key, links_key, mark_key
 from mesh.wire.links import encode_node_links
 from mesh.wire.state import decode_dead_letter, decode_ledger
+from mesh.worker.control import control_writer
 from tests.component.worker.conftest import SmallMesh, subject
 
 OUTBOX = "mesh.a.to.b.g"
@@ -106,6 +109,47 @@ def test_garbage_in_the_place_of_a_control_record_is_written_over(
     mesh.publish(b"1", [subject("acme/x")])
     mesh.run()
     assert [record.value() for record in mesh.delivered()] == [b"1"]
+
+
+def test_who_takes_the_lead_finds_what_strangers_left_there_meanwhile(mesh: SmallMesh) -> None:
+    """Garbage in the place of an entry, and one that nobody offers; without a mark too. K16, K23."""
+    before = adverts(offered(mesh, "c"))
+    scope, wanted = Scope("Z", "b", Ownership.OWN), encode_advert(Interest())
+    mesh.world.kill("c")
+    for key in before:
+        mesh.write(CONTROL, b"\xff\xfe", key=key)
+    mesh.write(CONTROL, wanted, key=advert_key(scope, "never/asked/for"))
+    mesh.write(CONTROL, None, key=mark_key(scope))
+    mesh.world.start("c")
+    mesh.run()
+    assert adverts(offered(mesh, "c")) == before
+    late = mesh.world.workers["b"].machine.learner.neighbours["c"]
+    assert late.mode is LinkMode.UP
+    mesh.publish(b"1", [subject("acme/x")])
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"1"]
+
+
+def test_entries_whose_mark_a_stranger_took_away_still_stand() -> None:
+    """Readers see them, so who takes the lead must withdraw what is not offered. Spec: K16, R12."""
+    scope, value = Scope("Z", "b", Ownership.OWN), encode_advert(Interest())
+    found = [(advert_key(scope, "x"), value), (mark_key(scope), None)]
+    records = [
+        MemoryRecord(CONTROL, 0, offset, key, value, None, (0, 0))
+        for offset, (key, value) in enumerate(found)
+    ]
+    assert control_writer.read_written(records).offers == {scope: {"x": Interest()}}
+
+
+def test_garbage_over_an_entry_hides_it_from_nobody_who_takes_the_lead() -> None:
+    """Readers who came before still hold it: it is written over or withdrawn. Spec: K16, R12."""
+    scope = Scope("Z", "b", Ownership.OWN)
+    key = advert_key(scope, "x")
+    records = [
+        MemoryRecord(CONTROL, 0, offset, key, value, None, (0, 0))
+        for offset, value in enumerate((encode_advert(Interest()), b"\xff"))
+    ]
+    assert control_writer.read_written(records).offers == {scope: {"x": UNREADABLE_INTEREST}}
 
 
 def test_a_mark_that_proves_nothing_keeps_a_late_reader_from_serving(mesh: SmallMesh) -> None:

@@ -56,8 +56,8 @@ def test_a_link_that_is_removed_by_what_a_commit_tells_ends_no_worker(
     mesh.kafka.blocked.add(("repair" if part == "repairs" else "held", source))
     begin(mesh)
     work = getattr(mesh.world.workers[node].background, part)
-    mesh.world.run_until(lambda: work._active is not None, 30_000)
-    assert work._active is not None
+    mesh.world.run_until(lambda: work.scheduler.work is not None, 30_000)
+    assert work.scheduler.work is not None
     machine = mesh.world.workers[node].machine
     assert machine is not None
     commit, commit_due, is_shut = Lanes.commit, Lanes.commit_due, [True]
@@ -79,11 +79,11 @@ def test_a_link_that_is_removed_by_what_a_commit_tells_ends_no_worker(
         mesh.kafka.blocked.clear()
         mesh.run(500)
         change_to(mesh, {"Z": {"kind": "multi-hop", "links": links}}, 1_000)
-        assert work._active is not None
+        assert work.scheduler.work is not None
         is_shut[0] = False
         mesh.run()
     assert gone not in machine.learner.neighbours
-    assert work._active is None
+    assert work.scheduler.work is None
     mesh.run(20_000)
     publish(mesh, 20)
     mesh.run()

@@ -8,11 +8,11 @@ import pytest
 
 from mesh.core.local_links import local_links
 from mesh.core.routes import PUBLISHED_HERE
-from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
+from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.reasons import Reason
 from mesh.node.relinking import NO_CHANGES, scopes_read
-from mesh.worker.second_writer.routing_again import shadow_of
+from mesh.worker.second_writer.routing_again import catch_up_lane
 from tests.component.worker.conftest import SmallMesh
 
 
@@ -29,8 +29,8 @@ def test_a_catch_up_of_a_link_follows_what_is_kept_off_it(
     [link] = [one for one in local_links(before, "b") if one.neighbour == "c"]
     lane.learner.relink(local_links(after, "b"), scopes_read(after, "b"), NO_CHANGES)
     lane.learner.begin_round()
-    shadow = shadow_of(lane, lane.positions, link=link)
-    route = shadow.router.route("x", PUBLISHED_HERE, MessageClass.GUARANTEED)
+    catch_up = catch_up_lane(lane, lane.progress, link=link)
+    route = catch_up.router.route("x", PUBLISHED_HERE, MessageClass.GUARANTEED)
     if becomes_local:
         assert (route.neighbours, route.refused) == ((), (("c", Reason.FILTER),))
     else:

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from mesh.lane.batch import RESERVED_MS
+from mesh.lane.handover import tell_position
 from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.transport.headers import headers_of
@@ -52,7 +53,7 @@ def dropped(mesh: SmallMesh, node: str) -> dict[str, int]:
 
 
 def committed(mesh: SmallMesh) -> int:
-    return mesh.world.workers["a"].lanes.owned[0].positions.next[TopicPartition(INGRESS, 0)]
+    return mesh.world.workers["a"].lanes.owned[0].progress.next[TopicPartition(INGRESS, 0)]
 
 
 def read_without_commit(mesh: SmallMesh) -> None:
@@ -188,8 +189,8 @@ def test_who_takes_its_lane_again_tells_how_far_it_had_read(settled: SmallMesh) 
 def test_a_position_that_a_lane_tells_counts_once_it_is_committed(settled: SmallMesh) -> None:
     """Neighbours delete by it, and a successor begins where it was committed. Spec: K5."""
     lane, at = settled.world.workers["a"].lanes.owned[0], TopicPartition(INGRESS, 0)
-    lane.tell_position(at, 3, settled.world.clock.now_ms())
-    assert (lane.positions.next[at], lane.committed_position(at)) == (3, 1)
+    tell_position(lane, at, 3, settled.world.clock.now_ms())
+    assert (lane.progress.next[at], lane.committed_position(at)) == (3, 1)
     settled.run()
     assert lane.committed_position(at) == 3
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from mesh.errors import TransportDeniedError
-from mesh.lane.positions import Positions
+from mesh.lane.progress import Progress
 from mesh.model.facts import ENDED, Fact, Held
 from mesh.model.frames import SourcePartition, TopicPartition
 from mesh.transport.memory import MemoryAdmin
@@ -20,7 +20,7 @@ def gone(mesh: SmallMesh) -> Sequence[bytes]:
     """Return what is gone of what a lane of a keeps of a target that it has let go of."""
     at, of = TopicPartition("mesh.a.ep.old", 0), SourcePartition(bytes(16), 0)
     kept: dict[bytes, Fact] = {b"key": Held(at, of, 1, ENDED)}
-    return gone_keys(kept, mesh.world.topology, "a", mesh.kafka, Positions())
+    return gone_keys(kept, mesh.world.topology, "a", mesh.kafka, Progress())
 
 
 def test_what_is_deleted_ends(mesh: SmallMesh) -> None:

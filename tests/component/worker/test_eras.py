@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
-from mesh.core.links import first_lineage, lineage_after
-from mesh.model.control import Change, Stage
+from mesh.core.lineage import first_lineage, lineage_after
+from mesh.lane.cuts import eras_of
+from mesh.model.control import Change, Lineage, Stage
 from mesh.model.facts import EraBegan
 from mesh.model.frames import Era
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicPartition
-from mesh.wire.control import encode_change
+from mesh.wire.control import encode_change, encode_config
 from mesh.wire.frames import decode_header
-from mesh.wire.keys import change_key
+from mesh.wire.keys import change_key, config_key
 from mesh.wire.state import decode_ledger
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 
@@ -62,7 +63,7 @@ def test_eras_end_with_what_was_taken_in_them(mesh: SmallMesh) -> None:
     def known() -> list[tuple[int, int]]:
         lanes = mesh.world.workers["a"].lanes
         assert lanes is not None
-        return [(one.first, one.era.number) for one in lanes.owned[0].positions.eras[at]]
+        return [(one.first, one.era.number) for one in lanes.owned[0].progress.eras[at]]
 
     assert known() == [(0, 0), (1, 3), (2, 4), (3, 5)]
     mesh.kafka.admin().delete_before({at: 2})
@@ -113,13 +114,28 @@ class ChangingMesh(SmallMesh):
         self.number, self.lineage = 0, first_lineage(self.topology)
 
     def change_to(self, links: str) -> None:
+        self.say(links, Stage.HOLD)
+        self.end_change(links)
+
+    def end_change(self, links: str) -> None:
+        self.lineage = self.say(links, Stage.SWITCH, Stage.RUN)
+        self.topology, self.number = self._of(links), self.number + 1
+
+    def say(self, links: str, *stages: Stage) -> Lineage:
         after, number = self._of(links), self.number + 1
-        self.lineage = lineage_after(self.lineage, self.topology, self.number, after, number)
-        for stage in (Stage.HOLD, Stage.SWITCH, Stage.RUN):
-            word = Change(number, stage, published_text(after), (), self.lineage)
+        lineage = lineage_after(self.lineage, self.topology, self.number, after, number)
+        for stage in stages:
+            word = Change(number, stage, published_text(after), (), lineage)
             self.write(self.names.config(), encode_change(word), key=change_key())
             self.run(2_000)
-        self.topology, self.number = after, number
+        return lineage
+
+    def found(self, number: int) -> None:
+        """Write what the nodes' files say as what is in force."""
+        config = encode_config(number, published_text(self.topology), self.lineage)
+        self.write(self.names.config(), config, key=config_key())
+        self.run(2_000)
+        self.number = number
 
     def values(self) -> list[bytes | None]:
         return [record.value() for record in self.delivered()]
@@ -177,6 +193,26 @@ def test_what_the_topology_before_a_link_took_crosses_it() -> None:
     assert mesh.told() == (set(), set())
 
 
+def test_what_is_taken_while_a_change_holds_crosses_its_links_where_a_mesh_was_founded_late() -> (
+    None
+):
+    """Its nodes go by their files, and by what was written since before they hold. Spec: K28."""
+    mesh = ChangingMesh("ab")
+    mesh.subscribe("b", "s", ">")
+    mesh.run()
+    mesh.say("ab bc", Stage.HOLD, Stage.ABORT)
+    mesh.found(2)
+    mesh.say("ab bc", Stage.HOLD)
+    mesh.world.cut("b", ["a"])
+    mesh.publish(b"0", [subject("x")])
+    mesh.run(2_000)
+    mesh.end_change("ab bc")
+    mesh.world.cut("b", [])
+    mesh.run(3_000)
+    assert mesh.values() == [b"0"]
+    assert mesh.told() == (set(), set())
+
+
 def test_what_waited_on_a_link_that_went_and_came_back_is_counted_and_goes_nowhere() -> None:
     """Its chain goes on: nobody asks for it again. Spec: K11, K28."""
     mesh = ChangingMesh("ab bc")
@@ -197,7 +233,7 @@ def test_what_was_taken_in_a_former_series_of_topologies_is_older_than_all_of_th
     lane = mesh.world.workers["b"].lanes.owned[0]
     [source] = [one for one in lane.sources.values() if one.at == TopicPartition(FIRST, 0)]
     former = Era(b"formerly", 5)
-    lane.positions.eras[source.at] = (EraBegan(0, former),)
-    assert lane.eras(source, 0, (former,)) == (former,)
-    assert lane.eras(source, 0) == (former,)
+    lane.progress.eras[source.at] = (EraBegan(0, former),)
+    assert eras_of(lane, source, 0, (former,)) == (former,)
+    assert eras_of(lane, source, 0) == (former,)
     assert lane.ages.barred((former,), lane.learner.lineage.domain) == ("c",)

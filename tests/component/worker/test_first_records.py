@@ -114,7 +114,7 @@ def test_between_the_look_and_the_first_fetch_of_a_lane_that_is_taken(count: int
     assert delivered(mesh) == [(b"0", former), (b"1", former)]
     lanes = workers["a"].lanes
     assert lanes is not None
-    [stop] = [stop for one in lanes.owned.values() for stop in one.positions.stopped.values()]
+    [stop] = [stop for one in lanes.owned.values() for stop in one.progress.stopped.values()]
     assert (stop.topic_id, stop.first) == (former, 2)
 
 
@@ -132,7 +132,7 @@ def test_a_log_that_is_cut_off_meanwhile_is_found(come: int) -> None:
     mesh.run(10_000)
     lanes = mesh.world.workers["a"].lanes
     assert lanes is not None
-    stops = [stop for one in lanes.owned.values() for stop in one.positions.stopped.values()]
+    stops = [stop for one in lanes.owned.values() for stop in one.progress.stopped.values()]
     told = [(stop.reason, stop.first, stop.next) for stop in stops]
     assert told == [(StopReason.TRUNCATED, 1, 2)]
     assert [value for value, _ in delivered(mesh)] == [b"0", b"1"]

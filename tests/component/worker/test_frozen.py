@@ -1,4 +1,4 @@
-"""A node that starts while a neighbour cannot be reached goes by what it wanted at last."""
+"""A node that starts while a neighbour cannot be reached goes by what it wanted last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mesh.node.neighbour import FROZEN
 from mesh.wire.control import decode_heartbeat
 from mesh.wire.keys import AdvertKey, LearnedKey, parse_control_key
 from mesh.wire.state import decode_ledger
-from mesh.worker.control import leading
+from mesh.worker.control import control_writer
 from tests.component.worker.conftest import SmallMesh, subject
 
 
@@ -59,7 +59,7 @@ def test_what_was_acknowledged_just_before_is_in_the_frozen_set(mesh: SmallMesh)
     for name in ("y", "z"):
         mesh.subscribe("c", "s", name)
         mesh.run(200)  # far less than between two looks
-    learned = leading.read_learned(mesh.read(mesh.names.learned("a")), "b")
+    learned = control_writer.read_learned(mesh.read(mesh.names.learned("a")), "b")
     assert {f for filters in learned.values() for f in filters} == {"y", "z"}
     restart_alone(mesh)
     mesh.publish(b"1", [subject("z")])
@@ -86,7 +86,7 @@ def test_a_large_set_is_kept_in_parts_and_left_over_parts_mean_nothing(
     mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec: K6, K21."""
-    monkeypatch.setattr(leading, "LEARNED_BYTES", 40)
+    monkeypatch.setattr(control_writer, "LEARNED_BYTES", 40)
     for number in range(9):
         mesh.subscribe("c", "s", f"some/filter/{number}")
     mesh.run(8000)
@@ -96,7 +96,7 @@ def test_a_large_set_is_kept_in_parts_and_left_over_parts_mean_nothing(
     records = mesh.read(mesh.names.learned("a"))
     keys = [parse_control_key(record.key()) for record in records]
     assert max(key.part for key in keys if isinstance(key, LearnedKey)) > 1
-    learned = leading.read_learned(records, "b")
+    learned = control_writer.read_learned(records, "b")
     assert {f for filters in learned.values() for f in filters} == {">", "some/filter/0"}
-    assert leading.read_learned(records, "c") == {}
+    assert control_writer.read_learned(records, "c") == {}
     assert not any(isinstance(key, AdvertKey) for key in keys)

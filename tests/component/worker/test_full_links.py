@@ -7,7 +7,7 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.transport.port import BEGINNING, TopicPartition
 from mesh.wire.keys import subscription_key
@@ -129,3 +129,24 @@ def test_a_neighbour_that_starts_fills_no_link(when_full: str) -> None:
         mesh.run(50)
         assert backlogs.full == {}
     assert mesh.world.workers["b"].is_ready
+
+
+def test_nothing_is_read_yet_of_an_outbox_that_was_recreated() -> None:
+    """Its reader stands still at the loss; how far it had come in the former one says nothing."""
+    limits = [{"link": ["a", "b"], "outboxBytes": 5000, "whenFull": "stop"}]
+    mesh = Limited(CHAIN, limits)
+    mesh.subscribe("b", "e")
+    mesh.run(4_000)
+    for number in range(60):
+        mesh.publish("a", number, 200)
+        mesh.run(100)
+    mesh.run(2_000)
+    backlogs = mesh.world.workers["a"].background.backlogs
+    assert (mesh.delivered("b", "e"), backlogs.full) == (60, {})
+    mesh.world.kafka["k"].recreate(NAMES.outbox("a", "b", MessageClass.GUARANTEED))
+    for number in range(60, 100):
+        mesh.publish("a", number, 200)
+        mesh.run(100)
+    mesh.run(1_000)
+    assert list(backlogs.full) == [(0, "b")]
+    assert mesh.world.workers["a"].lanes.owned[0].held_targets

@@ -42,7 +42,7 @@ def test_who_has_lost_its_lane_catches_nothing_up(stuck: SmallMesh) -> None:
     stuck.run(20_000)
     beside = [one for one in stuck.read(stuck.names.ledger("c")) if one.partition() == 1]
     epochs = {decode_ledger(one.value()).lane_epoch for one in beside}
-    assert min(epochs) > taken.positions.epoch
+    assert min(epochs) > taken.progress.epoch
     assert numbers(stuck, STUCK) == [0, 1, 2, 3, 4]
 
 
@@ -52,7 +52,11 @@ def test_a_lane_that_is_lost_while_records_are_written_one_by_one_ends_that(
     """Several of them in one turn: the first one may find out."""
     holds = stuck.world.workers["c"].background.holds
     refuse(stuck, STUCK, is_refusing=False)
-    stuck.world.run_until(lambda: holds._active is not None and holds._is_alone, 20_000)
+
+    def is_alone() -> bool:
+        return holds.scheduler.work is not None and holds.scheduler.work.steps_a_turn > 1
+
+    stuck.world.run_until(is_alone, 20_000)
     publish(stuck, *range(5, 30))
     stuck.run(30)
     take_from(stuck, "c")
@@ -130,8 +134,8 @@ def test_a_source_that_comes_while_a_target_is_caught_up_is_written_too() -> Non
     refuse(mesh, STUCK, is_refusing=False)
     gate.is_shut = True
     mesh.run(10_000)
-    assert holds._opening is not None
-    assert holds._opening._begins is not None
+    assert holds.scheduler.opening is not None
+    assert holds.scheduler.opening._begins is not None
     mesh.world.start("b")
     mesh.run(10_000)
     publish(mesh, 1, 2, 3)
@@ -165,7 +169,7 @@ def test_an_endpoint_that_is_subscribed_again_during_its_catch_up_lacks_nothing(
     mesh.subscribe("c", "s", ">", None)
     mesh.run(500)
     is_slow[0] = True  # a new reader needs a while for its first record
-    mesh.world.run_until(lambda: getattr(holds._active, "endpoint", "s") == "", 12_000)
+    mesh.world.run_until(lambda: getattr(holds.scheduler.work, "endpoint", "s") == "", 12_000)
     mesh.subscribe("c", "s", ">")
     mesh.run(3_000)
     refuse(mesh, STUCK, is_refusing=False)

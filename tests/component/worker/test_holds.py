@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.core.holds import ChainKey
-from mesh.lane.positions import Positions
+from mesh.lane.progress import Progress
 from mesh.model.facts import ENDED, Fact, Held, Sent
 from mesh.model.frames import SourcePartition, TopicPartition
 
@@ -32,20 +32,20 @@ def sent(at: TopicPartition, source: SourcePartition, last: int) -> Word:
     return True, Sent(at, source, last)
 
 
-def folded(words: tuple[Word, ...] | list[Word]) -> Positions:
-    positions = Positions()
+def folded(words: tuple[Word, ...] | list[Word]) -> Progress:
+    progress = Progress()
     for is_beside, fact in words:
         if is_beside:
-            positions.apply_catch_up(fact)
+            progress.apply_catch_up(fact)
         else:
-            positions.apply(fact)
-    return positions
+            progress.apply(fact)
+    return progress
 
 
-def known(positions: Positions) -> tuple[dict[ChainKey, int], dict[ChainKey, int]]:
-    holds = positions.holds
+def known(progress: Progress) -> tuple[dict[ChainKey, int], dict[ChainKey, int]]:
+    holds = progress.holds
     held = {key: first for target in holds for key, first in holds.next(target).items()}
-    return held, positions.sent
+    return held, progress.sent
 
 
 @pytest.mark.parametrize(

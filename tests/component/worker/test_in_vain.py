@@ -10,10 +10,13 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.moving import MEMBER
-from mesh.node.rounds import CLIENTS
+from mesh.model.control import NEVER
+from mesh.model.inputs import VersionsVoided
+from mesh.model.interest_inputs import CLIENTS
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
+from mesh.worker.control.orders import NodeOrders
 from mesh.worker.control.standing_by import StandingBy
 from mesh.worker.lanes.takeover_waits import LANE_HEARS_FIRST_MS
 from mesh.worker.process.errands import SteppedErrands
@@ -47,18 +50,20 @@ class Lagging:
             is_behind=self.is_late,
             lacks_clients=self.is_late,
             lagging=lambda _: [],
-            versions=SimpleNamespace(void=lambda _, version: self.voided.append(version)),
+            topology_number=0,
         )
-        self.lane = SimpleNamespace(awaited={CLIENTS: (0, 4)}, taken_ms=0)
+        following = SimpleNamespace(awaited={CLIENTS: (0, 4)}, change=NEVER, topology=0)
+        self.lane = SimpleNamespace(following=following, taken_ms=0)
         self.lanes: Any = SimpleNamespace(
             topology=topology_from_mapping(CHAIN),
-            machine=SimpleNamespace(learner=learner),
+            machine=SimpleNamespace(learner=learner, change=None, number=0, lost_topology=0),
             owned={0: self.lane},
             home=SimpleNamespace(admin=lambda: self),
         )
         self.questions = Questions(SteppedErrands(lambda: looks.pop(0) if looks else 0))
         recall: Any = SimpleNamespace(records=lambda _: [])
-        self.acknowledged = AcknowledgedInterest("a", recall, self.questions, cast("Any", None))
+        listener: Any = SimpleNamespace(orders=NodeOrders("a"))
+        self.acknowledged = AcknowledgedInterest("a", recall, self.questions, listener)
 
     def is_late(self, versions: dict[str, tuple[int, int]]) -> bool:
         return versions[CLIENTS][1] > self.known
@@ -69,7 +74,9 @@ class Lagging:
         return {AT: self.end}
 
     def step(self, now_ms: int) -> None:
-        assert list(self.acknowledged.step(self.lanes, now_ms)) == []
+        for told in self.acknowledged.step(self.lanes, now_ms):
+            assert isinstance(told, VersionsVoided)
+            self.voided += told.versions.values()
 
 
 ASKED, LATE = [0, 0], [1_000]
@@ -85,7 +92,8 @@ def test_a_lane_waits_by_no_answer_that_was_asked_for_before() -> None:
     worker.known = 4  # the worker has heard what the lane waited for
     worker.step(LANE_HEARS_FIRST_MS + 10)
     assert not worker.questions.are_open
-    worker.lane.awaited, worker.lane.taken_ms, worker.end = {CLIENTS: (0, 8)}, 2_000, 9
+    worker.lane.following.awaited = {CLIENTS: (0, 8)}
+    worker.lane.taken_ms, worker.end = 2_000, 9
     for now_ms in range(3_000, 30_000, 10):
         worker.step(now_ms)
     assert worker.asked > 1
@@ -166,7 +174,7 @@ def moving(gate: Gate) -> tuple[SmallMesh, Movers]:
     for _ in range(400):
         mesh.run(50)
         consumer.read(0.0, 1)
-        if any(one.marks for one in movers._movers.values()):
+        if any(one.ends_written for one in movers._movers.values()):
             return mesh, movers
     raise AssertionError("nothing moved")
 

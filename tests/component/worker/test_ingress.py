@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from tests.component.worker.conftest import SmallMesh, subject

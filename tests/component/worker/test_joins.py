@@ -11,7 +11,7 @@ from mesh.transport.port import TopicPartition
 from mesh.wire.control import encode_stop
 from mesh.wire.frames import decode_header
 from mesh.wire.keys import accept_key
-from mesh.worker.second_writer.routing_again import shadow_of
+from mesh.worker.second_writer.routing_again import catch_up_lane
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.stops import announcements, payloads, publish, stops
 
@@ -67,11 +67,11 @@ def test_guaranteed_messages_wait_in_the_outbox_of_a_join(joined: SmallMesh) -> 
 def test_what_is_caught_up_crosses_no_join_that_is_refused(joined: SmallMesh) -> None:
     """It asks nobody, and its other end had that another way. Spec: K20, K27."""
     lane = joined.world.workers["a"].lanes.owned[0]
-    positions = lane.positions.of_target({})
+    known = lane.progress.of_target({})
     for mode, neighbours in ((LinkMode.UP, ("b",)), (LinkMode.REFUSED, ())):
         lane.learner.router.follow("b", mode)
-        shadow = shadow_of(lane, positions, link=lane.link("b"))
-        route = shadow.router.route("x/y", PUBLISHED_HERE, MessageClass.GUARANTEED)
+        catch_up = catch_up_lane(lane, known, link=lane.link("b"))
+        route = catch_up.router.route("x/y", PUBLISHED_HERE, MessageClass.GUARANTEED)
         assert route.neighbours == neighbours
 
 

@@ -229,3 +229,69 @@ def test_who_was_frozen_and_is_heard_again_is_frozen_no_more() -> None:
     standby.isolate(["b"])
     mesh.run(500)
     assert_taken_over(mesh, "z")
+
+
+STAR = {
+    "kafka": {"k": {}, "far": {}},
+    "nodes": {
+        "a": {"kafka": "k", "lanes": 2, "partitions": 2},
+        "b": {"kafka": "far"},
+        "c": {"kafka": "k"},
+    },
+    "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"]]}},
+}
+
+
+@pytest.mark.parametrize("lagging", [0, 1])
+def test_a_node_whose_lanes_knew_different_things_serves_without_the_neighbour(
+    lagging: int,
+) -> None:
+    """It dies as one lane has committed what the worker of the other one has not read, and then it
+    cannot reach that neighbour: no round of its leader waits for what nobody can read. K21, K25.
+    """
+    mesh = SmallMesh(STAR)
+    mesh.world.start("a", 1)
+    mesh.run(15_000)
+    of_a = (mesh.world.workers["a"], mesh.world.workers["a#1"])
+    [lags] = [one for one in of_a if one.given == {lagging}]
+    lags.isolate(["b"])
+    mesh.run(200)
+    subscribe_at_b(mesh, "y/>")
+    mesh.run(3_000)
+    mesh.world.kill("a")
+    mesh.world.cut("a", ["b"])
+    for index in (0, 1):
+        mesh.world.start("a", index)
+    mesh.run(25_000)
+    mesh.subscribe("a", "t", "z/>")
+    mesh.run(5_000)
+    topic = mesh.names.ingress("c", MessageClass.GUARANTEED)
+    mesh.write(topic, b"z", headers=[subject("z/1")])
+    mesh.run()
+    assert [one.value() for one in mesh.read(mesh.names.endpoint("a", "t"))] == [b"z"]
+
+
+def test_what_stood_there_in_an_earlier_wait_says_nothing_of_a_later_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The log has grown since, and its reader may stand still now. Spec: K16."""
+    mesh = SmallMesh(APART)
+    mesh.run(6_000)
+    feeds, clock = mesh.world.workers["a"]._listener._feeds, mesh.world.clock
+    control = feeds[mesh.names.control("b")].place
+
+    def has_read_all(since_ms: int) -> bool:
+        asked = [feeds.has_read_all(control.topic, since_ms, clock.ms) for _ in range(3)]
+        return asked[-1]
+
+    taken_ms = clock.ms
+    assert has_read_all(taken_ms)
+    mesh.run(6_000)
+    stands_at = feeds.readers["far"].position(control)
+    mesh.run(6_000)
+    with monkeypatch.context() as stalled:
+        stalled.setattr(type(feeds.readers["far"]), "position", lambda *_: stands_at)
+        assert has_read_all(taken_ms), "all of then"
+        assert not has_read_all(clock.ms)
+        assert not has_read_all(clock.ms)
+    assert has_read_all(clock.ms)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
-from mesh.model.headers import MESH_HEADER
+from mesh.lane import cuts
+from mesh.model.frames import MessageClass
+from mesh.model.record_headers import MESH_HEADER
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.keys import subscription_key
 from mesh.wire.state import decode_ledger
@@ -87,14 +91,45 @@ def test_after_a_failed_transaction_the_lane_goes_on_from_what_is_committed(
     assert [int(record.value()) for record in mesh.delivered()] == list(range(5))
 
 
+def test_cuts_are_told_again_before_the_ledger_forgets_them(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else who begins to audit a mesh where nobody subscribes takes all for owed to nobody. K25."""
+
+    def told() -> list[tuple[str, int, int]]:
+        found = [decode_ledger(one.value()) for one in mesh.read(mesh.names.ledger("a"))]
+        return [
+            (one.uuid, one.position, one.clients_offset)
+            for ledger in found
+            for one in ledger.cuts
+            if one.topic == ingress and one.partition == 0
+        ]
+
+    ingress = mesh.names.ingress("a", MessageClass.GUARANTEED)
+    mesh.publish(b"0", [subject("x")])
+    mesh.run()
+    before = told()
+    (subscribed,) = [one for one in before if one[2] == 0]
+    monkeypatch.setattr(cuts, "RETELL_MS", 60_000)
+    mesh.run(70_000)
+    assert told() == before, "a lane that reads nothing writes nothing"
+    mesh.publish(b"1", [subject("x")])
+    mesh.run()
+    assert (subscribed[0], 1, 0) in told()[len(before) :], "from the message on that is read then"
+    before = told()
+    mesh.publish(b"2", [subject("x")])
+    mesh.run()
+    assert told() == before
+
+
 def test_a_message_between_the_last_unsubscribe_and_its_round_is_still_delivered(
     mesh: SmallMesh,
 ) -> None:
     """The routing knows the endpoint until the round that takes it out. Spec: K25."""
     worker = mesh.world.workers["c"]
     assert worker.machine is not None
-    list(worker.machine.learner.subscription_read(99, "s", ">", None, 0))
-    assert "s" not in worker.machine.learner.own.endpoints
+    list(worker.machine.learner.clients.subscription_read(99, "s", ">", None, 0))
+    assert "s" not in worker.machine.learner.clients.wanted.endpoints
     mesh.publish(b"late", [subject("x")])
     lane = worker.lanes.owned[0]
     assert lane.is_guaranteed("s")

@@ -10,7 +10,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.state import Cut, DeliveredCount, Ledger, SourceRange
 from mesh.wire.control import encode_learned
 from mesh.wire.state import decode_ledger, encode_ledger
-from mesh.worker.control import leading
+from mesh.worker.control import control_writer
 from tests.component.worker.conftest import SmallMesh
 from tests.component.worker.stops import payloads, publish
 
@@ -69,6 +69,6 @@ def test_a_lane_begins_though_its_cuts_do_not_fit_into_one_record(
 def test_what_a_neighbour_wants_is_kept_in_records_that_fit() -> None:
     """Else the leadership would end with it, again and again. Spec: K21."""
     filters = [f"{number}/*/x" for number in range(40_000)]
-    parts = list(leading._parts(filters))
+    parts = list(control_writer._parts(filters))
     assert [one for part in parts for one in part] == filters
     assert max(len(encode_learned(1 << 40, 1 << 40, part)) for part in parts) < ROOM

@@ -32,7 +32,7 @@ def test_the_end_of_a_lease_that_was_not_committed_is_written_later(
     mesh: SmallMesh, outcome: Outcome
 ) -> None:
     """The same worker leads again, and remembers the lease."""
-    asked = mesh.world.workers["c"].machine.learner.own.asked
+    asked = mesh.world.workers["c"].machine.learner.clients.wanted.asked
     mesh.kafka.faults = faults = LosesEnd(outcome, mesh.names.clients("c"))
     mesh.subscribe("c", "leased", "y", b'{"lease_s": 3}')
     mesh.run(2_000)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from mesh.lane.cuts import cut_lane
 from mesh.lane.faults import keep_stop, lift_stop
-from mesh.lane.held import hold, hold_source, release
 from mesh.lane.lane import Lane
 from mesh.lane.messages.poison import Poison
-from mesh.lane.positions import Positions
-from mesh.lane.reservations import Unwritten
+from mesh.lane.progress import Progress
 from mesh.lane.resuming import stop_of
 from mesh.lane.sources import Source
+from mesh.lane.target_holds import hold, hold_source, release
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import Accepted, ErasBegun, Fact, Gap, Held, PartlyTaken, Sent, SourceAt
 from mesh.model.frames import MessageClass
@@ -90,20 +90,20 @@ class Trial:
     compared: int = 0
     forgets: tuple[type, ...] = ()
 
-    def make(self, positions: Positions) -> Lane:
+    def make(self, progress: Progress) -> Lane:
         machine = self.worker.machine
         assert machine is not None
-        lane = Lane(self.worker.topology, "b", 0, machine.learner, positions)
-        lane.awaited = {}
+        lane = Lane(self.worker.topology, "b", 0, machine.learner, progress)
+        lane.following.awaited = {}
         lane.sources = {log.source.at: log.source for log in self.logs}
         return lane
 
     def recovered(self) -> Lane:
-        positions = Positions()
+        progress = Progress()
         for fact in self.kept.values():
             if not isinstance(fact, self.forgets):
-                positions.apply(fact)
-        return self.make(positions)
+                progress.apply(fact)
+        return self.make(progress)
 
     def read(self) -> None:
         log = self.draw.choice(self.logs)
@@ -145,7 +145,7 @@ class Trial:
         machine = self.worker.machine
         assert machine is not None
         for lane in self.lanes:
-            lane.cut(machine.in_force, machine.learner.all_cuts(), NOW_MS)
+            cut_lane(lane, machine.in_force, machine.learner.all_cuts(), NOW_MS)
 
     def commit(self) -> None:
         """Both write the same; then the second may be made anew."""
@@ -158,8 +158,8 @@ class Trial:
             written.append({at: rows for at, rows in batch.rows.items() if rows})
             assert lane.closing is not None
             lane.committed(lane.closing)
-            lane.direct.ready.clear()
-            lane.direct.unwritten = Unwritten()  # all of it is in Kafka at once
+            lane.direct.ready_sent()
+            lane.direct.all_written()
         if len(written) > 1:
             assert written[0] == written[1]
             self.compared += sum(map(len, written[0].values()))
@@ -228,7 +228,7 @@ def trial_of(mesh: SmallMesh, seed: int) -> Trial:
 
 
 def carry_out(trial: Trial) -> None:
-    trial.lanes = [trial.make(Positions())]
+    trial.lanes = [trial.make(Progress())]
     trial.cut()
     actions = [trial.read] * 12 + [trial.commit] * 4
     actions += [trial.leave_out_or_write_again, trial.stop_or_go_on, trial.cut]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.control import FULL as IS_FULL
+from mesh.model.words import EndpointWord
 from mesh.transport.port import Passed, TopicPartition
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.limited import (
@@ -42,7 +42,7 @@ def test_what_was_written_to_the_former_one_does_not_wait(
         mesh.kafka.delete_topic(FULL)  # its node makes it for the next message
     publish(mesh, 8, 12)
     mesh.run(10_000)
-    assert IS_FULL not in statuses(mesh)
+    assert EndpointWord.FULL not in statuses(mesh)
     assert pushed_out(mesh) == []
     assert there(mesh, FULL) == [8, 9, 10, 11]
     publish(mesh, 12, 60)  # what waits there counts
@@ -62,7 +62,7 @@ def test_what_a_log_has_lost_does_not_wait(when_full: str) -> None:
     publish(mesh, 24, 30)
     mesh.kafka.truncate(AT, 4)
     mesh.run(10_000)
-    assert IS_FULL not in statuses(mesh)
+    assert EndpointWord.FULL not in statuses(mesh)
     assert pushed_out(mesh) == []
     assert there(mesh, FULL) == list(range(26))
 

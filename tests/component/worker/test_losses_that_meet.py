@@ -199,7 +199,7 @@ def test_what_was_sent_beside_a_lane_is_known_after_two_deaths(mesh: SmallMesh) 
     mesh.run(3_000)
     lanes = mesh.world.workers["a"].lanes
     assert lanes is not None
-    sent = lanes.owned[0].positions.sent
+    sent = lanes.owned[0].progress.sent
     assert [at for (place, of), at in sent.items() if (place, of.partition) == PLACE] == [4]
 
 
@@ -242,13 +242,13 @@ def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off(mesh: SmallMesh) ->
     holds = beside.holds
     refuse(mesh, OUTBOX, is_refusing=False)
     mesh.kafka.blocked.add(("held", INGRESS))
-    mesh.world.run_until(lambda: holds._active is not None, 20_000)
+    mesh.world.run_until(lambda: holds.scheduler.work is not None, 20_000)
     mesh.kafka.truncate(AT, 4)
     mesh.run(2_000)
     [stop] = stops(mesh, "a").values()
     publish(mesh, *range(10, 16))
     mesh.run(1_000)
-    assert holds._active is not None
+    assert holds.scheduler.work is not None
     mesh.kafka.blocked.clear()
     mesh.run(10_000)
     accept(mesh, "a", stop)

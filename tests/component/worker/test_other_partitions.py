@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.control import UNHEARD, EndpointStatus
+from mesh.model.control import EndpointStatus
+from mesh.model.words import EndpointWord
 from mesh.transport.port import TopicSpec
 from mesh.view.mesh_view import MeshView
 from mesh.wire.keys import subscription_key
@@ -45,7 +46,7 @@ def test_a_subscription_in_another_partition_is_told_and_attracts_nothing(
     mesh.run(15_000)
     (line,) = said.of("subscription.unheard")
     assert line["text"] == told(mesh)["far"].reason
-    assert told(mesh)["far"].state == UNHEARD
+    assert told(mesh)["far"].state == EndpointWord.UNHEARD
     assert "x/> is asked for in partition 1 of clients" in line["text"]
     mesh.publish(b"1", [subject("x/1")])
     mesh.run()
@@ -81,7 +82,7 @@ def test_what_is_told_of_other_partitions_has_a_limit() -> None:
     mesh.run(15_000)
     worker = mesh.world.workers["c"]
     assert worker.machine is not None
-    assert len(worker.machine.learner.own.elsewhere) == 1_000
+    assert len(worker.machine.learner.clients.wanted.elsewhere) == 1_000
     assert len(told(mesh)) > 100
     mesh.publish(b"1", [subject("x/1")])
     mesh.run()

@@ -9,7 +9,7 @@ from mesh.core.routing import Router
 from mesh.lane.messages import transit
 from mesh.lane.messages.poison import TRIES
 from mesh.model.frames import MessageClass
-from mesh.model.headers import MESH_HEADER
+from mesh.model.record_headers import MESH_HEADER
 from mesh.model.state import DeadLetter
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from tests.component.worker.conftest import SmallMesh, subject

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mesh.model.headers import GAP_HEADER, MESH_HEADER
+from mesh.model.record_headers import GAP_HEADER, MESH_HEADER
 from mesh.model.state import DeadLetter
 from mesh.view.messages import MessageIdentity, announced, received
 from mesh.wire.deliveries import decode_delivery

@@ -10,7 +10,7 @@ import pytest
 
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
-from mesh.core.links import first_lineage, lineage_after
+from mesh.core.lineage import first_lineage, lineage_after
 from mesh.errors import TransportUnavailableError
 from mesh.lab.world import World
 from mesh.model.control import Change, Stage

@@ -10,7 +10,8 @@ from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition
-from mesh.worker.control.changing import Changing, Start
+from mesh.worker.control.topology_changes import TopologyChanges
+from mesh.worker.control.topology_start import Start
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.intake import PolledIntake
 
@@ -30,11 +31,11 @@ class Follower:
 
     opened: list[Reader] = field(default_factory=list)
     home: MemoryKafka = field(default_factory=lambda: MemoryKafka("home"))
-    changing: Changing = field(init=False)
+    changing: TopologyChanges = field(init=False)
 
     def __post_init__(self) -> None:
         readers = {"home": self.home.reader("mesh-a")}
-        self.changing = Changing(
+        self.changing = TopologyChanges(
             "a",
             Start(topology("ab")),
             {"home": self.home},

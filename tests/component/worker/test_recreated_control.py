@@ -188,7 +188,7 @@ def test_a_topic_that_its_reader_has_found_anew_is_not_taken_for_anew_by_the_nex
     assert who(mesh, "c")[1] == epoch + 1
     machine = worker(mesh, "c").machine
     assert machine is not None
-    assert machine.learner.clients_caught_up
+    assert machine.learner.clients.caught_up
 
 
 @pytest.mark.parametrize("when", STARTS)
@@ -379,7 +379,7 @@ def test_nothing_is_missed_while_offers_are_read_again(mesh: SmallMesh) -> None:
     reading = worker(mesh, "b")
     assert reading.machine is not None
     mesh.kafka.faults = OneByOne()
-    reading.machine.learner.read_again("c", is_reset=False)
+    reading.machine.learner.hearing.read_again("c", is_reset=False)
     reading._listener.read_again("c")
     for index in range(100):
         mesh.publish(b"%d" % index, [subject("y/9")])

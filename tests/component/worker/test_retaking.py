@@ -209,12 +209,12 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
     """Its first transaction after it was taken fails, as while brokers restart one by one. R3."""
     mesh = SmallMesh({**CHAIN, "nodes": {"a": {"lanes": 2}, "b": {}, "c": {}}})
     worker = mesh.world.workers["a"]
-    zero, epoch = worker.lanes.owned[0], worker.lanes.owned[1].positions.epoch
+    zero, epoch = worker.lanes.owned[0], worker.lanes.owned[1].progress.epoch
     write, failed = Transactions.write, []
 
     def fails_once(one: Transactions, rows: Rows) -> None:
         if one is worker.lanes.transactions.get(1) and not failed:
-            failed.append(worker.lanes.owned[1].positions.epoch)
+            failed.append(worker.lanes.owned[1].progress.epoch)
             raise TransportUnknownError("a request may have been sent twice")
         write(one, rows)
 
@@ -224,7 +224,7 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
     assert failed == [epoch + 1]
     assert mesh.world.workers["a"] is worker
     assert worker.lanes.owned[0] is zero
-    assert worker.lanes.owned[1].positions.epoch == epoch + 2
+    assert worker.lanes.owned[1].progress.epoch == epoch + 2
 
 
 @pytest.mark.parametrize("topic", ["mesh.a.ledger", "mesh.a.progress"])

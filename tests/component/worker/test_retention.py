@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.core.read_positions import ReadPositions
 from mesh.model.control import LinkState, OutboxPosition
 from mesh.model.frames import MessageClass
 from mesh.transport.port import Passed, TopicPartition, TopicSpec
@@ -11,7 +12,6 @@ from mesh.view.lane_reports import LaneReports
 from mesh.wire.control import encode_link_state
 from mesh.wire.keys import link_key
 from mesh.wire.state import decode_fact
-from mesh.worker.control.peer_lanes import PeerLanes
 from mesh.worker.topics.retention import CHECK_MS, Retention
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.stops import INGRESS, OUTBOX, accept, payloads, publish, stops
@@ -74,12 +74,12 @@ def read_by(mesh: SmallMesh, place: TopicPartition) -> int:
     node = "a" if place.topic == INGRESS else "b"
     reports = LaneReports(mesh.world.topology, {"k": mesh.kafka})
     reports.read()
-    mates = PeerLanes()
+    mates = ReadPositions()
     for record in mesh.read(mesh.names.progress(node)):
-        mates.take(decode_fact(record.value()))
-    [told] = [at for at in mates.read(frozenset([place.topic])).values() if at.partition == 0]
+        mates.apply(record.partition(), decode_fact(record.value()))
+    [told] = [at for at in mates.of_topics([place.topic]).values() if at.partition == 0]
     assert told.read == told.needed
-    assert reports.of(node).reached(place) == told.read
+    assert reports.of(node).read.reached(place) == told.read
     return told.read
 
 

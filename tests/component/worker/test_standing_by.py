@@ -13,8 +13,8 @@ from mesh.transport.following import DEADLINE_MS
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
+from mesh.worker.control.frozen_neighbours import FrozenNeighbours
 from mesh.worker.control.leadership import RETRY_MS, Leadership, take_control
-from mesh.worker.control.unreachable_neighbours import Unread
 from mesh.worker.process.commits import CommitsAtOnce
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.questions import Questions
@@ -31,7 +31,7 @@ def standby(kafka: MemoryKafka, looks: int) -> Leadership:
     errands = SteppedErrands(lambda: looks)
     recall = Recall(kafka, [CONTROL], lambda: next(clock))
     questions = Questions(errands)
-    unread = Unread(TopicPartition(TopicNames().learned("a"), 0), recall, questions)
+    frozen = FrozenNeighbours(TopicPartition(TopicNames().learned("a"), 0), recall, questions)
     return Leadership(
         TOPOLOGY,
         "a",
@@ -42,7 +42,7 @@ def standby(kafka: MemoryKafka, looks: int) -> Leadership:
         questions,
         lambda: "other",
         lambda _: (),
-        unread,
+        frozen,
         CommitsAtOnce(),
     )
 

@@ -15,13 +15,13 @@ from mesh.model.topology import Topology, with_addresses
 from mesh.node.relinking import with_node
 from mesh.wire.control import encode_change, encode_config
 from mesh.wire.keys import change_key, config_key
-from mesh.worker.control.changing import read_start
+from mesh.worker.control.topology_start import read_start
 
 
 @dataclass(frozen=True)
 class Told:
     told_key: bytes
-    told_value: bytes
+    told_value: bytes | None
 
     def topic(self) -> str:
         return "mesh.config"
@@ -32,7 +32,7 @@ class Told:
     def key(self) -> bytes:
         return self.told_key
 
-    def value(self) -> bytes:
+    def value(self) -> bytes | None:
         return self.told_value
 
 
@@ -105,6 +105,13 @@ def test_nobody_guesses_which_topology_is_in_force(records: list[Told]) -> None:
         read_start(BEFORE, "a", records)
     right = in_force(4, AFTER) if records[-1].key() == config_key() else change(Stage.RUN)
     assert read_start(BEFORE, "a", [*records, right]).number in (2, 4)
+
+
+@pytest.mark.parametrize("stray", [*GARBAGE, *NEWER])
+def test_what_hides_it_can_be_taken_back(stray: Told) -> None:
+    """As those who start are told: compaction may come much later."""
+    start = read_start(BEFORE, "a", [stray, Told(stray.key(), None)])
+    assert (start.number, start.topology) == (-1, BEFORE)
 
 
 def test_addresses_of_the_command_line_are_no_other_topology() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mesh.model.control import Stop
 from mesh.model.frames import FrameKind, MessageClass
-from mesh.model.headers import GAP_HEADER, MESH_HEADER
+from mesh.model.record_headers import GAP_HEADER, MESH_HEADER
 from mesh.transport.port import TopicPartition, TopicSpec
 from mesh.wire.control import decode_heartbeat
 from mesh.wire.deliveries import decode_delivery

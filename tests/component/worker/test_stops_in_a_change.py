@@ -6,7 +6,7 @@ import pytest
 
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
-from mesh.core.links import first_lineage, lineage_after
+from mesh.core.lineage import first_lineage, lineage_after
 from mesh.errors import TransportUnavailableError
 from mesh.model.control import Change, Stage, Stop
 from mesh.transport.port import TopicPartition
@@ -137,6 +137,6 @@ def test_a_link_in_the_place_of_another_carries_what_comes_from_then_on(
     if is_taken:
         begin_again(mesh, "a")
     change_to(mesh, {"Y": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}})
-    since = mesh.world.workers["a"].lanes.owned[0].positions.since
+    since = mesh.world.workers["a"].lanes.owned[0].progress.since
     outbox = TopicPartition("mesh.a.to.b.g", 0)
     assert max(first for (at, _), first in since.items() if at == outbox) == 1

@@ -7,10 +7,13 @@ were seen to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from mesh.errors import TransportError, TransportUnavailableError, TransportUnknownError
 from mesh.model.frames import MessageClass
+from mesh.model.inputs import EndpointMade
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import Copies, TopicPartition, TopicSpec
@@ -250,6 +253,40 @@ def test_calls_of_the_twin_cost_what_real_ones_wait() -> None:
     with pytest.raises(TransportError):
         kafka.writer("w", "id")
     assert costs.waited_ms == 15_500
+
+
+def test_an_endpoint_that_becomes_guaranteed_while_its_topic_is_made_has_one_that_keeps_all(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What brokers were asked meanwhile says nothing of it: lanes wait for its own answer."""
+
+    class Slow:
+        """Answers each question when it is asked for the second time."""
+
+        def __init__(self) -> None:
+            self.open: dict[str, Callable[[], object]] = {}
+
+        def is_open(self, what: str) -> bool:
+            return what in self.open
+
+        def answer(self, key: tuple[str, ...], ask: Callable[[], object]) -> object:
+            if key[0] in self.open:
+                return self.open.pop(key[0])()
+            self.open[key[0]] = ask
+            return None
+
+    service, topic = mesh.world.workers["c"]._service, mesh.names.endpoint("c", "late")
+    assert service is not None
+    targets = service.targets
+    monkeypatch.setattr(targets, "questions", Slow())
+    targets.ensure("late", MessageClass.DIRECT, 0)
+    assert not [*targets.see_to(0)]
+    targets.ensure("late", MessageClass.GUARANTEED, 0)
+    assert not [*targets.see_to(0)]
+    assert mesh.kafka.admin().settings([topic])[topic]["retention.bytes"] != "-1"
+    assert not [*targets.see_to(0)]
+    assert [*targets.see_to(0)] == [EndpointMade("late")]
+    assert mesh.kafka.admin().settings([topic])[topic]["retention.bytes"] == "-1"
 
 
 def test_names_of_endpoints_that_are_gone_are_not_remembered(mesh: SmallMesh) -> None:

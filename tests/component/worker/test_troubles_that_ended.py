@@ -22,7 +22,7 @@ class Deaf(MemoryFaults):
         lane = self._workers["b"].lanes.owned.get(0)  # it is being taken first
         if lane is None:
             return None
-        known, kept = lane.learner.faults, lane.positions
+        known, kept = lane.learner.faults, lane.progress
         if bool(known.gaps) <= bool(kept.gaps) and bool(known.stops) <= bool(kept.stopped):
             return None
         self.has_failed = True

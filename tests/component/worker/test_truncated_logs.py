@@ -25,7 +25,7 @@ def stops(mesh: SmallMesh) -> list[Stop]:
     workers = mesh.world.workers
     lanes = workers["a"].lanes
     assert lanes is not None
-    return [stop for lane in lanes.owned.values() for stop in lane.positions.stopped.values()]
+    return [stop for lane in lanes.owned.values() for stop in lane.progress.stopped.values()]
 
 
 def delivered(mesh: SmallMesh) -> list[bytes]:

@@ -52,7 +52,7 @@ def _holds(mesh: SmallMesh, node: str) -> HeldTargets:
 
 
 def _is_last(mesh: SmallMesh, node: str) -> bool:
-    active = _holds(mesh, node)._active
+    active = _holds(mesh, node).scheduler.work
     return active is not None and active.again.is_met
 
 

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from mesh.lane.faults import AGAIN_MS, REPAIRS_MAX
+from mesh.lane.broken_chains import AGAIN_MS
+from mesh.lane.faults import REPAIRS_MAX
 from mesh.lane.messages import outgoing
 from mesh.model.frames import FrameKind, Hop
-from mesh.model.headers import GAP_HEADER
+from mesh.model.record_headers import GAP_HEADER
 from mesh.transport.port import TopicPartition
 from mesh.wire.state import decode_dead_letter
 from tests.component.worker.conftest import SmallMesh, subject
@@ -65,7 +66,7 @@ def test_a_repair_that_is_lost_is_asked_for_again_without_a_later_frame(mesh: Sm
     vanish(mesh, b"1")
     worker = mesh.world.workers["b"]
     mesh.publish(b"2", [subject("x")])
-    while not worker.lanes.owned[0].positions.gaps:
+    while not worker.lanes.owned[0].progress.gaps:
         mesh.run(10)
     worker.isolate(["a"])
     mesh.run(2_000)
@@ -73,7 +74,7 @@ def test_a_repair_that_is_lost_is_asked_for_again_without_a_later_frame(mesh: Sm
     worker.isolate([])
     mesh.run(60_000)
     assert values(mesh) == [b"0", b"1", b"2"]
-    assert not worker.lanes.owned[0].positions.gaps
+    assert not worker.lanes.owned[0].progress.gaps
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_what_repairs_cannot_bring_is_announced_and_the_rest_goes_on(
 
 
 def test_a_held_target_gets_what_repairs_brought_also_after_a_restart() -> None:
-    """A second reading takes what the first one took, and nothing else. Spec: K11, K20."""
+    """A catch-up takes what the lane took, and nothing else. Spec: K11, K20."""
     mesh = SmallMesh()
     mesh.subscribe("b", "stuck", ">")
     mesh.run()
@@ -145,14 +146,14 @@ def test_marks_of_frames_end_with_the_frames(mesh: SmallMesh) -> None:
     for _ in range(1_100):
         mesh.write(OUTBOX, b"junk", key=b"garbage")
     mesh.run()
-    frames = mesh.world.workers["b"].lanes.owned[0].positions.partly_taken[AT]
+    frames = mesh.world.workers["b"].lanes.owned[0].progress.partly_taken[AT]
     assert len(frames._blocks) == 2
     mesh.kafka.admin().delete_before({AT: 1_050})
     mesh.world.kill("b")
     mesh.world.start("b")
     mesh.run(5_000)
     lane = mesh.world.workers["b"].lanes.owned[0]
-    assert list(lane.positions.partly_taken[AT]._blocks) == [1]
+    assert list(lane.progress.partly_taken[AT]._blocks) == [1]
 
 
 @pytest.mark.parametrize("target", ["mesh.b.ep.stuck", "mesh.b.to.c.g"])
@@ -182,7 +183,7 @@ def test_a_target_that_is_left_out_hears_of_what_nobody_can_read(
         mesh.run(1_500)
     mesh.run(60_000)
     lanes = mesh.world.workers["b"].lanes.owned.values()
-    vain = [attempts for lane in lanes for _, attempts in lane.positions.gaps.values()]
+    vain = [attempts for lane in lanes for _, attempts in lane.progress.gaps.values()]
     # Each brings all that is missing once more.
     assert 0 < max(vain) < REPAIRS_MAX + 60_000 // AGAIN_MS
     del mesh.kafka.denied[target]

@@ -83,6 +83,9 @@ def test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links(mesh: S
     held = mesh.names.control_transactions("b")
     assert mesh.kafka.is_prepared(held)
     assert by_spare(mesh)
+    mesh.write("mesh.b.control", None, key=identity_key())  # by a stranger: it says so once more
+    mesh.run()
+    assert by_spare(mesh)
     sleeper = mesh.kafka._writers[mesh.names.spare_transactions("b")]
     mesh.kafka.leaderless.clear()
     mesh.kafka.changes += 1

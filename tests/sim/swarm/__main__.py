@@ -207,7 +207,8 @@ def _broods(options: argparse.Namespace, tallies: Tallies) -> Iterator[list[Seed
 
 
 def _go_beside() -> None:
-    """Prepare a process that runs schedules."""
+    """Prepare a process that runs schedules, and ends when its pool tells it to."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what it was forked with may raise, and be lost
     os.nice(NICE)
     gc.set_threshold(100_000, 50, 50)  # as for the tests: objects come and go by the million
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mesh.core.links import links_made
+from mesh.core.lineage import links_made
 from mesh.model.frames import MessageClass
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.moves import STARTED_MS, draw_moves, random_subject

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
@@ -17,7 +18,6 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster, Link, Node, Topology
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicSpec
-from mesh.view.change_records import newest
 from mesh.wire.control import decode_change
 from mesh.wire.keys import change_key
 from tests.sim.swarm.oracle import Arrived, Oracle
@@ -42,6 +42,10 @@ class Everything:
     kafka: Mapping[str, KafkaCluster]
     links: Sequence[Link]
     prefix: str = "mesh."
+
+    def home_of(self, node: str, kafka: Mapping[str, Any]) -> Any:
+        """Return what there is of the Kafka cluster of a node, as a topology does."""
+        return kafka[self.nodes[node].kafka]
 
 
 @dataclass(slots=True)
@@ -122,7 +126,7 @@ class Eras:
         if record.key() != change_key() or value is None:
             return
         change = decode_change(value)
-        self.newest = newest(one for one in (self.newest, change) if one is not None)
+        self.newest = Change.newest([self.newest, change])
         if change.stage in (Stage.SWITCH, Stage.RUN):
             self.numbers.setdefault(change.number, self._by_text[change.topology])
         if change.stage is Stage.RUN:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mesh.errors import ProtocolError
 from mesh.lane.lane import Lane
-from mesh.lane.positions import Positions
+from mesh.lane.progress import Progress
 from mesh.model.control import OutboxPosition
 from mesh.model.facts import Fact, Held, Sent, SourceAt
 from mesh.transport.memory_log import MemoryRecord
@@ -63,15 +63,15 @@ class Folds:
             return
         self._fresh.pop(place, None)
         self._fresh.pop(beside, None)
-        taken = Positions()
+        taken = Progress()
         for fact in self._kept[place].values():
             taken.apply(fact)
-        if taken.epoch != lane.positions.epoch:
+        if taken.epoch != lane.progress.epoch:
             return  # another worker has it
         for fact in self._kept[beside].values():
             taken.apply_catch_up(fact)
         moved = _sent_by_movers(self._kept[beside].values())
-        lived, found = _durable(lane.positions, moved), _durable(taken, moved)
+        lived, found = _durable(lane.progress, moved), _durable(taken, moved)
         unheard = _unheard(lived["held"], found["held"])
         for name, table in lived.items():
             keys = [
@@ -102,29 +102,29 @@ def _sent_by_movers(beside: Collection[Fact]) -> set[object]:
     return sent - {(one.at, one.source) for one in beside if isinstance(one, Held)}
 
 
-def _durable(positions: Positions, moved: set[object]) -> Mapping[str, Mapping[object, object]]:
+def _durable(progress: Progress, moved: set[object]) -> Mapping[str, Mapping[object, object]]:
     """Return what a lane and its catch-ups keep; what movers have sent they keep themselves."""
-    holds = positions.holds
+    holds = progress.holds
     return {
-        "next": positions.next,
-        "reserved": positions.reserved,
-        "generation": {at: one for at, one in positions.generations.items() if one},
-        "left": positions.unlinked,
-        "stopped": positions.stopped,
-        "truncations": positions.truncations,
-        "eras": {at: tuple(eras) for at, eras in positions.eras.items()},
-        "sent": {key: last for key, last in positions.sent.items() if key not in moved},
-        "since": {key: since for key, since in positions.since.items() if since},
-        "link": {key: number for key, number in positions.links.items() if number},
-        "accepted": positions.accepted,
-        "gap": positions.gaps,
+        "next": progress.next,
+        "reserved": progress.reserved,
+        "generation": {at: one for at, one in progress.generations.items() if one},
+        "left": progress.unlinked,
+        "stopped": progress.stopped,
+        "truncations": progress.truncations,
+        "eras": {at: tuple(eras) for at, eras in progress.eras.items()},
+        "sent": {key: last for key, last in progress.sent.items() if key not in moved},
+        "since": {key: since for key, since in progress.since.items() if since},
+        "link": {key: number for key, number in progress.links.items() if number},
+        "accepted": progress.accepted,
+        "gap": progress.gaps,
         "hold": {target: holds.number(target) for target in holds},
         "held": {key: first for target in holds for key, first in holds.next(target).items()},
         "refused": {
             (at, block): marks
-            for at, frames in positions.partly_taken.items()
+            for at, frames in progress.partly_taken.items()
             for block, marks in frames._blocks.items()
             if marks
         },
-        "in force": positions.in_force,
+        "in force": progress.in_force,
     }

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from mesh.model.control import Stop
 from mesh.model.facts import Halted
-from mesh.model.headers import MESH_HEADER
 from mesh.model.losses import Loss
+from mesh.model.record_headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord

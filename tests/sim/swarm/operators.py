@@ -17,7 +17,7 @@ from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
 from mesh.operate.changes.begin import abort_change, begin_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext, ChangeDriver, Outcome
+from mesh.operate.changes.driver import ChangeContext, ChangeDriver, ChangeOutcome
 from mesh.operate.changes.founding import publish
 from mesh.operate.changes.in_force import TopologyInForce, read_in_force
 from mesh.transport.memory import MemoryKafka
@@ -224,7 +224,7 @@ class Operators:
         else:
             self.world.reached["aborted by another"] += 1
 
-    def _apply(self, name: str, after: Topology, looks: int) -> Generator[int, None, Outcome]:
+    def _apply(self, name: str, after: Topology, looks: int) -> Generator[int, None, ChangeOutcome]:
         found = self._in_force()
         begun = read_begun(self._kafka_of(found.topology), "mesh.")
         is_open = begun is not None and begun.is_open
@@ -239,7 +239,7 @@ class Operators:
         self._settle()
         return (yield from self._drive(change, looks))
 
-    def _drive(self, change: ChangeDriver, looks: int) -> Generator[int, None, Outcome]:
+    def _drive(self, change: ChangeDriver, looks: int) -> Generator[int, None, ChangeOutcome]:
         steps = change.steps(LIMIT_S, PATIENCE_S)
         try:
             while True:

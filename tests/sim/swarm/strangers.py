@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition, TopicSpec
 from mesh.wire.header import MAGIC

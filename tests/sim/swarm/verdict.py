@@ -52,8 +52,8 @@ def unfinished(world: SwarmWorld) -> str:
             ):
                 return f"{name} has a batch open"
             for lane in worker.lanes.owned.values():
-                if lane.held_targets or lane.positions.gaps:
-                    pending = [*lane.held_targets, *lane.positions.gaps]
+                if lane.held_targets or lane.progress.gaps:
+                    pending = [*lane.held_targets, *lane.progress.gaps]
                     return f"{name} has yet to catch up {pending[0]}"
     if world.operators is not None and (left := world.operators.unfinished()):
         return left

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mesh.errors import ProtocolError
 from mesh.model.facts import EpochRaised
 from mesh.model.frames import FrameFlags, FrameKind, MessageClass, SourcePartition
-from mesh.model.headers import MESH_HEADER
+from mesh.model.record_headers import MESH_HEADER
 from mesh.model.state import Ledger
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord

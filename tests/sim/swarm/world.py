@@ -19,7 +19,7 @@ from mesh.lab.world import VirtualClock, kafka_of
 from mesh.lane.lane import Lane
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topology import Node, Topology
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import CrashNow

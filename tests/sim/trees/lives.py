@@ -22,7 +22,7 @@ from mesh.model.tree_apps import (
     ExclusiveCleared,
     Expired,
     LeaseSaid,
-    NewsOf,
+    NewsKind,
     NewsWanted,
     Refused,
     Resumed,
@@ -208,7 +208,7 @@ class Lives:
                 TreeEvicted(app, place.tree),
                 SnoopWanted(app, tree, chance.choice(("", "v2")), chance.random() < 0.6),
                 SnoopEnded(app, tree),
-                NewsWanted(app, chance.choice(list(NewsOf)), chance.random() < 0.3),
+                NewsWanted(app, chance.choice(list(NewsKind)), chance.random() < 0.3),
             )
         )
 

@@ -40,7 +40,7 @@ def run_trial(seed: int, nodes_max: int = 9, profile: Profile = Profile.HARD) ->
 
     Args:
         seed: Decides everything.
-        nodes_max: At most so many nodes.
+        nodes_max: At most this many nodes.
         profile: By which rules.
 
     Raises:

@@ -62,3 +62,16 @@ def test_open_and_broken_secret_files_are_refused(tmp_path: Path) -> None:
     secret.write_bytes(b"x" * 70_000)
     with pytest.raises(ValueError, match="has 70000 bytes"):
         read_secret_file(str(secret))
+
+
+@pytest.mark.parametrize("given", ["", " ", "broker", ":9092", "a:9092,", "a:9092\nb:9092"])
+def test_an_address_that_stands_elsewhere_is_looked_at_too(given: str) -> None:
+    """A variable that is set and empty: a worker would wait for brokers that are nowhere."""
+    options = {"bootstrap.servers": "${env:SERVERS}"}
+    with pytest.raises(ConfigError) as caught:
+        resolve_options(options, environment={"SERVERS": given}, where="spec.kafka.tokyo")
+    [problem] = caught.value.problems
+    assert problem.line() == (
+        "spec.kafka.tokyo.bootstrap.servers: ${env:SERVERS} stands for no list of brokers; "
+        "write host:port, several separated by commas [UNRESOLVED]"
+    )

@@ -91,4 +91,4 @@ def test_a_change_of_selectors_alone_is_told_and_followed_in_place() -> None:
     assert (change.what, change.name, change.action) == (ItemKind.SELECTOR, "a->b", Action.CHANGE)
     cut = cut_over(before, after)
     assert cut.holding == ["a"]
-    assert cut.rounds == [[("a", "b")], [("b", "c")], [("c", "d")]]
+    assert cut.drain_waves == [[("a", "b")], [("b", "c")], [("c", "d")]]

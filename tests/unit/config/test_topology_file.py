@@ -212,6 +212,11 @@ def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
         ),
         (
             "  kafka:\n",
+            "  maxMessageBytes: 70000000\n  kafka:\n",
+            "m.yaml:5:3: spec.maxMessageBytes: must be at most 48000000; got 70000000 [OUT_OF_RANGE]",
+        ),
+        (
+            "  kafka:\n",
             "  prefix: mesh\n  kafka:\n",
             "m.yaml:5:3: spec.prefix: 'mesh' is not a topic prefix; write names that each end with a dot, as in mesh. [BAD_NAME]",
         ),

@@ -60,3 +60,11 @@ def test_secrets_stay_references_and_the_file_private(tmp_path: Path) -> None:
     write_topology(replace(topology, kafka={"k": KafkaCluster(name="k", options=options)}), file)
     assert "${env:SECRET}" in file.read_text(encoding="utf-8")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("age", ["1h", "90s", "1.500s", "7ms"])
+def test_the_age_of_an_endpoint_is_written_as_people_write_it(age: str) -> None:
+    """`mesh export` gave 3600000ms for an hour."""
+    limit = {"endpoint": "e", "node": "a", "age": age, "whenFull": "stop"}
+    topology = topology_from_mapping({"kafka": {"k": None}, "nodes": {"a": {}}, "limits": [limit]})
+    assert topology_spec(topology)["limits"] == [limit]

@@ -11,7 +11,7 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.audience import EndpointFilter
 from mesh.core.reach import compare_reach
-from mesh.model.controls import ControlKind, InterestControl
+from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.topology import Topology
 from tests.sim.meshes import random_legal_topology
 

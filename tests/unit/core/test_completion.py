@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.core.completion import WAITING_MAX, Completion, Need
 from mesh.model.control import Acknowledgement, Ownership, Scope
 
@@ -27,6 +29,17 @@ def test_acknowledgements_of_an_older_epoch_do_not_count() -> None:
     completion.acknowledged("b", OUT, Acknowledgement(2, 99, 99))
     completion.applied("clients", 0, 1, [Need(OUT, 1, ("b",))])
     assert completion.settle()["clients"].complete == -1
+
+
+@pytest.mark.parametrize("again", [(3, 1, 1), (2, 9, 9), (3, 2, -1), (-7, 48, 48), (8, 1, 1)])
+def test_a_record_that_comes_again_takes_nothing_back(again: tuple[int, int, int]) -> None:
+    """An old one that somebody wrote once more, or a new leader's first word. Spec: K24, R12."""
+    completion = Completion("a", epoch=3)
+    completion.acknowledged("b", OUT, Acknowledgement(3, 2, 2))
+    completion.acknowledged("b", OUT, Acknowledgement(*again))
+    assert completion.has("b", OUT, 2)
+    completion.acknowledged("b", OUT, Acknowledgement(3, 3, 3))
+    assert completion.has("b", OUT, 3)
 
 
 def test_a_version_that_feeds_nothing_is_complete_at_once() -> None:
@@ -72,3 +85,16 @@ def test_what_waits_for_a_node_that_is_down_does_not_grow_with_every_change() ->
     completion.acknowledged("b", OUT, Acknowledgement(1, 5_000, 5_000))
     assert completion.settle()["clients"].complete == 5_000
     assert not completion._waiting["clients"]
+
+
+def test_an_old_acknowledgement_takes_back_nothing() -> None:
+    """A stranger has copied it, and its reader, who has said all, will not say so again. K24."""
+    completion = Completion("a", epoch=3)
+    newest = Acknowledgement(3, 2, 2)
+    for ack in (newest, Acknowledgement(2, 9, 9), Acknowledgement(3, 1, 1), newest):
+        completion.acknowledged("b", OUT, ack)
+        assert completion.has("b", OUT, 2)
+    completion.acknowledged("b", OUT, Acknowledgement(3, 3, -1, (("b", "c"),)))
+    completion.applied("clients", 0, 7, [Need(OUT, 2, ("b",))])
+    completion.applied("clients", 0, 8, [Need(OUT, 3, ("b",))])
+    assert completion.settle()["clients"] == Acknowledgement(0, 8, 7, (("b", "c"),))

@@ -10,7 +10,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.cutover import cut_over
-from mesh.core.links import links_made
+from mesh.core.lineage import links_made
 from mesh.core.walks import Graph, Visit, Walk, walks_from
 from mesh.model.topology import Topology
 from tests.sim.meshes import random_legal_topology
@@ -40,14 +40,14 @@ def carries(before: Topology, walk: Walk, after: Topology) -> bool:
 def test_walks_that_only_begin_hold_nobody() -> None:
     """Spec: K28."""
     cut = cut_over(mesh("a b", Z=multi("a-b")), mesh("a b c", Z=multi("a-b", "b-c")))
-    assert (cut.holding, cut.rounds, cut.taking_part) == ([], [], ["b", "c"])
+    assert (cut.holding, cut.drain_waves, cut.taking_part) == ([], [], ["b", "c"])
 
 
 def test_a_walk_that_begins_drains_nothing() -> None:
     """What is older than the topology in force crosses no link that is new. Spec: K10, K28."""
     before = mesh("a b c d", Z=multi("d-a", "a-b"))
     cut = cut_over(before, mesh("a b c d", Z=multi("d-a", "a-b", "b-c")))
-    assert (cut.holding, cut.rounds) == ([], [])
+    assert (cut.holding, cut.drain_waves) == ([], [])
     assert cut.taking_part == ["b", "c"]
 
 
@@ -56,7 +56,7 @@ def test_sources_of_a_walk_that_moves_hold_and_it_drains_hop_by_hop() -> None:
     cut = cut_over(mesh("a b c", Z=multi("a-b", "b-c")), mesh("a b c", Z=multi("a-c", "b-c")))
     assert cut.holding == ["a", "b", "c"]
     # a>b, a>b>c, b>a, c>b>a; b reaches a over c now, so b>c too
-    assert cut.rounds == [
+    assert cut.drain_waves == [
         [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")],
         [("b", "a"), ("b", "c")],
     ]
@@ -96,7 +96,7 @@ def test_directions_of_walks_that_stay_over_links_that_become_others_are_known()
 def test_what_waits_for_a_node_that_a_walk_moves_over_drains_too() -> None:
     """Else b would send it on to c, which had it straight from a. Spec: K28."""
     cut = cut_over(mesh("a b c", Z=multi("a-b", "a-c")), mesh("a b c", Z=multi("a-b", "b-c")))
-    assert ("a", "b") in cut.rounds[0]
+    assert ("a", "b") in cut.drain_waves[0]
 
 
 @pytest.mark.parametrize("changed", [{"filter": "x/>"}, {"hops": 3}])
@@ -109,7 +109,7 @@ def test_a_join_that_selects_other_messages_is_drained_by_those_who_send_over_it
         mesh("a b c", Z=multi("a-b"), J=join), mesh("a b c", Z=multi("a-b"), J=join | changed)
     )
     assert cut.holding == ["a", "b"]
-    assert cut.rounds == [[("a", "b"), ("b", "c")], [("b", "c")]]
+    assert cut.drain_waves == [[("a", "b"), ("b", "c")], [("b", "c")]]
 
 
 def test_where_a_queue_is_shared_out_otherwise_all_hold_and_drain() -> None:
@@ -117,7 +117,7 @@ def test_where_a_queue_is_shared_out_otherwise_all_hold_and_drain() -> None:
     both = mesh("a b c", Z=multi("a-b"))
     cut = cut_over(both, both, is_shared_otherwise=True)
     assert (cut.holding, cut.taking_part) == (["a", "b"], ["a", "b"])
-    assert cut.rounds == [[("a", "b"), ("b", "a")]]
+    assert cut.drain_waves == [[("a", "b"), ("b", "a")]]
     assert cut.heard == [("a", "b")]
     assert not cut_over(both, both).heard
 
@@ -138,7 +138,7 @@ def test_who_sends_by_the_other_join_on_a_link_holds_as_well() -> None:
     for before, after in ((one, two), (two, one)):
         cut = cut_over(before, after)
         assert cut.holding == ["a", "b"]
-        assert ("a", "b") in cut.rounds[0]
+        assert ("a", "b") in cut.drain_waves[0]
 
 
 def test_who_sends_over_a_link_that_more_rows_of_joins_lead_back_over_holds() -> None:
@@ -147,7 +147,7 @@ def test_who_sends_over_a_link_that_more_rows_of_joins_lead_back_over_holds() ->
     onward = {"kind": "join", "from": "b", "to": "c"}
     cut = cut_over(mesh("a b c d", J=first), mesh("a b c d", J=first, K=onward))
     assert cut.holding == ["a"]
-    assert cut.rounds == [[("a", "b")]]
+    assert cut.drain_waves == [[("a", "b")]]
 
 
 def test_those_whose_walks_stay_do_not_hold() -> None:
@@ -157,24 +157,24 @@ def test_those_whose_walks_stay_do_not_hold() -> None:
     after = mesh("b c d e", J=join, K={"kind": "join", "from": "d", "to": "c"}, E=multi("d-e"))
     cut = cut_over(before, after)
     assert cut.holding == ["b", "d", "e"]
-    assert ("d", "e") not in cut.rounds[0]
-    assert ("e", "d") in cut.rounds[0]
+    assert ("d", "e") not in cut.drain_waves[0]
+    assert ("e", "d") in cut.drain_waves[0]
 
 
 def test_the_zone_of_a_link_is_part_of_a_walk() -> None:
     cut = cut_over(mesh("a b", Z=multi("a-b")), mesh("a b", Y=multi("a-b")))
-    assert (cut.holding, cut.rounds) == (["a", "b"], [[("a", "b"), ("b", "a")]])
+    assert (cut.holding, cut.drain_waves) == (["a", "b"], [[("a", "b"), ("b", "a")]])
 
 
 def test_a_node_that_leaves_holds_and_is_read_to_its_end() -> None:
     before, after = mesh("a b c", Z=multi("a-b", "b-c")), mesh("a b", Z=multi("a-b"))
     cut = cut_over(before, after)
     assert (cut.leaving, cut.holding) == (["c"], ["a", "b", "c"])
-    assert cut.rounds == [[("a", "b"), ("b", "c"), ("c", "b")], [("b", "a"), ("b", "c")]]
+    assert cut.drain_waves == [[("a", "b"), ("b", "c"), ("c", "b")], [("b", "a"), ("b", "c")]]
     gone = cut_over(before, after, given_up=["c"])
     assert gone.holding == ["a", "b"]
     assert gone.taking_part == ["a", "b"]
-    assert gone.rounds == [[("a", "b"), ("c", "b")], [("b", "a")]]
+    assert gone.drain_waves == [[("a", "b"), ("c", "b")], [("b", "a")]]
 
 
 def test_a_node_that_leaves_without_a_link_may_be_down() -> None:
@@ -203,7 +203,7 @@ def test_a_source_holds_whose_new_walk_leads_where_another_ends() -> None:
     before = mesh("a b c d", Z=multi("b-c"), Y=multi("a-d"))
     cut = cut_over(before, mesh("a b c d", Z=multi("a-b"), Y=multi("a-d")))
     assert cut.holding == ["a", "b", "c", "d"]
-    assert cut.rounds == [[("b", "c"), ("c", "b")]]
+    assert cut.drain_waves == [[("b", "c"), ("c", "b")]]
     assert cut.taking_part == ["a", "b", "c"]  # d may be down: nothing of it is on its way
     cut = cut_over(mesh("b c", Z=multi("b-c")), mesh("a b c", Z=multi("a-b")))
     assert (cut.arriving, cut.holding) == (["a"], ["a", "b", "c"])
@@ -246,7 +246,7 @@ def test_every_lost_or_other_walk_is_drained_and_what_it_leads_over() -> None:
         for source in set(cut.holding) - holding:
             known = walks_from(before, source) if source in before.nodes else ()
             assert ends & {*walks_from(after, source)} - {*known}
-        assert {depth: set(pairs) for depth, pairs in enumerate(cut.rounds)} == wanted
+        assert {depth: set(pairs) for depth, pairs in enumerate(cut.drain_waves)} == wanted
     assert moved > 50
 
 

@@ -96,5 +96,5 @@ def test_sources_whose_walks_cross_it_hold_while_it_changes(
     """What is under way must not meet a node that goes by the other rule. Spec: DMR-11, K28."""
     cut = cut_over(before, after)
     assert list(cut.holding) == ["a", "b", "c", "z"]
-    assert ("z", "a") in cut.rounds[0]
+    assert ("z", "a") in cut.drain_waves[0]
     assert list(cut_over(before, before).holding) == []

@@ -155,6 +155,14 @@ def test_a_row_is_known_again_from_the_header() -> None:
     assert row_of({}, ("a", "b"), 1) == JoinRow(1, 64)
 
 
+def test_a_count_that_no_row_comes_to_makes_no_row_of_its_own() -> None:
+    """What is remembered by how messages came would have no end. Spec: DESIGN 4.6."""
+    made_up = {row_of({}, ("a", "b"), count) for count in range(65, 10_000)}
+    assert made_up == {JoinRow(65, 64)}
+    assert row_over(JoinRow(65, 64), 64) is None
+    assert row_of({}, ("a", "b"), -3) == NO_JOINS
+
+
 def test_addresses_come_back_by_the_rows_that_messages_take() -> None:
     """Spec: K22, K26."""
     topology = chain(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from mesh.core.held_links import component, facts_digest
-from mesh.core.links import topology_digest
+from mesh.core.lineage import topology_digest
 from mesh.core.loops import judgement
 from mesh.model.joins import Join
 from mesh.model.links import HeldLink, NodeLinks

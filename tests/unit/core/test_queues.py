@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.conditions import condition
 from mesh.core.interest import InterestTable, Member
 from mesh.core.local_links import local_links
 from mesh.core.queues import Nearness
@@ -25,6 +30,7 @@ VIA = {"b": "b", "c": "c", "d": "b"}
 """Neighbour of a over which a node is reached."""
 
 FROM_B = Arrival("Z", "b")
+FROM_C = Arrival("Z", "c")
 
 
 def router(*members: tuple[str, str, MemberKind], filter_: str = "x/>") -> Router:
@@ -66,6 +72,40 @@ def test_each_queue_has_a_copy_and_a_link_one_message() -> None:
     route = published(made)
     assert route.neighbours == ("b", "c")
     assert route.addressed == (("b", addressed(["x/1", "$queue/q/b", "$queue/r/d"])),)
+
+
+def test_subjects_without_number_leave_no_routes_behind() -> None:
+    """Where a channel shares a copy with a queue, the route names the subject. Spec: K11."""
+    made = router(("q", "b", MemberKind.ANY))
+    made.table.put("x/>", Member("Z", "b"), Interest())
+    for number in range(100):
+        named = addressed([f"x/{number}", "$queue/q/b"])
+        assert published(made, f"x/{number}").addressed == (("b", named),)
+    assert len(made._routes) < 5
+
+
+def test_subjects_in_transit_leave_no_routes_behind_where_headers_decide() -> None:
+    """Behind a link that selects, the client's subject must not stand alone. Spec: EMS-14."""
+    made = router(("q", "b", MemberKind.ANY))
+    made.links = [replace(one, when=(condition("headers.x == 'y'"),)) for one in made.links]
+    made.table.put("x/>", Member("Z", "b"), Interest())
+    for number in range(100):
+        named = addressed([f"x/{number}", "$queue/q/b"])
+        route = made.route(named, FROM_C, MessageClass.GUARANTEED)
+        assert made.selected(route, named, [("x", b"y")]).addressed == (("b", named),)
+        assert made.selected(route, named, []).addressed == (("b", "$queue/q/b"),)
+    assert len(made._routes) < 10
+
+
+def test_other_routes_have_an_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where each message is for another queue that has left. Spec: DESIGN 4.6, K26."""
+    monkeypatch.setattr("mesh.core.routing.ROUTES_MAX", 10)
+    made = router()
+    for number in range(100):
+        queue = f"q{number}"
+        route = made.route(queue_address(queue, "a"), FROM_B, MessageClass.GUARANTEED)
+        assert route.homeless == (queue,)
+        assert len(made._routes) <= 10
 
 
 def test_a_message_under_several_addresses_goes_to_all_of_them() -> None:

@@ -79,6 +79,22 @@ def test_a_remark_of_other_making_is_as_good_as_none(remark: str) -> None:
     assert (share.base, share.begun, share.times(7), share.is_done(8)) == (7, 7, 0, False)
 
 
+def test_what_is_no_message_far_ahead_takes_no_memory_from_a_queue() -> None:
+    """A stranger's record behind an open message: what is done in between stays so."""
+    share = Share(0, 0)
+    for offset in (0, 1):
+        share.hand_out(offset)
+    share.hand_out(0)
+    share.finish(1, [0], 2)
+    for offset in range(2, 10 * WINDOW):
+        share.finish(offset, [0], offset + 1)
+    heir = Share.parse(share.base, share.remark)
+    assert (heir.times(0), heir.is_done(1), heir.is_done(WINDOW - 1)) == (2, True, True)
+    assert len(share._done) < WINDOW
+    share.finish(0, [], 10 * WINDOW)
+    assert share.base == 10 * WINDOW, "once all before it is done it is passed as well"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_remark_of_a_full_window_fits_and_tells_all(seed: int) -> None:
     """Whatever is open and however often it was handed out."""

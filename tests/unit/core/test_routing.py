@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
 import pytest
 
+from mesh.core.conditions import condition
 from mesh.core.interest import JOINED, Member
+from mesh.core.interest_controls import Locals
 from mesh.core.local_links import LocalLink
 from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.core.routing import Router
@@ -126,3 +132,73 @@ def test_what_a_join_wants_is_no_endpoint() -> None:
     router = joined()
     router.table.put(">", JOINED, Interest(static=True))
     assert router.route("a/1", PUBLISHED_HERE, G).endpoints == ()
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What may keep a message off the link to b.
+
+    Attributes:
+        arrival: How it came.
+        link: What the link has against it.
+        mode: What the link is.
+        interest: What b wants; None is nothing.
+    """
+
+    arrival: Mapping[str, object] = field(default_factory=dict)
+    link: Mapping[str, object] = field(default_factory=dict)
+    mode: LinkMode | None = None
+    interest: Sequence[Interest | None] = ()
+
+
+TROUBLES = (
+    Trouble(arrival={"zone": "Z"}),
+    Trouble(arrival={"zone": "Z", "neighbour": "b"}),
+    Trouble(arrival={"crossed_external": True}),
+    Trouble(arrival={"row": JoinRow(2, 1)}),
+    Trouble(arrival={"barred": ("b",)}),
+    Trouble(link={"locals": Locals(here=("a/>",))}),
+    Trouble(link={"direct_only": True}),
+    Trouble(link={"when": (condition("subject == 'z'"),)}),
+    *(Trouble(mode=mode) for mode in LinkMode),
+    Trouble(interest=[None]),
+    Trouble(interest=[Interest(durable=True, live=False)]),
+)
+
+
+def told(kind: ZoneKind, message_class: MessageClass, *troubles: Trouble) -> Reason | None:
+    """Return why a message does not leave on the link to b, or None if it does."""
+    about: dict[str, object] = {}
+    link = LocalLink("b", "Z", kind)
+    if kind is ZoneKind.JOIN:
+        link = replace(link, out=Join(zone="Z", source="d", target="b", hops=1))
+    interest: Interest | None = Interest()
+    for one in troubles:
+        about |= one.arrival
+        link = replace(link, **one.link)  # type: ignore[arg-type]
+        interest = [interest, *one.interest][-1]
+    router = Router([link])
+    for one in troubles:
+        if one.mode is not None:
+            router.follow("b", one.mode)
+    router.table.put("a/*", Member("Z", "b"), interest)
+    route = router.route("a/1", Arrival(**about), message_class)  # type: ignore[arg-type]
+    return dict(route.refused).get("b")
+
+
+@pytest.mark.parametrize("kind", ZoneKind)
+@pytest.mark.parametrize("message_class", MessageClass)
+def test_of_two_reasons_the_first_of_all_is_told(
+    kind: ZoneKind, message_class: MessageClass
+) -> None:
+    """Their order is what counts say. Spec: lab.md 2 (`not_forwarded`)."""
+    order = list(Reason)
+    seen: dict[Reason, None] = {}
+    for one, other in combinations(TROUBLES, 2):
+        if (one.mode and other.mode) or (one.interest and other.interest):
+            continue
+        alone = [told(kind, message_class, trouble) for trouble in (one, other)]
+        seen |= dict.fromkeys(reason for reason in alone if reason is not None)
+        expected = min(filter(None, alone), key=order.index, default=None)
+        assert told(kind, message_class, one, other) == expected, (one, other)
+    assert len(seen) >= 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.digest import entry_digest
-from mesh.model.control import Interest, Mark, Ownership, Scope
+from mesh.model.control import Acknowledgement, Interest, Mark, Ownership, Scope
 from mesh.model.effects import WriteHeartbeat
 from mesh.model.inputs import (
     ClientsCaughtUp,
@@ -32,6 +32,12 @@ WITH_BOTH = topology(Z=links("ab", "ac"))
 TO_B, TO_C = Scope("Z", "b", Ownership.OWN), Scope("Z", "c", Ownership.OWN)
 FROM = Scope("Z", "a", Ownership.OWN)
 X_PROVEN = Mark(7, 1, 1, entry_digest("x", Interest()))
+
+
+def applied(machine: NodeMachine, scope: Scope) -> Acknowledgement:
+    """Return what a reader says who has applied all that a node offers in a scope."""
+    mark = machine.leader.marks()[scope]
+    return Acknowledgement(mark.epoch, mark.number, mark.number)
 
 
 class Led:

@@ -30,6 +30,7 @@ class Topic:
         self.now_ms = 0
         self.repair = ControlRepair(caught_up=True)
         self.leader: Any = SimpleNamespace(
+            has_offered=True,
             marks=lambda: {SCOPE: mark(self.newest)},
             mark_again=lambda scopes: [WriteMark(scope, mark(self.newest + 1)) for scope in scopes],
         )

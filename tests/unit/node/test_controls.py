@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from mesh.core.digest import entry_digest
 from mesh.core.routes import PUBLISHED_HERE
-from mesh.model.control import Acknowledgement, Interest, Mark, Scope, Stage, Subscription
-from mesh.model.controls import ControlKind, InterestControl
+from mesh.model.control import Interest, Mark, Scope, Stage, Subscription
 from mesh.model.effects import Relinked, WriteAdvert, WriteMark
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import AckRead, AdvertRead, ChangeRead, MarkRead, SubscriptionRead
+from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from tests.unit.node.led import FROM, TO_B, TO_C, WITH_BOTH, Led
+from tests.unit.node.led import FROM, TO_B, TO_C, WITH_BOTH, Led, applied
 
 
 def controlled(*controls: tuple[str, ControlKind, str]) -> Topology:
@@ -119,7 +119,7 @@ def test_interest_is_exported_and_taken_back_by_the_same_record_written_anew() -
         endpoints = led.machine.router.route("y", PUBLISHED_HERE, G).endpoints
         assert endpoints == (("s",) if interest else ())
         for name, scope in (("b", TO_B), ("c", TO_C)):
-            led.feed(AckRead(name, scope, Acknowledgement(3, 99, 99)))
+            led.feed(AckRead(name, scope, applied(led.machine, scope)))
         assert led.machine.leader.completion.state("clients").complete == offset
 
 

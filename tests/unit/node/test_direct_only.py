@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.model.controls import ControlKind, InterestControl
+from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.queues import MemberKind
 from mesh.node.queue_choices import queue_choices
 from tests.unit.core.direct_only import PLAIN, TOPOLOGY, D, G, queued

@@ -1,10 +1,21 @@
-"""Words and answers by which an open link gives way, of nodes that hear each other at once."""
+"""Proposals and replies by which an open link gives way, of nodes that hear each other at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from mesh.model.links import ABORT, ASK, HOLD, JOIN, OPEN, RUN, SWITCH, Answer, NodeLinks, Word
+from mesh.model.links import (
+    ABORT,
+    ASK,
+    HOLD,
+    JOIN,
+    OPEN,
+    RUN,
+    SWITCH,
+    NodeLinks,
+    YieldProposal,
+    YieldReply,
+)
 from mesh.node.giving_way import (
     AGAIN_MS,
     CALM_MS,
@@ -24,7 +35,7 @@ class Talk:
 
     Attributes:
         deaf: Who takes no turns.
-        idle: Whether looks find nothing new.
+        idle: Whether probes find nothing new.
     """
 
     now_ms: int = 0
@@ -48,7 +59,7 @@ class Talk:
             if uuid in self.deaf:
                 continue
             own = self.records[uuid]
-            still = (own.answer.number, 2 * own.answer.asked + self.idle)
+            still = (own.reply.number, 2 * own.reply.asked + self.idle)
             now = Situation(
                 now_ms=self.now_ms,
                 near=ALL,
@@ -78,29 +89,29 @@ class Talk:
 
     @property
     def step(self) -> int:
-        word = self.records["u1"].word
-        assert word is not None
-        return word.step
+        proposal = self.records["u1"].proposal
+        assert proposal is not None
+        return proposal.step
 
     @property
     def has_switched(self) -> bool:
-        word = self.records["u1"].word
-        return word is not None and word.has_switched
+        proposal = self.records["u1"].proposal
+        return proposal is not None and proposal.has_switched
 
     def holding(self) -> list[str]:
-        return [uuid for uuid in ALL if self.records[uuid].answer.is_holding]
+        return [uuid for uuid in ALL if self.records[uuid].reply.is_holding]
 
     def notes(self, uuid: str) -> list[str]:
         return [note.event for note in self.ways[uuid].notes]
 
 
-def test_all_hold_look_twice_switch_and_go_on() -> None:
+def test_all_hold_probe_twice_switch_and_go_on() -> None:
     """Spec: K27, K28."""
     talk = Talk()
     talk.turn()
-    assert talk.records["u1"].word is None  # the facts may still change
+    assert talk.records["u1"].proposal is None  # the facts may still change
     talk.turn(CALM_MS)
-    assert talk.records["u1"].word == Word(1, "facts", ASK)
+    assert talk.records["u1"].proposal == YieldProposal(1, "facts", ASK)
     seen = []
     for _ in range(30):
         talk.turn()
@@ -111,7 +122,7 @@ def test_all_hold_look_twice_switch_and_go_on() -> None:
     assert talk.notes("u1") == ["link.gives_way"]
 
 
-def test_what_comes_between_two_looks_brings_another() -> None:
+def test_what_comes_between_two_probes_brings_another() -> None:
     """As long as a walk may be: no walk has more links than there are nodes. Spec: K28."""
     talk = Talk(idle=False)
     talk.begin()
@@ -175,7 +186,7 @@ def test_behind_the_switch_sources_go_on_without_who_is_lost() -> None:
 
 
 def test_nobody_holds_for_ever_for_one_that_is_gone() -> None:
-    """Who went on does not hold for the same word again, but for the next. Spec: K27."""
+    """Who went on does not hold for the same proposal again, but for the next. Spec: K27."""
     talk = Talk()
     talk.begin()
     talk.turn_to(HOLD)
@@ -198,11 +209,11 @@ def test_of_two_that_ask_the_smaller_goes_on() -> None:
     """They may know of different losers for a moment. Spec: K27."""
     talk = Talk(asking=("u1", "u2"))
     talk.begin()
-    talk.records["u2"] = replace(talk.records["u2"], word=Word(9, "facts", HOLD))
+    talk.records["u2"] = replace(talk.records["u2"], proposal=YieldProposal(9, "facts", HOLD))
     talk.turn()
-    assert talk.records["u2"].word == Word(9, "facts", ABORT)
+    assert talk.records["u2"].proposal == YieldProposal(9, "facts", ABORT)
     talk.turn_to(OPEN)
-    assert {talk.records[uuid].answer.to for uuid in ALL} == {"u1"}
+    assert {talk.records[uuid].reply.to for uuid in ALL} == {"u1"}
 
 
 def test_a_speaker_that_comes_back_goes_on_with_its_word() -> None:
@@ -213,4 +224,4 @@ def test_a_speaker_that_comes_back_goes_on_with_its_word() -> None:
     talk.ways = {uuid: GivingWay(uuid) for uuid in ALL}
     talk.turn_to(RUN)
     talk.turn()
-    assert talk.records["u2"].answer == Answer("u1", 1, 1, ABORT, JOIN, is_idle=True)
+    assert talk.records["u2"].reply == YieldReply("u1", 1, 1, ABORT, JOIN, is_idle=True)

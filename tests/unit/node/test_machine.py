@@ -9,8 +9,6 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
-    FULL,
-    HELD,
     Acknowledgement,
     EndpointKind,
     EndpointStatus,
@@ -30,6 +28,7 @@ from mesh.model.effects import (
     ReadAgain,
     RepeatLearned,
     Reroute,
+    RestartLeadership,
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
@@ -52,14 +51,23 @@ from mesh.model.inputs import (
     LinkEnabled,
     MarkRead,
     NeighbourCaughtUp,
+    NeighbourLags,
     NeighbourReset,
+    OwnAdvertRead,
+    OwnBeatRead,
+    OwnControlCaughtUp,
     OwnControlReset,
+    OwnMarkRead,
+    RoundRequested,
     StreamReset,
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
+    VersionsVoided,
 )
+from mesh.model.interest_inputs import CLIENTS, input_name
 from mesh.model.queues import Queue, QueuePolicy
+from mesh.model.words import EndpointWord
 from mesh.node.machine import REPORT_MS, NodeMachine
 from mesh.node.unproven_neighbours import PATIENCE_MS
 from mesh.wire.control import encode_heartbeat
@@ -79,9 +87,8 @@ TO_C = Scope("W", "c", Ownership.OWN)
 FROM_B = Scope("Z", "", Ownership.OWN)
 
 
-@pytest.fixture
-def machine() -> NodeMachine:
-    """The machine of a, leading, with everything read to its end and lane 0 in force."""
+def serving() -> NodeMachine:
+    """Return the machine of a, leading, with everything read to its end and lane 0 in force."""
     machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
     for input_ in (
         Ticked(0),
@@ -97,6 +104,12 @@ def machine() -> NodeMachine:
     return machine
 
 
+@pytest.fixture
+def machine() -> NodeMachine:
+    """One that serves, leads and has nothing to do."""
+    return serving()
+
+
 def effects_of(machine: NodeMachine, *inputs: object) -> list[object]:
     return [effect for input_ in inputs for effect in machine.step(input_)]
 
@@ -108,6 +121,16 @@ def test_nothing_is_routed_before_every_input_is_read() -> None:
     assert not any(isinstance(effect, Reroute) for effect in effects)
     effects = effects_of(machine, NeighbourCaughtUp("c"))
     assert [type(effect) for effect in effects] == [Reroute, BecameReady]
+
+
+def test_what_can_be_read_no_more_is_waited_for_no_more(machine: NodeMachine) -> None:
+    """It takes effect at once, and a round begins with the next tick. Spec: K16, K25."""
+    known = {CLIENTS: (0, 7), input_name("b", FROM_B): (4, 2)}
+    assert machine.learner.is_behind(known)
+    assert effects_of(machine, VersionsVoided(known), RoundRequested()) == []
+    assert not machine.learner.is_behind(known)
+    assert Reroute in map(type, effects_of(machine, Ticked(400)))
+    assert machine.learner.is_behind({CLIENTS: (0, 8)})
 
 
 def test_a_subscription_is_offered_only_after_every_lane_has_its_cut(machine: NodeMachine) -> None:
@@ -195,6 +218,90 @@ def test_an_input_is_acknowledged_complete_when_its_readers_are(machine: NodeMac
     assert WriteAck("b", FROM_B, Acknowledgement(7, 1, 1)) in effects
 
 
+def test_what_a_mark_does_not_prove_is_in_force_and_not_acknowledged(machine: NodeMachine) -> None:
+    """A stranger withdrew an entry before its mark came; its writer sets that right. K23, K24."""
+    entries = ScopeWriter()
+    for filter_ in ("x", "y"):
+        entries.change(filter_, None, Interest())
+    mark, again = entries.next_mark(7), entries.next_mark(7)
+    read = [AdvertRead("b", FROM_B, "x", Interest()), AdvertRead("b", FROM_B, "y", Interest())]
+    effects_of(machine, *read, AdvertRead("b", FROM_B, "y", None), MarkRead("b", FROM_B, mark))
+    assert not any(isinstance(effect, WriteAck) for effect in apply_now(machine, 400))
+    assert machine.router.table.members("x")
+    effects_of(machine, read[1], MarkRead("b", FROM_B, again))
+    [ack] = [effect for effect in apply_now(machine, 800) if isinstance(effect, WriteAck)]
+    assert (ack.scope, ack.ack.applied) == (FROM_B, 2)
+
+
+def test_what_is_recalled_takes_back_nothing_that_was_read_since(machine: NodeMachine) -> None:
+    """It is asked for beside the loop: a later mark may come first, and not be in force yet. K24."""
+    entries, learner = ScopeWriter(), machine.learner
+    for filter_ in ("x", "y"):
+        entries.change(filter_, None, Interest())
+        learner.hearing.advert_read("b", FROM_B, filter_, Interest())
+        learner.hearing.mark_read("b", FROM_B, entries.next_mark(7))
+    source = input_name("b", FROM_B)
+    machine.step(NeighbourLags("b", {FROM_B: ["x"]}, {source: (7, 1)}))
+    [ack] = [effect for effect in apply_now(machine, 400) if isinstance(effect, WriteAck)]
+    assert (ack.scope, ack.ack.applied) == (FROM_B, 2)
+
+
+@pytest.mark.parametrize(("applied", "complete"), [(1 << 40, 1 << 40), (1, 1 << 40)])
+def test_what_was_never_written_is_acknowledged_by_nobody(
+    machine: NodeMachine, applied: int, complete: int
+) -> None:
+    """Such a record is damaged, and keeps nobody from hearing the next one. Spec: K24, R12."""
+    effects_of(machine, SubscriptionRead(9, "s", "x", Subscription()))
+    apply_now(machine, 400)
+    marks = machine.leader.marks()
+    damaged = Acknowledgement(3, applied, complete)
+    read = [AckRead(name, scope, damaged) for name, scope in (("b", TO_B), ("c", TO_C))]
+    assert not any(isinstance(effect, WriteSubscribed) for effect in effects_of(machine, *read))
+    acks = {scope: Acknowledgement(3, mark.number, mark.number) for scope, mark in marks.items()}
+    read = [AckRead(name, scope, acks[scope]) for name, scope in (("b", TO_B), ("c", TO_C))]
+    *_, told = [e for e in effects_of(machine, *read) if isinstance(e, WriteSubscribed)]
+    assert told.ack.complete == 9
+
+
+def test_what_a_stranger_writes_before_the_first_offer_is_compared_with_it() -> None:
+    """What the new leader read as it took the lead lacks that. Spec: K16, R12."""
+    machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
+    stray, mine = OwnAdvertRead(TO_B, "stray", Interest()), OwnAdvertRead(TO_B, "x", None)
+    read = [LeadershipTaken(3, {TO_B: {"x": Interest()}}), OwnControlCaughtUp(), stray, mine]
+    effects_of(machine, Ticked(0), *read, SubscriptionRead(0, "s", "x", Subscription()))
+    effects = effects_of(machine, ClientsCaughtUp(), NeighbourCaughtUp("b"), NeighbourCaughtUp("c"))
+    effects += apply_now(machine, 400)
+    adverts = {(e.scope, e.filter_): e.interest for e in effects if isinstance(e, WriteAdvert)}
+    assert adverts.get((TO_B, "stray"), Interest()) is None
+    assert adverts[TO_B, "x"] == Interest()
+
+
+@pytest.mark.parametrize("beat", [(3, 1_000), (9, 1)])
+def test_a_heartbeat_that_is_ahead_of_its_leader_is_outdone(
+    machine: NodeMachine, beat: tuple[int, int]
+) -> None:
+    """Neighbours would hear no other any more. Spec: K16, K32, R12."""
+    effects_of(machine, OwnControlCaughtUp(), OwnBeatRead(3, 1), OwnBeatRead(*beat))
+    assert RestartLeadership() not in effects_of(machine, Ticked(1_000))
+    assert RestartLeadership() in effects_of(machine, Ticked(3_000))
+
+
+def test_heartbeats_of_the_leader_itself_and_of_former_ones_are_none_of_a_stranger(
+    machine: NodeMachine,
+) -> None:
+    """Spec: K16."""
+    effects_of(machine, OwnControlCaughtUp(), OwnBeatRead(3, 1), OwnBeatRead(2, 5_000))
+    assert RestartLeadership() not in effects_of(machine, Ticked(1_000), Ticked(4_000))
+
+
+def test_a_mark_of_a_later_epoch_before_the_first_offer_is_outdone() -> None:
+    """Readers would believe it rather than all that follows. Spec: K16, K23, R12."""
+    machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
+    read = [LeadershipTaken(3, {}), OwnControlCaughtUp(), OwnMarkRead(TO_B, Mark(9, 1, 0, 0))]
+    effects = effects_of(machine, Ticked(0), *read, Ticked(1_000), Ticked(3_000))
+    assert RestartLeadership() in effects
+
+
 def test_subscribed_everywhere_is_told_to_clients(machine: NodeMachine) -> None:
     """Spec: K24, C5 of reliability.md."""
     machine.step(SubscriptionRead(9, "s", "x", Subscription()))
@@ -236,14 +343,16 @@ def test_a_heartbeat_fits_into_a_record_whatever_clients_have(
     for number in range(2_000):
         refused = Subscription(EndpointKind.QUEUE, policy="any", noexport=True)
         machine.step(SubscriptionRead(number, f"q{number}", f"{100 * letter}/y", refused))
-        machine.step(EndpointSeen(f"h{number}", EndpointStatus(f"h{number}", HELD, text)))
-    machine.step(EndpointSeen("full", EndpointStatus("full", FULL, "1 byte may wait")))
+        machine.step(
+            EndpointSeen(f"h{number}", EndpointStatus(f"h{number}", EndpointWord.HELD, text))
+        )
+    machine.step(EndpointSeen("full", EndpointStatus("full", EndpointWord.FULL, "1 byte may wait")))
     found = [one for one in apply_now(machine, 5_000) if isinstance(one, WriteHeartbeat)]
     beat = found[-1].heartbeat
     assert len(encode_heartbeat(beat)) < 100_000
     assert beat.endpoints[0].endpoint == "full"
-    assert beat.endpoints[-1].reason.endswith("more something is to be told")
-    count = int(beat.endpoints[-1].reason.split("; and of ")[1].split()[0])
+    assert beat.endpoints[-1].reason.endswith("more endpoints have something to report")
+    count = int(beat.endpoints[-1].reason.split("; and ")[1].split()[0])
     assert count + len(beat.endpoints) == 4_001
 
 
@@ -266,20 +375,36 @@ def test_a_lease_that_is_not_renewed_ends_the_subscription(machine: NodeMachine)
     assert EndSubscription("s", "x") in effects_of(machine, Ticked(5_300))
 
 
-def test_a_refused_subscription_leaves_the_lease_of_the_former_one(machine: NodeMachine) -> None:
-    """Spec: K13: else that would last for ever, though nobody renews it."""
+def test_the_last_word_on_a_subscription_counts_with_its_lease(machine: NodeMachine) -> None:
+    """Spec: K13: nothing else is left of it once `clients` is compacted."""
     machine.step(SubscriptionRead(0, "s", "x", Subscription(lease_s=5)))
-    machine.step(SubscriptionRead(1, "s", "x", Subscription(message_class=MessageClass.DIRECT)))
-    assert EndSubscription("s", "x") in effects_of(machine, Ticked(5_300))
+    direct = Subscription(message_class=MessageClass.DIRECT)
+    effects = effects_of(machine, SubscriptionRead(1, "s", "x", direct))
+    assert EnsureEndpoint("s", MessageClass.DIRECT) in effects
+    assert machine.learner.clients.wanted.asked == {("s", "x"): direct}
+    assert EndSubscription("s", "x") not in effects_of(machine, Ticked(5_300))
 
 
-def test_a_second_class_for_one_endpoint_is_refused(machine: NodeMachine) -> None:
+def test_the_lease_of_a_refused_subscription_ends_too(machine: NodeMachine) -> None:
+    """Spec: K13: it would come into force for ever once the others have ended."""
+    machine.step(SubscriptionRead(0, "s", "x", Subscription()))
+    leased = Subscription(message_class=MessageClass.DIRECT, lease_s=5)
+    machine.step(SubscriptionRead(1, "s", "y", leased))
+    assert EndSubscription("s", "y") in effects_of(machine, Ticked(5_300))
+
+
+def test_a_second_class_for_one_endpoint_is_refused_until_the_first_has_ended(
+    machine: NodeMachine,
+) -> None:
     """Spec: K13."""
     machine.step(SubscriptionRead(0, "s", "x", Subscription()))
-    other = Subscription(message_class=MessageClass.DIRECT)
-    effects = effects_of(machine, SubscriptionRead(1, "s", "y", other))
+    direct = Subscription(message_class=MessageClass.DIRECT)
+    effects = effects_of(machine, SubscriptionRead(1, "s", "y", direct))
     assert [e.event for e in effects if isinstance(e, Note)] == ["subscription.refused"]
-    assert ("s", "y") not in machine.learner.own.asked
+    assert ("s", "y") not in machine.learner.clients.wanted.asked
+    effects = effects_of(machine, SubscriptionRead(2, "s", "x", None))
+    assert EnsureEndpoint("s", MessageClass.DIRECT) in effects
+    assert machine.learner.clients.wanted.asked == {("s", "y"): direct}
 
 
 def test_a_refused_record_is_a_version_all_the_same(machine: NodeMachine) -> None:
@@ -482,8 +607,8 @@ def test_who_leads_a_neighbour_and_has_no_mark_of_its_own_there_is_read_again(
     machine: NodeMachine, epoch: int | None
 ) -> None:
     """Its topic lost its end, and grew again beyond the position of who reads on. Spec: K23."""
-    assert machine.learner.offered is not None
-    for scope in machine.learner.offered["b"] if epoch is not None else ():
+    assert machine.learner.hearing.offered is not None
+    for scope in machine.learner.hearing.offered["b"] if epoch is not None else ():
         machine.step(MarkRead("b", scope, ScopeWriter().next_mark(epoch or 0)))
     effects: list[object] = []
     for number, ms in enumerate(range(1_000, PATIENCE_MS + 3_000, 500)):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.digest import entry_digest
 from mesh.core.held_links import facts_digest
-from mesh.core.links import topology_digest
+from mesh.core.lineage import topology_digest
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.model.control import Interest, Mark, Ownership, Scope
 from mesh.model.effects import Reroute, WriteAck, WriteLinks, WriteMark
@@ -95,7 +96,8 @@ def driven_before(**more: object) -> NodeLinks:
 
 
 HEARD = IdentityRead("b", "ub", "k1", "k1")
-WANTED = (AdvertRead("b", OF_B, "x", Interest()), MarkRead("b", OF_B, Mark(1, 1, 0, 0)))
+PROVEN = Mark(1, 1, 1, entry_digest("x", Interest()))
+WANTED = (AdvertRead("b", OF_B, "x", Interest()), MarkRead("b", OF_B, PROVEN))
 
 
 def test_its_links_are_told_before_anything_is_offered() -> None:

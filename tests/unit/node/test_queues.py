@@ -8,10 +8,11 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.interest import InterestTable, Member
-from mesh.model.control import REFUSED, EndpointKind, Interest, Subscription
-from mesh.model.controls import ControlKind, InterestControl
+from mesh.model.control import EndpointKind, Interest, Subscription
 from mesh.model.frames import MessageClass
+from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy
+from mesh.model.words import EndpointWord
 from mesh.node.converged_interest import converged_interest
 from mesh.node.explanation import explain
 from mesh.node.queues import LEFT_MAX_MS, LEFT_MS, Leaving, OwnQueues, is_offered
@@ -35,7 +36,7 @@ def subscribed(**wanted: Subscription) -> OwnSubscriptions:
 
 def settled(own: OwnQueues, table: InterestTable, **wanted: Subscription) -> list[str]:
     """Settle what is subscribed, as endpoint q by filter; return the entries of the node."""
-    for (filter_, member), interest in list(own.settle(subscribed(**wanted), table)):
+    for (filter_, member), interest in list(own.settle(subscribed(**wanted), table, ())):
         table.put(filter_, member, interest)
     return sorted(
         filter_ for filter_, found in table.entries.items() if any(m == HERE for m, _ in found)
@@ -79,7 +80,7 @@ def test_filters_of_too_many_shapes_attract_nothing_and_are_told(
         "$queue/q/a/any/x/*",
     ]
     (status,) = own.statuses()
-    assert (status.endpoint, status.state) == ("q", REFUSED)
+    assert (status.endpoint, status.state) == ("q", EndpointWord.REFUSED)
     assert "x/y/* of queue q attracts nothing" in status.reason
     del wanted["x/*"]
     assert "$queue/q/a/any/x/y/*" in settled(own, table, **wanted)
@@ -99,7 +100,7 @@ def test_the_declared_policy_is_good_and_must_not_be_contradicted() -> None:
     assert settled(own, table, x=queue()) == ["$queue/q/a", "$queue/q/a/proxy/x"]
     assert settled(own, table, x=queue("any")) == []
     (status,) = own.statuses()
-    assert (status.endpoint, status.state) == ("q", REFUSED)
+    assert (status.endpoint, status.state) == ("q", EndpointWord.REFUSED)
     assert status.reason.startswith("queue Q is declared with policy home, not any; subscribe with")
     own.declared = {}
     assert settled(own, table, x=queue("any")) == ["$queue/q/a", "$queue/q/a/any/x"]
@@ -116,14 +117,30 @@ def test_what_is_refused_is_told_no_more_once_it_has_ended() -> None:
     assert not own.statuses()
 
 
-def test_an_endpoint_has_one_policy() -> None:
-    """Spec: K13."""
+@pytest.mark.parametrize("order", ["xyz", "zyx", "yzx"])
+def test_an_endpoint_has_one_policy_whichever_came_first(order: str) -> None:
+    """What is given to most prevails. Spec: K13."""
+    said = {"x": queue("any"), "y": queue("local"), "z": queue("home")}
     own, table = OwnQueues("a"), InterestTable()
-    assert settled(own, table, x=queue("any"), y=queue("local")) == [
-        "$queue/q/a",
-        "$queue/q/a/any/x",
-    ]
-    assert "endpoint q is a queue with policy any already, not local" in own.refused["q", "y"]
+    entries = settled(own, table, **{filter_: said[filter_] for filter_ in order})
+    assert entries == ["$queue/q/a", "$queue/q/a/local/y"]
+    assert own.refused["q", "x"] == "endpoint q is a queue with policy local, not any"
+    assert own.refused["q", "z"] == "endpoint q is a queue with policy local, not home"
+
+
+def test_a_queue_keeps_its_address_when_another_policy_prevails() -> None:
+    """What is on its way to one of several members still arrives, and is none of `queue_left`."""
+    own, table = OwnQueues(node="a"), InterestTable()
+    assert settled(own, table, x=queue("any")) == ["$queue/q/a", "$queue/q/a/any/x"]
+    assert settled(own, table, x=queue("any"), y=queue("every")) == ["$queue/q/a", "y"]
+    assert settled(own, table, y=queue("every")) == ["y"]
+
+
+def test_who_hides_from_others_decides_no_policy() -> None:
+    own, hidden = OwnQueues(node="a"), replace(queue("home"), noexport=True)
+    entries = settled(own, InterestTable(), x=hidden, y=queue("any"))
+    assert entries == ["$queue/q/a", "$queue/q/a/any/y"]
+    assert list(own.refused) == [("q", "x")]
 
 
 def test_a_second_undeclared_home_is_refused_until_the_first_is_gone() -> None:
@@ -148,7 +165,8 @@ def test_of_two_homes_at_once_the_lesser_name_stays(other: str, stays: bool) -> 
 def test_a_queue_that_becomes_a_channel_loses_nothing() -> None:
     own, table = OwnQueues("a"), InterestTable()
     settled(own, table, x=queue())
-    assert list(own.settle(subscribed(x=Subscription()), table)) == []
+    of_channel = {("x", Member("", "q")): Interest()}
+    assert list(own.settle(subscribed(x=Subscription()), table, of_channel)) == []
 
 
 @pytest.mark.parametrize(

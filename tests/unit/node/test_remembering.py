@@ -5,10 +5,11 @@ from __future__ import annotations
 from mesh.core.local_links import LocalLink
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import Interest, Mark, Ownership, Scope
+from mesh.model.interest_inputs import input_name
 from mesh.model.topology import ZoneKind
 from mesh.node.neighbour import Neighbour
 from mesh.node.remembering import PER_FILTER_MS, REMEMBER_MS, Remembering
-from mesh.node.rounds import Round, input_name
+from mesh.node.rounds import Round
 
 SCOPE = Scope("Z", "", Ownership.OWN)
 MANY = 50_000
@@ -85,3 +86,13 @@ def test_what_cannot_be_kept_with_its_round_is_kept_with_the_next() -> None:
     assert not list(remembering.add({"n": neighbour}, [], Round({}, {}, {}, new_filters=CAME)))
     (written,) = remembering.add({"n": neighbour}, [], Round({heard: (1, 2)}, {}, {}))
     assert (written.number, written.filters, written.is_more) == (2, ("new",), True)
+
+
+def test_what_is_not_proven_is_kept_as_what_the_lanes_route_by() -> None:
+    """A start without a proof goes by an older version than that of the mark it has read. K21."""
+    neighbour, remembering, heard = a_neighbour(3), Remembering(), input_name("n", SCOPE)
+    reader = neighbour.scopes[SCOPE]
+    reader.mark, reader.proven = Mark(1, 5, 4, 0), False
+    round_ = Round({heard: (1, 2)}, {}, {}, new_filters=CAME)
+    (written,) = remembering.add({"n": neighbour}, [{heard: (1, 2)}], round_)
+    assert (written.epoch, written.number, len(written.filters)) == (1, 2, 3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.node.subscriptions import SPARE_MAX, Key, OwnSubscriptions
+from mesh.node.subscriptions import SPARE_MAX, Change, Key, OwnSubscriptions
 
 KEY = ("s", "x")
 
@@ -26,16 +26,15 @@ def leased(seconds: int) -> Subscription:
 
 def test_an_endpoint_wants_something_until_its_last_filter_is_gone(own: OwnSubscriptions) -> None:
     """Spec: K13: one that is put twice counts once, one that is not there not at all."""
-    own.endpoints["s"] = Subscription()
     for filter_ in ("x", "x", "y"):
         own.put(("s", filter_), Subscription(), now=0)
-    assert own.pop(("s", "other")) is None
-    assert own.pop(("s", "x")) == Subscription()
+    assert own.pop(("s", "other")) == ()
+    assert own.pop(("s", "x")) == [Change(("s", "x"), Subscription(), None)]
     assert not own.wants_nothing("s")
     own.pop(("s", "y"))
     assert own.wants_nothing("s")
     own.forget("s")
-    assert (own.endpoints, own.asked) == ({}, {})
+    assert (own.endpoints, own.asked, own.said) == ({}, {}, {})
 
 
 def test_queues_are_kept_apart(own: OwnSubscriptions) -> None:

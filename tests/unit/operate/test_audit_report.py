@@ -56,7 +56,7 @@ def test_an_open_split_and_a_certificate_that_differs_are_not_ok() -> None:
 
 def test_a_certificate_that_cannot_tell_a_loss_from_a_refusal_is_no_proof() -> None:
     """Behind a selector; certificates of before say nothing of it."""
-    told = ["certificates that are no proof, behind a selector: 1"]
+    told = ["certificates that are no proof: 1"]
     assert doubts(certificates=[*EQUAL, {**EQUAL[0], "sure": False}]) == told
     assert doubts(certificates=[*EQUAL, {**EQUAL[0], "sure": True}]) == []
     hours = [{"endpoint": "b/s", "unsure": 1}]
@@ -75,3 +75,32 @@ def test_what_is_left_of_certificates_are_sums_and_they_count() -> None:
     worse = [*hours, {"endpoint": "b/s", "differing": 3}]
     audited = Audited([], [], has_topics=True, status=STATUS, hours=worse)
     assert list(audited.doubts(NOW_MS)) == ["certificates of the last 30 days that differ: 3"]
+
+
+def test_a_heal_that_leaves_parts_split_is_not_ok() -> None:
+    heal = {"kind": "heal", "text": "a | b,c", "ids": ["a", "b,c"], "link": "a-b"}
+    assert doubts([SPLIT, heal]) == ["a | b,c"]
+    apart_by_design = {**heal, "link": None}
+    assert doubts([SPLIT, apart_by_design]) == doubts([SPLIT, {**heal, "ids": ["a,b,c"]}]) == []
+
+
+def at(ms: int, **more: object) -> dict[str, object]:
+    return {**more, "first_seen_ms": ms, "last_seen_ms": ms, "at_ms": ms}
+
+
+def within(from_ms: int | None, to_ms: int | None, *findings: dict[str, object]) -> list[str]:
+    certificates = [at(100, **EQUAL[0]), at(500, **EQUAL[1])]
+    audited = Audited(list(findings), certificates, has_topics=True, status=STATUS)
+    return list(audited.within(from_ms, to_ms).doubts(NOW_MS))
+
+
+def test_of_a_span_an_endpoint_that_was_idle_is_certified_and_an_open_split_is_found() -> None:
+    """What was certified before it holds, and so does what was split before it."""
+    split, heal = at(200, **SPLIT), at(400, kind="heal", text="a,b")
+    fault = at(100, kind="missing")
+    assert within(300, None, fault) == within(600, 700) == within(None, 50) == []
+    assert within(300, None, split) == [SPLIT["text"]]
+    assert within(300, None, split, heal) == within(None, 150, split) == []
+    assert within(300, 350, split, heal) == [SPLIT["text"]]
+    never = Audited([], [], has_topics=True, status=STATUS).within(1, None)
+    assert list(never.doubts(NOW_MS)) == ["nothing is certified of b/s, */q"]

@@ -1,19 +1,20 @@
-"""What the auditor says, over time: findings, certificates, the wall, and how far all is proven."""
+"""What the auditor says, over time: findings, certificates, the heatmap, and how far all is proven."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.operate.audit.heatmap import Cell, heatmap_of
 from mesh.operate.audit.proof import ProofState, proof_of
-from mesh.operate.audit.trail import AuditTrail
-from mesh.operate.audit.wall import Cell, wall_of
+from mesh.operate.audit.trail import AuditTrail, Said, Summed
 from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT, Minutes
+from mesh.transport.following import Follower
 from mesh.transport.memory import MemoryKafka
-from mesh.transport.port import TopicSpec
+from mesh.transport.port import Record, TopicSpec
 
 SPEC = {"kafka": {"k": None}, "nodes": {"a": {"kafka": "k"}}, "audit": {"kafka": "k"}}
 EQUAL = {"source": "mesh.a.in.g[0]", "block": 0, "endpoint": "a/s", "equal": True}
@@ -47,10 +48,10 @@ class Auditor:
     def row(self, minutes: int = 4, *busy: int) -> list[Cell]:
         """Return the last minutes; `busy` ones, counted back from now, had deliveries."""
         now = self.ms // MINUTE_MS
-        wall = wall_of(
+        heatmap = heatmap_of(
             self.trail, ["a/s"], self.ms, minutes, lambda _name, minute: now - minute in busy
         )
-        return list(wall.rows["a/s"])
+        return list(heatmap.rows["a/s"])
 
 
 @pytest.fixture
@@ -126,6 +127,21 @@ def test_minutes_that_a_lagging_auditor_has_not_read_wait(auditor: Auditor) -> N
     assert auditor.row(5, 2, 1)[:4] == [Cell.EQUAL, Cell.QUIET, Cell.EQUAL, Cell.WAITING]
 
 
+def test_a_message_stamped_far_ahead_proves_and_hides_nothing(auditor: Auditor) -> None:
+    """Publishers stamp messages, and a clock may be wrong by years."""
+    began = auditor.ms
+    near, far = ({"first_ms": began, "last_ms": began + ahead} for ahead in (0, 10**12))
+    auditor.says("certificates", "c", {**EQUAL, **far})
+    for _ in range(3):
+        auditor.ms += MINUTE_MS
+        auditor.status(sources={"k": {"read_ms": began}})
+    assert auditor.row(3, 2, 1, 0) == [Cell.WAITING] * 3
+    summed = Summed()
+    for times in (near, far, near):
+        summed.take(Said(key="c", entry={**EQUAL, **times}, first_ms=began, last_ms=began))
+    assert summed.minutes.of(began // MINUTE_MS) == 3
+
+
 def test_what_waits_for_every_endpoint_makes_none_equal(auditor: Auditor) -> None:
     """`*`: the auditor cannot tell yet whom a block concerns; it is no endpoint of its own."""
     auditor.ms += 2 * MINUTE_MS
@@ -133,9 +149,11 @@ def test_what_waits_for_every_endpoint_makes_none_equal(auditor: Auditor) -> Non
     wait = {"source": "mesh.b.in.g[0]", "block": 0, "endpoint": "*", "to": 9, "reason": "news"}
     auditor.status(uncertified=1, waiting=[wait])
     now = auditor.ms
-    wall = wall_of(auditor.trail, ["a/s"], now, 3, lambda _name, minute: minute < now // MINUTE_MS)
-    assert list(wall.rows) == ["a/s"]
-    assert wall.rows["a/s"] == [Cell.WAITING, Cell.WAITING, Cell.WAITING]
+    heatmap = heatmap_of(
+        auditor.trail, ["a/s"], now, 3, lambda _name, minute: minute < now // MINUTE_MS
+    )
+    assert list(heatmap.rows) == ["a/s"]
+    assert heatmap.rows["a/s"] == [Cell.WAITING, Cell.WAITING, Cell.WAITING]
     auditor.status()
     assert auditor.row(3, 2, 1) == [Cell.EQUAL, Cell.EQUAL, Cell.EQUAL]
 
@@ -172,7 +190,7 @@ def test_what_waits_without_a_name_makes_nobody_equal(auditor: Auditor) -> None:
 def test_thousands_of_certificates_are_summed_up(
     auditor: Auditor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The wall stays as it was; what differs, and what speaks for an open block, is kept."""
+    """The heatmap stays as it was; what differs, and what speaks for an open block, is kept."""
     monkeypatch.setattr("mesh.operate.audit.trail.SPARE_MAX", 20)
     auditor.trail._room = dict.fromkeys(auditor.trail._room, 20)
     auditor.says("certificates", "open", {**EQUAL, "partial": True})
@@ -190,8 +208,8 @@ def test_thousands_of_certificates_are_summed_up(
     assert len(trail.findings) <= 25
     assert trail.summed["a/t"].certificates + len(trail.certificates) == 102
     trail.certificates.clear()
-    wall = wall_of(trail, ["a/t"], auditor.ms, 2)
-    assert wall.rows["a/t"] == [Cell.EQUAL, Cell.QUIET]
+    heatmap = heatmap_of(trail, ["a/t"], auditor.ms, 2)
+    assert heatmap.rows["a/t"] == [Cell.EQUAL, Cell.QUIET]
 
 
 def test_of_a_moment_when_nobody_heard_the_auditor_nothing_is_proven(auditor: Auditor) -> None:
@@ -237,6 +255,75 @@ def test_how_far_all_is_proven(auditor: Auditor) -> None:
     blind = proof_of(auditor.trail, auditor.ms + 16_000)
     assert blind.state is ProofState.BLIND
     assert "1 finding open" in blind.text
+
+
+def test_a_finding_that_somebody_removed_is_known_at_the_first_look(auditor: Auditor) -> None:
+    """`mesh status` looks once, and `mesh top` asks brokers once."""
+    auditor.says("certificates", "c", EQUAL)
+    auditor.says("findings", "d1", DUPLICATE)
+    auditor.says("findings", "d1", None)
+    auditor.status(findings=1)
+    topology = topology_from_mapping(SPEC)
+    first = AuditTrail(topology, auditor.kafka, lambda: auditor.ms)
+    first.look(asks_brokers=True)
+    for trail in (first, AuditTrail.read_once(topology, auditor.kafka, lambda: auditor.ms)):
+        found = proof_of(trail, auditor.ms)
+        assert (found.state, found.text) == (ProofState.FINDINGS, "1 finding removed by somebody")
+    first.close()
+
+
+def test_what_is_known_to_be_removed_is_not_looked_for_at_every_look(
+    auditor: Auditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks on for weeks would ask brokers twice as often."""
+    polls, poll = [0], Follower.poll
+    trail = AuditTrail(topology_from_mapping(SPEC), auditor.kafka, lambda: auditor.ms)
+
+    def counted(follower: Follower) -> Iterator[Record]:
+        polls[0] += follower is trail._follower
+        return poll(follower)
+
+    monkeypatch.setattr(Follower, "poll", counted)
+    auditor.says("findings", "d1", None)
+    auditor.status(findings=1)
+    for at_all in (2, 3, 4):
+        trail.look(asks_brokers=True)
+        assert (trail.removed, polls[0]) == (1, at_all)
+    auditor.status(findings=2)
+    trail.look(asks_brokers=True)
+    assert (trail.removed, polls[0]) == (2, 6)
+    auditor.status(findings=0)
+    trail.look(asks_brokers=True)
+    assert (trail.removed, polls[0]) == (0, 7)
+    trail.close()
+
+
+def test_a_finding_that_is_read_later_than_its_count_is_not_lacking(
+    auditor: Auditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics are read one after the other while the auditor goes on: two looks must agree."""
+    auditor.says("findings", "d1", DUPLICATE)
+    auditor.status(findings=1)
+    poll, late = Follower.poll, list[Record]()
+
+    def findings_come_late(follower: Follower) -> Iterator[Record]:
+        records = list(poll(follower))
+        yield from late
+        late[:] = [one for one in records if one.topic().endswith("findings")]
+        yield from (one for one in records if one not in late)
+
+    monkeypatch.setattr(Follower, "poll", findings_come_late)
+    trail = AuditTrail.read_once(topology_from_mapping(SPEC), auditor.kafka, lambda: auditor.ms)
+    assert (trail.removed, len(trail.audited().findings)) == (0, 1)
+
+
+def test_a_report_has_every_certificate(auditor: Auditor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks on for weeks keeps the newest; who reads once is told of all."""
+    monkeypatch.setattr("mesh.operate.audit.trail.SPARE_MAX", 2)
+    for block in range(9):
+        auditor.says("certificates", f"c{block}", {**EQUAL, "block": block, "to": 1})
+    trail = AuditTrail.read_once(topology_from_mapping(SPEC), auditor.kafka, lambda: auditor.ms)
+    assert len(trail.audited().certificates) == 9
 
 
 def test_what_differed_within_thirty_days_is_told_as_the_report_tells_it(auditor: Auditor) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from mesh.operate.interest.valency import disjoint_ways
+from mesh.operate.roles.valency import disjoint_ways
 
 
 def linked(*pairs: str) -> dict[str, list[str]]:

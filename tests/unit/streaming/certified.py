@@ -8,15 +8,16 @@ from mesh.model.control import Subscription
 from mesh.model.facts import SourceAt
 from mesh.model.frames import TopicPartition as Place
 from mesh.model.state import Cut
+from streaming.audits.block_judgements import World
 from streaming.audits.blocks import Blocks
-from streaming.audits.cases import Outcome
+from streaming.audits.cases import CaseOutcome
 from streaming.audits.certificates import Certifier
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
+from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import EndpointKey, Interest
-from streaming.audits.judgements import World
 from streaming.audits.names import Names
-from streaming.audits.passing import Passing
+from streaming.audits.settlement import settle
 from streaming.tables.digest import Digest
 from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
 
@@ -47,7 +48,7 @@ class Table:
         self.world = World(
             names=names,
             interest=interest,
-            passing=Passing("mesh."),
+            progress=HopProgress("mesh."),
             heads={},
             carriers=lambda *_: [],
             eras=Eras("mesh."),
@@ -89,17 +90,17 @@ class Table:
         self.certifier.blocks.deliver([row], self.world.names, self.at_s)
 
     def pass_to(self, offset: int) -> None:
-        self.world.passing.read("a", SourceAt(Place(PLACE.topic, 0), b"", offset))
+        self.world.progress.read("a", SourceAt(Place(PLACE.topic, 0), b"", offset))
 
-    def judge(self, seconds: float = 3.0, outcome: Outcome | None = None, **more: bool) -> list:
+    def judge(self, seconds: float = 3.0, outcome: CaseOutcome | None = None, **more: bool) -> list:
         """Let time pass and judge; return the cases, each settled with the outcome."""
         self.at_s += seconds
-        round_ = self.certifier.judge(self.world, self.at_s, **more)
-        for case in round_.cases:
+        certification = self.certifier.judge(self.world, self.at_s, **more)
+        for case in certification.cases:
             assert outcome is not None, f"unexpected {case}"
-            self.certifier.settle(round_, case, outcome, self.world)
-        self.certifier.finish(round_, self.world, self.at_s)
-        return [case for case in round_.cases if not case.is_rest]
+            settle(certification, case, outcome)
+        self.certifier.finish(certification)
+        return [case for case in certification.cases if not case.is_rest]
 
     def issued(self) -> list[tuple[int, int, bool, bool]]:
         found = [

@@ -34,7 +34,7 @@ class Answers:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "PULSE_S", 0.001)
-    monkeypatch.setattr(run, "QUIET_S", 0.02)
+    monkeypatch.setattr(run, "AUDITOR_SILENT_S", 0.02)
 
 
 def begin(answers: Answers) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
-from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.findings import Finding
 from streaming.connectors.sink import Output
 from streaming.job.outputs import take_outputs
 from streaming.job.state import State

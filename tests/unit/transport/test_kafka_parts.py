@@ -448,3 +448,12 @@ def test_no_text_holds_a_secret(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, LOG.name):  # commands in this process have raised it
         LOG.warning("login failed: %s", "hunter2")
     assert "login failed: ***" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "waited", ["Failed while waiting for controller", "Timed out waiting for controller"]
+)
+def test_what_of_its_own_the_client_library_waited_for_is_not_told(waited: str) -> None:
+    """Nobody who reads it has a controller."""
+    said = str(transport_error(SITE, "describe topic", KafkaError(KafkaError._TIMED_OUT, waited)))
+    assert "describe topic: no broker answers in time; check the address" in said

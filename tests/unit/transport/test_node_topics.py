@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_models import MESSAGE_BYTES_MAX
+from mesh.transport.kafka.settings import writer_settings
 from mesh.transport.node_topics import app_topic, made_for_other_lanes, node_topics
 from mesh.transport.port import TopicInfo
 
@@ -71,6 +75,16 @@ def test_what_passes_is_kept_for_a_moment_and_base64_of_the_largest_message_fits
     told = app_topic(TOPOLOGY, "a", "desk")
     assert (told.name, told.partitions) == ("mesh.a.app.desk", 1)
     assert int(told.settings["max.message.bytes"]) > TOPOLOGY.max_message_bytes * 4 // 3
+
+
+def test_a_record_of_the_largest_message_that_may_be_has_room_in_a_writer() -> None:
+    """Others are refused for good: whoever publishes one, and a lane that is to hand it on."""
+    largest = replace(TOPOLOGY, max_message_bytes=MESSAGE_BYTES_MAX)
+    settings = writer_settings({}, "c", None, MESSAGE_BYTES_MAX)
+    room = int(str(settings["queue.buffering.max.kbytes"])) * 1024
+    for spec in (*node_topics(largest, "a"), app_topic(largest, "a", "desk")):
+        size = int(spec.settings["max.message.bytes"])
+        assert size <= min(room, int(str(settings["message.max.bytes"]))), spec.name
 
 
 @pytest.mark.parametrize(

@@ -467,7 +467,7 @@ def test_what_is_said_before_requests_are_known_does_not_grow_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A node whose `roles` cannot be read may wait for long."""
-    monkeypatch.setattr("mesh.trees.applications.early.BYTES_MAX", 10_000)
+    monkeypatch.setattr("mesh.trees.applications.early_words.BYTES_MAX", 10_000)
     apps = served(caught_up=False)
     for number in range(50):
         apps.step(SendWanted("app", str(number), PLACE, bytes(1_000)), 0)

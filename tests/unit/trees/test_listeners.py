@@ -6,7 +6,7 @@ from mesh.model.tree_apps import (
     ColourChanged,
     ColourReason,
     LeaseSaid,
-    NewsOf,
+    NewsKind,
     NewsWanted,
     RoleKey,
     RoleRequest,
@@ -40,7 +40,7 @@ def news(effects: list[Effect], app: str = "app") -> list[ColourChanged | TreeBu
 
 def test_a_first_colour_is_told_to_who_asked_before_it() -> None:
     apps = served(realm="asia")
-    assert not news(apps.step(NewsWanted("app", NewsOf.COLOURS), 0))
+    assert not news(apps.step(NewsWanted("app", NewsKind.COLOURS), 0))
     effects = apps.step(RolesRead([REQUEST]), 10)
     node = apps.node
     assert node.colour is not None
@@ -58,14 +58,14 @@ def test_who_asks_later_is_told_at_once_how_it_stands() -> None:
     apps.step(RolesRead([REQUEST]), 0)
     assert apps.node.colour is not None
     asked = ColourChanged(Extent.CLOUD, None, apps.node.colour, ColourReason.ASKED)
-    assert news(apps.step(NewsWanted("app", NewsOf.COLOURS), 10)) == [asked]
+    assert news(apps.step(NewsWanted("app", NewsKind.COLOURS), 10)) == [asked]
     apps.step(SendWanted("app", "c", PLACE), 20)
-    assert news(apps.step(NewsWanted("app", NewsOf.TREES), 30)) == [TreeBuilt(PLACE.tree)]
+    assert news(apps.step(NewsWanted("app", NewsKind.TREES), 30)) == [TreeBuilt(PLACE.tree)]
 
 
 def test_a_tree_is_told_of_when_the_node_comes_to_know_it() -> None:
     apps = served()
-    assert not news(apps.step(NewsWanted("app", NewsOf.TREES), 0))
+    assert not news(apps.step(NewsWanted("app", NewsKind.TREES), 0))
     effects = apps.step(SendWanted("deaf", "c", PLACE, protocol="v2"), 10)
     assert news(effects) == [TreeBuilt(PLACE.tree, "v2")]
     assert not news(apps.step(SendWanted("deaf", "d", PLACE), 20))
@@ -73,10 +73,10 @@ def test_a_tree_is_told_of_when_the_node_comes_to_know_it() -> None:
 
 def test_who_wants_no_more_or_is_gone_is_told_nothing() -> None:
     apps = served()
-    apps.step(NewsWanted("app", NewsOf.TREES), 0)
-    apps.step(NewsWanted("app", NewsOf.TREES, ends=True), 10)
+    apps.step(NewsWanted("app", NewsKind.TREES), 0)
+    apps.step(NewsWanted("app", NewsKind.TREES, ends=True), 10)
     assert not news(apps.step(SendWanted("app", "c", PLACE), 20))
-    apps.step(NewsWanted("app", NewsOf.COLOURS), 30)
+    apps.step(NewsWanted("app", NewsKind.COLOURS), 30)
     apps.step(Ticked(), 6_000)
     assert list(apps.names) == ["deaf"]
     effects = apps.step(
@@ -88,10 +88,10 @@ def test_who_wants_no_more_or_is_gone_is_told_nothing() -> None:
 
 def test_nobody_is_counted_once_nobody_wants_to_know() -> None:
     apps = served()
-    apps.step(NewsWanted("app", NewsOf.SPLITS), 0)
-    apps.step(NewsWanted("deaf", NewsOf.SPLITS), 0)
+    apps.step(NewsWanted("app", NewsKind.SPLITS), 0)
+    apps.step(NewsWanted("deaf", NewsKind.SPLITS), 0)
     assert apps.splits.is_watched
-    apps.step(NewsWanted("app", NewsOf.SPLITS, ends=True), 10)
+    apps.step(NewsWanted("app", NewsKind.SPLITS, ends=True), 10)
     assert apps.splits.is_watched
-    apps.step(NewsWanted("deaf", NewsOf.SPLITS, ends=True), 10)
+    apps.step(NewsWanted("deaf", NewsKind.SPLITS, ends=True), 10)
     assert not apps.splits.is_watched

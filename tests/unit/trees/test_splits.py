@@ -1,6 +1,6 @@
 """Counting who can be reached: what is told, and when a count begins anew. Spec: tree_layer 7.4."""
 
-from mesh.model.tree_apps import Answered, FoundTold, SendWanted, SplitTold
+from mesh.model.tree_apps import Answered, NodesFound, NodesLost, SendWanted
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import NodeSeen, encode_node
 from mesh.trees.applications.splits import COUNT_MS, TRIES_MAX, Splits
@@ -19,7 +19,7 @@ def known(names: str) -> Splits:
     return splits
 
 
-def told(splits: Splits, names: str) -> list[SplitTold | FoundTold]:
+def told(splits: Splits, names: str) -> list[NodesLost | NodesFound]:
     """Return what the next count tells, in which these answer."""
     news, count = splits.heard(answered(splits.changed(), names), 0)
     assert count is None
@@ -37,22 +37,22 @@ def test_nobody_counts_for_nobody() -> None:
 
 def test_whoever_is_missing_is_told_once() -> None:
     splits = known("abc")
-    assert told(splits, "ab") == [SplitTold(("a", "b"), ("c",))]
+    assert told(splits, "ab") == [NodesLost(("a", "b"), ("c",))]
     assert told(splits, "ab") == []
 
 
 def test_who_comes_back_is_told_and_missed_again_when_it_goes_again() -> None:
     splits = known("abc")
-    assert told(splits, "a") == [SplitTold(("a",), ("b", "c"))]
-    assert told(splits, "abc") == [FoundTold(("a", "b", "c"), (), ("b", "c"))]
-    assert told(splits, "ab") == [SplitTold(("a", "b"), ("c",))]
+    assert told(splits, "a") == [NodesLost(("a",), ("b", "c"))]
+    assert told(splits, "abc") == [NodesFound(("a", "b", "c"), (), ("b", "c"))]
+    assert told(splits, "ab") == [NodesLost(("a", "b"), ("c",))]
 
 
 def test_one_goes_while_another_comes() -> None:
     splits = known("ab")
     assert told(splits, "ac") == [
-        SplitTold(("a", "c"), ("b",)),
-        FoundTold(("a", "c"), ("b",), ("c",)),
+        NodesLost(("a", "c"), ("b",)),
+        NodesFound(("a", "c"), ("b",), ("c",)),
     ]
 
 
@@ -65,7 +65,7 @@ def test_whoever_loses_the_others_one_by_one_is_a_minority_at_last() -> None:
     ]  # fmt: skip
     assert [one.is_minority for one in steps] == [False, False, True, True]
     (half,) = told(splits, "ab")
-    assert half == FoundTold(("a", "b"), ("c", "d", "e"), ("b",))
+    assert half == NodesFound(("a", "b"), ("c", "d", "e"), ("b",))
     assert half.is_minority
 
 
@@ -85,7 +85,7 @@ def test_it_counts_from_time_to_time_since_a_node_that_joins_changes_no_colour()
     assert splits.tick(COUNT_MS - 1) is None
     count = splits.tick(COUNT_MS)
     news, _ = splits.heard(answered(count, "abc"), COUNT_MS + 50)
-    assert news == [FoundTold(("a", "b", "c"), (), ("c",))]
+    assert news == [NodesFound(("a", "b", "c"), (), ("c",))]
     assert splits.due_ms == 2 * COUNT_MS + 50
 
 
@@ -99,7 +99,7 @@ def test_a_count_in_the_midst_of_which_something_changed_begins_anew() -> None:
     assert first is not None
     assert second is not None
     assert second.call != first.call
-    assert splits.heard(answered(second, "a"), 0)[0] == [SplitTold(("a",), ("b", "c"))]
+    assert splits.heard(answered(second, "a"), 0)[0] == [NodesLost(("a",), ("b", "c"))]
 
 
 def test_a_count_that_could_not_hear_everybody_says_nothing() -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from mesh.errors import DecodeError
-from mesh.model.control import FULL, LOSSY, ChangeStatus, EndpointStatus, Heartbeat, Stage
-from mesh.model.links import SWITCH, Answer, NodeLinks, Word
+from mesh.model.control import ChangeStatus, EndpointStatus, Heartbeat, Stage
+from mesh.model.links import SWITCH, NodeLinks, YieldProposal, YieldReply
 from mesh.model.state import DeadLetter
+from mesh.model.words import EndpointWord
 from mesh.wire.control import decode_heartbeat, encode_heartbeat
 from mesh.wire.links import decode_node_links, encode_node_links
 from mesh.wire.state import decode_dead_letter, encode_dead_letter
@@ -21,7 +22,10 @@ LETTER = DeadLetter(reason="QUARANTINED", detail="too large", topic="t", partiti
 
 def test_a_heartbeat_tells_which_endpoints_are_full() -> None:
     """Spec: R14."""
-    value = (EndpointStatus("orders", FULL, "発注 waits"), EndpointStatus("ticker", LOSSY, ""))
+    value = (
+        EndpointStatus("orders", EndpointWord.FULL, "発注 waits"),
+        EndpointStatus("ticker", EndpointWord.LOSSY, ""),
+    )
     beat = replace(BEAT, endpoints=value)
     assert decode_heartbeat(encode_heartbeat(beat)) == beat
     assert decode_heartbeat(encode_heartbeat(BEAT)) == BEAT
@@ -35,6 +39,15 @@ def test_a_heartbeat_tells_how_far_a_node_follows_a_change() -> None:
     assert decode_heartbeat(encode_heartbeat(beat)) == beat
     fields = by_fastavro("heartbeat", encode_heartbeat(BEAT))
     wrong = of_fastavro("heartbeat", {**fields, "ext": {"beat.change": b"\x02"}})
+    with pytest.raises(DecodeError):
+        decode_heartbeat(wrong)
+
+
+def test_a_heartbeat_tells_which_topology_its_lanes_miss() -> None:
+    beat = replace(BEAT, lost_topology=7)
+    assert decode_heartbeat(encode_heartbeat(beat)) == beat
+    fields = by_fastavro("heartbeat", encode_heartbeat(BEAT))
+    wrong = of_fastavro("heartbeat", {**fields, "ext": {"beat.lost_topology": b"seven"}})
     with pytest.raises(DecodeError):
         decode_heartbeat(wrong)
 
@@ -57,8 +70,11 @@ def test_a_dead_letter_tells_its_target_and_identity() -> None:
 def test_a_node_tells_which_topologies_were_in_force_before() -> None:
     """Spec: K27."""
     plain = NodeLinks(node="a", uuid="ua", cluster_id="k", digest="now")
-    word, answer = Word(3, "facts", SWITCH), Answer("ub", 7, 2, SWITCH, 4, is_idle=True)
-    value = replace(plain, former=("before", "first"), word=word, answer=answer)
+    proposal, reply = (
+        YieldProposal(3, "facts", SWITCH),
+        YieldReply("ub", 7, 2, SWITCH, 4, is_idle=True),
+    )
+    value = replace(plain, former=("before", "first"), proposal=proposal, reply=reply)
     assert decode_node_links(encode_node_links(value)) == value
     assert decode_node_links(encode_node_links(plain)) == plain
     assert by_fastavro("node_links", encode_node_links(plain))["ext"] == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.lab.checker.history import Held, History, Outcome, Publish, Wanted
+from mesh.lab.checker.history import HeldRecord, History, Publish, PublishOutcome, SubscriptionSpan
 
 ENDPOINT = "b/orders"
 
@@ -21,22 +21,22 @@ def publish(sequence: int, publisher: str = "p", **changes: object) -> Publish:
         key="k",
         headers=f"n={sequence}",
         guaranteed=True,
-        outcome=Outcome.OK,
+        outcome=PublishOutcome.OK,
         invoked_ms=100 + sequence,
         ended_ms=101 + sequence,
     )
     return replace(calm, **changes)
 
 
-def wanted(filter_: str = "acme/>", **changes: object) -> Wanted:
-    calm = Wanted(
+def wanted(filter_: str = "acme/>", **changes: object) -> SubscriptionSpan:
+    calm = SubscriptionSpan(
         endpoint=ENDPOINT, filter=filter_, guaranteed=True, invoked_ms=10, effective_ms=50
     )
     return replace(calm, **changes)
 
 
-def held(of: Publish, offset: int = 0, **changes: object) -> Held:
-    calm = Held(
+def held(of: Publish, offset: int = 0, **changes: object) -> HeldRecord:
+    calm = HeldRecord(
         endpoint=ENDPOINT,
         partition=of.partition,
         offset=offset,
@@ -54,8 +54,8 @@ class Run:
     """A history in the making: everything published is there once, in order."""
 
     publishes: list[Publish] = field(default_factory=lambda: [publish(n) for n in range(6)])
-    subscriptions: list[Wanted] = field(default_factory=lambda: [wanted()])
-    held: list[Held] = field(default_factory=list)
+    subscriptions: list[SubscriptionSpan] = field(default_factory=lambda: [wanted()])
+    held: list[HeldRecord] = field(default_factory=list)
     drained: bool = True
     drains: Sequence[int] = ()
 

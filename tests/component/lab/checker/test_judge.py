@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from mesh.errors import InvariantError
-from mesh.lab.checker.history import Outcome
+from mesh.lab.checker.history import PublishOutcome
 from mesh.lab.checker.judge import IDS_MAX, check
 from tests.component.lab.checker.histories import ENDPOINT, Run, Spoil, held, publish, wanted
 
@@ -54,7 +54,7 @@ def twice_on_another_partition(run: Run) -> None:
 
 
 def unknown_twice(run: Run) -> None:
-    change(run, 1, outcome=Outcome.UNKNOWN)
+    change(run, 1, outcome=PublishOutcome.UNKNOWN)
     run.held.append(run.held[1])
 
 
@@ -72,7 +72,7 @@ def first_comes_last(run: Run) -> None:
 
 
 def torn_in_the_middle(run: Run) -> None:
-    together(run, outcome=Outcome.UNKNOWN)
+    together(run, outcome=PublishOutcome.UNKNOWN)
     drop(3)(run)
 
 
@@ -82,11 +82,11 @@ def torn_and_acknowledged(run: Run) -> None:
 
 
 def failed_and_there(run: Run) -> None:
-    change(run, 4, outcome=Outcome.FAILED)
+    change(run, 4, outcome=PublishOutcome.FAILED)
 
 
 def aborted_and_there(run: Run) -> None:
-    together(run, outcome=Outcome.FAILED)
+    together(run, outcome=PublishOutcome.FAILED)
     drop(3, 4)(run)
 
 
@@ -134,7 +134,7 @@ def another_offset_of_origin(run: Run) -> None:
 
 
 def another_payload(run: Run) -> None:
-    change(run, 1, offset=1, outcome=Outcome.UNKNOWN)
+    change(run, 1, offset=1, outcome=PublishOutcome.UNKNOWN)
     change_held(run, 1, payload="p-1x")
 
 
@@ -193,21 +193,21 @@ def calm(run: Run) -> None:
 
 
 def unknown_and_absent(run: Run) -> None:
-    change(run, 3, outcome=Outcome.UNKNOWN)
+    change(run, 3, outcome=PublishOutcome.UNKNOWN)
     drop(3)(run)
 
 
 def unknown_and_there(run: Run) -> None:
-    change(run, 3, outcome=Outcome.UNKNOWN)
+    change(run, 3, outcome=PublishOutcome.UNKNOWN)
 
 
 def unknown_comes_late(run: Run) -> None:
-    change(run, 1, outcome=Outcome.UNKNOWN)
+    change(run, 1, outcome=PublishOutcome.UNKNOWN)
     run.held.append(run.held.pop(1))
 
 
 def failed_and_absent(run: Run) -> None:
-    change(run, 3, outcome=Outcome.FAILED)
+    change(run, 3, outcome=PublishOutcome.FAILED)
     drop(3)(run)
 
 
@@ -276,12 +276,12 @@ def transaction_whole(run: Run) -> None:
 
 
 def transaction_absent(run: Run) -> None:
-    together(run, outcome=Outcome.UNKNOWN)
+    together(run, outcome=PublishOutcome.UNKNOWN)
     drop(2, 3, 4)(run)
 
 
 def transaction_aborted(run: Run) -> None:
-    together(run, outcome=Outcome.FAILED)
+    together(run, outcome=PublishOutcome.FAILED)
     drop(2, 3, 4)(run)
 
 
@@ -348,7 +348,7 @@ def test_many_of_a_kind_are_counted_and_the_first_are_named() -> None:
 def test_the_document_counts_what_was_published_and_delivered() -> None:
     run = Run()
     unknown_and_absent(run)
-    change(run, 0, outcome=Outcome.FAILED)
+    change(run, 0, outcome=PublishOutcome.FAILED)
     document = check(run.history()).document()
     assert document["published"] == {"ok": 4, "failed": 1, "unknown": 1}
     assert (document["delivered"], document["owed"], document["ok"]) == (5, 4, False)

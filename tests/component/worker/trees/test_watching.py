@@ -9,9 +9,9 @@ from mesh.errors import RoleRefusedError, SubjectError
 from mesh.model.tree_apps import (
     ColourChanged,
     ColourReason,
-    FoundTold,
-    NewsOf,
-    SplitTold,
+    NewsKind,
+    NodesFound,
+    NodesLost,
     TreeBuilt,
     Unpartitioned,
 )
@@ -133,16 +133,16 @@ def test_a_split_is_told_once_to_who_watches_for_it(mesh: Mesh, application: Ope
         mesh.world.cut("a", [])
         live(mesh, 20, lone, other, deaf)
     splits = {
-        name: [one for one in news if isinstance(one, SplitTold)] for name, news in told.items()
+        name: [one for one in news if isinstance(one, NodesLost)] for name, news in told.items()
     }
     heals = {
         name: [one for one in news if isinstance(one, Unpartitioned)] for name, news in told.items()
     }
-    assert splits["a"] == [SplitTold(("a",), ("b", "c"))] * 2
-    assert splits["c"] == [SplitTold(("b", "c"), ("a",))] * 2
+    assert splits["a"] == [NodesLost(("a",), ("b", "c"))] * 2
+    assert splits["c"] == [NodesLost(("b", "c"), ("a",))] * 2
     assert [one.is_minority for one in (splits["a"][0], splits["c"][0])] == [True, False]
-    found = [one for one in told["c"] if isinstance(one, FoundTold)]
-    assert found == [FoundTold(("a", "b", "c"), (), ("a",))] * 2
+    found = [one for one in told["c"] if isinstance(one, NodesFound)]
+    assert found == [NodesFound(("a", "b", "c"), (), ("a",))] * 2
     assert splits["deaf"] == []
     assert [len(heals[name]) for name in ("a", "c", "deaf")] == [2, 2, 2]
 
@@ -159,12 +159,12 @@ def test_a_node_that_restarts_is_missed_and_found_each_time(mesh: Mesh, applicat
         live(mesh, 20, watcher)
         mesh.world.start("c")
         live(mesh, 50, watcher)
-    heard = [one for one in told if isinstance(one, SplitTold | FoundTold)]
+    heard = [one for one in told if isinstance(one, NodesLost | NodesFound)]
     assert (
         heard
         == [
-            SplitTold(("a", "b"), ("c",)),
-            FoundTold(("a", "b", "c"), (), ("c",)),
+            NodesLost(("a", "b"), ("c",)),
+            NodesFound(("a", "b", "c"), (), ("c",)),
         ]
         * 2
     )
@@ -172,7 +172,7 @@ def test_a_node_that_restarts_is_missed_and_found_each_time(mesh: Mesh, applicat
     live(mesh, 1, watcher)
     mesh.world.kill("c")
     live(mesh, 20, watcher)
-    assert [one for one in told if isinstance(one, SplitTold | FoundTold)] == heard
+    assert [one for one in told if isinstance(one, NodesLost | NodesFound)] == heard
 
 
 def test_colours_are_told_at_both_ends_of_a_cut_and_are_one_again_after_it(
@@ -184,7 +184,7 @@ def test_colours_are_told_at_both_ends_of_a_cut_and_are_one_again_after_it(
     for name, one in ends.items():
         one.listener = told[name].append
         one.add("desk-7", "pricing")
-        one.listen(NewsOf.COLOURS)
+        one.listen(NewsKind.COLOURS)
     live(mesh, 2, *ends.values())
     assert _colours(told["a"])[-1].new == _colours(told["c"])[-1].new
     mesh.world.cut("a", ["b"])

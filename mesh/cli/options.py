@@ -1,0 +1,122 @@
+"""Options and arguments that several commands take: one name for each meaning.
+
+Those that say which mesh is meant stand in `target`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mesh.errors import wrong_input
+
+if TYPE_CHECKING:
+    from mesh.model.frames import MessageClass
+
+OtherTopologyArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help="A topology file (default: the topology in force)."),
+]
+
+NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
+NodeOption = Annotated[str, typer.Option("--node", "-n", help="The node next to you.")]
+OnlyNodeOption = Annotated[
+    str | None, typer.Option("--node", "-n", help="Only what belongs to this node.")
+]
+EndArgument = Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")]
+OtherEndArgument = Annotated[str, typer.Argument(metavar="NODE", help="The other end.")]
+ZoneArgument = Annotated[str, typer.Argument(metavar="ZONE", help="Its name, not its title.")]
+
+ClassOption = Annotated[str, typer.Option("--class", help="guaranteed or direct.")]
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=VALUE of the message, in order: selectors may ask for it. Repeatable."),
+]
+CountOption = Annotated[int | None, typer.Option(min=1, help="Print that many messages and end.")]
+
+TreeArgument = Annotated[str, typer.Argument(metavar="TREE", help="Name or UUID of the tree.")]
+RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
+ReplyTimeoutOption = Annotated[
+    float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the last reply.")
+]
+
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+AllowDeleteOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-delete",
+        help="Delete topics that nobody needs any more, with unread messages in them.",
+    ),
+]
+ChangeWaitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        min=0,
+        help="Seconds to allow (default 60); if given, also waits for nodes that are down.",
+    ),
+]
+AcceptGapOption = Annotated[
+    bool, typer.Option("--accept-gap", help="Accept the loss of exactly what is shown.")
+]
+ResumeWaitOption = Annotated[
+    float, typer.Option("--wait", min=0, help="Seconds to wait until it reads on.")
+]
+
+WHY_CHARS_MAX = 200
+
+
+def _checked_why(text: str) -> str:
+    from mesh.config.shapes import is_one_line
+
+    if len(text) > WHY_CHARS_MAX or not is_one_line(text):
+        message = f"write one line of at most {WHY_CHARS_MAX} characters, none of them for control"
+        raise wrong_input("--why", message)
+    return text
+
+
+WhyOption = Annotated[
+    str, typer.Option(help="Why, for others who see the pause.", callback=_checked_why)
+]
+ProbesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Serve probes and Prometheus metrics on this address; `:8080` listens on all.",
+    ),
+]
+
+
+def class_of(text: str) -> MessageClass:
+    """Return the class that an option names.
+
+    Raises:
+        ConfigError: It is not one.
+    """
+    from mesh.model.frames import MessageClass
+
+    known = [str(one) for one in MessageClass]
+    if text not in known:
+        raise wrong_input(f"--class {text}", f"write {' or '.join(known)}")
+    return MessageClass(text)
+
+
+def headers_of(options: list[str]) -> list[tuple[str, bytes]]:
+    """Return the headers that `NAME=VALUE` options name, in order.
+
+    Raises:
+        ConfigError: One has another form.
+    """
+    found: list[tuple[str, bytes]] = []
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not (name and equals):
+            raise wrong_input(f"--header {option}", "write NAME=VALUE")
+        if not name.isprintable():
+            raise wrong_input(f"--header {option}", "the name is not UTF-8 or cannot be printed")
+        found.append((name, os.fsencode(value)))
+    return found

@@ -1,0 +1,102 @@
+"""What a lane remembers of broken chains; a successor would find it out again. Spec: K11, K20."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.holds import ChainKey
+from mesh.transport.port import TopicPartition
+
+AGAIN_MS = 15_000
+"""How long a repair may take to come before it is asked for again, and how long one that has come
+several times for nothing is not asked for."""
+
+DOUBLINGS_MAX = 5
+"""Without a later frame of the chain each wait is twice the one before, up to eight minutes: the
+source may not be read at all just now, and each repair sends all that is missing."""
+
+
+@dataclass(slots=True)
+class BrokenChains:
+    """When repairs were asked for, and which holes are passed without one.
+
+    A hole is passed for one of two reasons. A chain was given up: no repair can close its gap. Or
+    an operator accepted a frame of the outbox that cannot be read: whose it was is unknown, so the
+    next hole there, of whatever source, is asked for by nobody.
+    """
+
+    _asked_ms: dict[ChainKey, int] = field(default_factory=dict)
+    _ask_again_ms: dict[ChainKey, int] = field(default_factory=dict)
+    _given_up: set[ChainKey] = field(default_factory=set)
+    _accepted_at: set[TopicPartition] = field(default_factory=set)
+    _unreadable: dict[TopicPartition, None] = field(default_factory=dict)
+
+    # -- repairs --------------------------------------------------------------------------
+
+    def repair_asked(self, key: ChainKey, attempts: int, now_ms: int) -> None:
+        """Record that a repair was asked for, and how often that had been before."""
+        self.repair_comes(key, attempts, now_ms)
+        self._unreadable.pop(key[0], None)
+
+    def repair_comes(self, key: ChainKey, attempts: int, now_ms: int) -> None:
+        """Record that a repair is under way: wait for the rest as long once more. Spec: K11."""
+        self._asked_ms[key] = now_ms
+        self._ask_again_ms[key] = now_ms + (AGAIN_MS << min(attempts, DOUBLINGS_MAX))
+
+    def is_late(self, key: ChainKey, now_ms: int) -> bool:
+        """Return whether a repair has not come for so long that it may have been lost."""
+        return now_ms - self._asked_ms.setdefault(key, now_ms) >= AGAIN_MS
+
+    def rest(self, keys: Iterable[ChainKey], now_ms: int) -> None:
+        """Have repairs be asked for after a while."""
+        self._ask_again_ms.update(dict.fromkeys(keys, now_ms + AGAIN_MS))
+
+    def due(self, now_ms: int) -> Sequence[ChainKey]:
+        """Return the chains for which a repair is to be asked for again."""
+        return [key for key, due_ms in self._ask_again_ms.items() if due_ms <= now_ms]
+
+    @property
+    def due_ms(self) -> Iterable[int]:
+        """When repairs are to be asked for again."""
+        return self._ask_again_ms.values()
+
+    def mended(self, key: ChainKey) -> None:
+        """Record that a repair came: nobody asks for it again."""
+        self._ask_again_ms.pop(key, None)
+
+    # -- holes that are passed ------------------------------------------------------------
+
+    def give_up(self, key: ChainKey) -> None:
+        """Have the next frame of a chain accepted as it is."""
+        self._given_up.add(key)
+
+    def is_given_up(self, key: ChainKey) -> bool:
+        """Return whether no repair can close the gap of a chain."""
+        return key in self._given_up
+
+    def gap_passed(self, key: ChainKey) -> None:
+        """Record that a chain that was given up goes on."""
+        self._given_up.discard(key)
+
+    def expect_hole(self, at: TopicPartition) -> None:
+        """Have the next hole in an outbox be passed: an operator accepted the frame there."""
+        self._accepted_at.add(at)
+
+    def hole_passed(self, at: TopicPartition) -> None:
+        """Record that this hole was found."""
+        self._accepted_at.discard(at)
+
+    def excuses(self, key: ChainKey, *, is_broken: bool) -> bool:
+        """Return whether what is missing before a chain's next frame is asked for by nobody."""
+        return key in self._given_up or (not is_broken and key[0] in self._accepted_at)
+
+    # -- frames that nobody can read ------------------------------------------------------
+
+    def note_unreadable(self, at: TopicPartition) -> None:
+        """Record that a frame of an outbox could not be read: a repair may bring it again."""
+        self._unreadable[at] = None
+
+    def has_unreadable(self, at: TopicPartition) -> bool:
+        """Return whether a frame there could not be read since a repair was asked for."""
+        return at in self._unreadable

@@ -1,0 +1,53 @@
+"""What was read of interest, and waits for the next round to bring it into force. K16, K25."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.interest import Member, Members
+from mesh.model.control import Interest, Scope
+from mesh.node.cuts import Cuts
+from mesh.node.versions import InputVersions
+
+
+@dataclass(slots=True)
+class PendingInterest:
+    """Changes of interest since the last round began, and how far all was read.
+
+    Attributes:
+        cuts: From where on messages reach whom.
+        versions: How far each input is read, and routed by.
+        changes: What each member wants of a filter by now; None: nothing.
+        new_filters: What each neighbour's scope has that is to be kept before it is acknowledged.
+    """
+
+    cuts: Cuts
+    versions: InputVersions = field(default_factory=InputVersions)
+    changes: dict[tuple[str, Member], Interest | None] = field(default_factory=dict)
+    new_filters: dict[tuple[str, Scope], dict[str, None]] = field(default_factory=dict)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a round would change anything, be it only a version to acknowledge."""
+        return bool(self.changes) or self.cuts.has_news or self.versions.has_news
+
+    def put(self, filter_: str, member: Member, interest: Interest | None) -> None:
+        """Have a member want this of a filter from the next round on."""
+        self.changes[filter_, member] = interest
+
+    def forget(self, gone: Sequence[str], entries: Mapping[str, Members]) -> None:
+        """Have neighbours want nothing from the next round on, and have no inputs of them.
+
+        Args:
+            gone: Who.
+            entries: The interest in force.
+        """
+        for filter_, member in list(self.changes):
+            if member.zone and member.name in gone:
+                del self.changes[filter_, member]
+        for filter_, members in entries.items():
+            for member, _ in members:
+                if member.zone and member.name in gone:
+                    self.put(filter_, member, None)
+        self.versions.forget(gone)

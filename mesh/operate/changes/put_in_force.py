@@ -1,0 +1,212 @@
+"""A topology is put in force on a running mesh: planned, agreed to and carried out.
+
+`mesh apply` and `mesh zone` do so for people, `ZoneManager` for programs. Spec: DESIGN 3, K27, K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from mesh.config.legal import legal_topology_from
+from mesh.config.published import published_text
+from mesh.config.zone_edits import Spec, place_in_spec
+from mesh.core.legality import Locate
+from mesh.errors import ConfigError, TransportError, TransportUnavailableError, wrong_input
+from mesh.model.topology import Topology
+from mesh.operate.changes.begin import PendingChange, begin_change, read_begun
+from mesh.operate.changes.draining import FollowedLaneReports
+from mesh.operate.changes.driver import ChangeContext, ChangeOutcome, Tell
+from mesh.operate.changes.founding import publish
+from mesh.operate.changes.in_force import TopologyInForce, read_in_force
+from mesh.operate.changes.plan import Place, Plan, refuse_loss
+from mesh.operate.changes.proposal import plan_on_mesh
+from mesh.operate.status import observe
+from mesh.transport.port import KafkaCluster
+from mesh.view import connection
+from mesh.view.mesh_view import MeshView
+
+WAIT_S = 60.0
+"""How long a change may take unless somebody says otherwise."""
+
+MOVED_ON = "MOVED_ON"
+"""Code of the problem that another topology is in force than the plan was made against."""
+
+Edit = Callable[[Topology], Spec]
+"""The topology in force -> the spec that is wanted instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenMesh:
+    """A running mesh as somebody sees it who changes it.
+
+    Attributes:
+        found: What is in force.
+        kafka: Clients of all its Kafka clusters.
+        view: Its control topics, read to their ends.
+        beats: Which nodes are up.
+        now_ms: Monotonic clock.
+        pause: Lets time pass, in seconds.
+        tell: Told what is done and what is waited for.
+    """
+
+    found: TopologyInForce
+    kafka: Mapping[str, KafkaCluster]
+    view: MeshView
+    beats: Mapping[str, bool]
+    now_ms: Callable[[], int]
+    pause: Callable[[float], None]
+    tell: Tell
+
+    def begun_last(self) -> PendingChange | None:
+        """Return the change that was begun last; refuse to go on blindly.
+
+        Raises:
+            TransportUnavailableError: A Kafka cluster does not answer: to try again is right.
+        """
+        for fault in self.view.unreachable.values():
+            raise TransportUnavailableError(f"nothing was changed: {fault}")
+        try:
+            return read_begun(self.kafka, self.found.topology.prefix)
+        except TransportError as error:
+            raise TransportUnavailableError(f"nothing was changed: {error}") from error
+
+    def refuse_overtaken(self) -> None:
+        """Refuse what was planned against another topology than the one in force by now.
+
+        Raises:
+            ConfigError: Another one is.
+        """
+        now, _ = read_in_force(self.kafka, self.found.topology.prefix)
+        if now is not None and (now.number, now.hash) != (self.found.number, self.found.hash):
+            message = (
+                f"somebody has put {now.label} in force, and this was planned against "
+                f"{self.found.label}; nothing was changed: give the command again"
+            )
+            raise wrong_input("mesh.config", message, code=MOVED_ON)
+
+    def observed_again(self) -> SeenMesh:
+        """Return the same mesh with who beats now."""
+        self.view.refresh()
+        return replace(self, beats=observe(self.view, self.now_ms, self.pause))
+
+    @contextmanager
+    def context(self, after: Topology, reports: FollowedLaneReports) -> Iterator[ChangeContext]:
+        """Open the Kafka clusters that the mesh has afterwards, too."""
+        fresh = [name for name in after.kafka if name not in self.kafka]
+        more = connection.open_kafka(after, fresh, client_prefix="mesh-change") if fresh else {}
+        try:
+            yield ChangeContext(
+                kafka={**self.kafka, **{name: more[name] for name in fresh}},
+                view=self.view,
+                now_ms=self.now_ms,
+                pause=self.pause,
+                tell=self.tell,
+                beats=self.beats,
+                reports=reports,
+            )
+        finally:
+            for name in fresh:
+                more[name].close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What came of a topology that somebody wanted in force.
+
+    Attributes:
+        plan: What it changed.
+        number: Of the topology that is in force.
+        outcome: How the change went; None where nothing was to be changed.
+        deleted: Topics that were deleted.
+    """
+
+    plan: Plan
+    number: int
+    outcome: ChangeOutcome | None = None
+    deleted: Sequence[Place] = ()
+
+
+def wanted_topology(found: TopologyInForce, begun: PendingChange | None, edit: Edit) -> Topology:
+    """Return the legal topology that an edit of the one in force leads to.
+
+    A change that was left when some Kafka clusters had it in force already is gone on with by the
+    same edit, although what it wants is there by now.
+
+    Raises:
+        ConfigError: The edit cannot be made, or leads to none that is legal.
+    """
+    before = found.topology
+    try:
+        return legal_topology_from(edit(before), place_in_spec, name=before.name, since=before)
+    except ConfigError:
+        if begun is None or not begun.is_open or begun.change.topology != published_text(before):
+            raise
+        return before
+
+
+def put_in_force(
+    mesh: SeenMesh,
+    after: Topology,
+    begun: PendingChange | None,
+    locate: Locate,
+    *,
+    agree: Callable[[Plan], bool] = lambda _: False,
+    allow_delete: bool = False,
+    limit_s: float = WAIT_S,
+    patience_s: float = 0.0,
+) -> Done:
+    """Put a topology in force, or go on with the change that was begun to that end.
+
+    Args:
+        mesh: The mesh.
+        after: A legal topology.
+        begun: The change that was begun last.
+        locate: Gives the place of a path below its spec.
+        agree: Shown the plan before anything is changed, and raises where that is not wanted;
+            returns whether somebody took the time to think about it.
+        allow_delete: Whether topics that nobody needs any more are deleted, with what is unread
+            in them.
+        limit_s: How long the change may take.
+        patience_s: How long to wait for nodes that must take part and are down.
+
+    Raises:
+        ConfigError: A running mesh cannot follow it, messages would be lost, another change is
+            under way, or another topology came into force meanwhile; nothing was changed.
+        NotBegunError: Nodes that must take part do not; nothing was changed.
+        NotInTimeError: The change was begun and is not done.
+        TransportError: A Kafka cluster does not answer.
+    """
+    found = mesh.found
+    with FollowedLaneReports.begun(found.topology, mesh.kafka, mesh.now_ms) as reports:
+        plan = plan_on_mesh(found, after, mesh.view, mesh.beats, mesh.kafka, locate)
+        goes_on = begun is not None and begun.is_open
+        if plan.is_empty and not goes_on:
+            # Where nobody has written what is in force, nodes go by their files until then.
+            return Done(plan=plan, number=found.number or publish(after, mesh.kafka))
+        if not (allow_delete or goes_on):
+            refuse_loss(plan.unread, locate)
+        if agree(plan):
+            mesh = mesh.observed_again()  # who is up may have changed meanwhile
+        mesh.refuse_overtaken()
+        down = [node for node in found.topology.nodes if not mesh.beats[node]]
+        given_up = [node for node in down if node not in after.nodes] if allow_delete else []
+        with mesh.context(after, reports) as context:
+            change = begin_change(found, after, mesh.begun_last(), context, given_up=given_up)
+            outcome = change.run(limit_s, patience_s)
+        deleted = _delete(plan.topics.deleted, mesh) if allow_delete else ()
+        return Done(plan=plan, number=outcome.number, outcome=outcome, deleted=deleted)
+
+
+def _delete(places: Sequence[Place], mesh: SeenMesh) -> Sequence[Place]:
+    """Delete topics; name those that could not be, and go on. Returns those that are gone."""
+    gone: list[Place] = []
+    for place in places:
+        try:
+            mesh.kafka[place.kafka].admin().delete([place.topic])
+        except TransportError as error:
+            mesh.tell(f"warning: {error}")
+        else:
+            gone.append(place)
+    return gone

@@ -1,0 +1,31 @@
+"""Moments as people write them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mesh.config.scalars import duration_s
+from mesh.errors import wrong_input
+
+
+def moment(text: str, wall_ms: int, where: str = "--at") -> int:
+    """Return a moment in ms since 1970; what is older is 1970, for no record is.
+
+    Args:
+        text: ISO 8601, in local time without an offset; or a duration, for so long ago.
+        wall_ms: Now, likewise.
+        where: What it was given as, for problems.
+
+    Raises:
+        ConfigError: It is neither, or lies in the future.
+    """
+    ago = duration_s(text)
+    try:
+        at_s = wall_ms / 1000 - ago if ago is not None else datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as error:
+        message = f"{text[:60]!r} is not a time; write 2026-05-04T10:00:00, or 15m for so long ago"
+        raise wrong_input(where, message) from error
+    if int(at_s * 1000) > wall_ms:
+        message = f"{text[:60]!r} is in the future; give a time in the past"
+        raise wrong_input(where, message)
+    return max(0, int(at_s * 1000))

@@ -1,0 +1,1 @@
+"""Roles on trees as operators ask about them."""

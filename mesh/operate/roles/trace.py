@@ -1,0 +1,102 @@
+"""The way of one send, seen by an application that watches at every node. Spec: tree_layer 6.8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from mesh.client.role_messages import Call
+from mesh.client.roles import Roles
+from mesh.client.watching import Passing, Verdict, Watcher
+
+STEP_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A message, or a reply to it, at one node.
+
+    Attributes:
+        node: Where.
+        came_from: The neighbour, or "" for the node itself.
+        what: `message`, or the kind of the reply.
+        hops: Links that the message had crossed.
+        has_role: The role is hosted there.
+        is_last: Of a reply: nothing comes behind it, as far as the node goes.
+    """
+
+    node: str
+    came_from: str
+    what: str
+    hops: int
+    has_role: bool
+    is_last: bool
+
+
+def trace_send(
+    at: Mapping[str, Roles],
+    start: str,
+    tree: str,
+    role: str,
+    payload: bytes = b"",
+    *,
+    timeout_s: float,
+    one_instance: bool = False,
+    local_realm: bool = False,
+) -> tuple[Call, Sequence[Sighting]]:
+    """Send, and return the call and what passed each node, in the order of the hops.
+
+    Args:
+        at: An application that is open at each node that is to be watched.
+        start: The node that sends.
+        tree: Name or UUID of the tree.
+        role: To whom.
+        payload: What.
+        timeout_s: How long to wait for the last reply, and for the word of each node.
+        one_instance: Send to the nearest holder only.
+        local_realm: To holders in the sender's realm only.
+
+    Raises:
+        TimeoutError: A node does not answer in time.
+    """
+    mark = f"trace {uuid4().hex}".encode()
+    seen: list[tuple[str, Passing]] = []
+    for node, roles in at.items():
+        roles.snoop(_noting(node, seen), tree, holds=False)
+    for roles in at.values():
+        roles.routes(tree, role, timeout_s=timeout_s)  # what was said before is in force then
+    call = at[start].send(
+        tree, role, payload, header=mark, timeout_s=timeout_s,
+        one_instance=one_instance, local_realm=local_realm,
+    )  # fmt: skip
+    deadline = at[start].deadline(timeout_s)
+    while not call.is_done and call.refusal is None and not at[start].is_past(deadline):
+        for roles in at.values():
+            roles.step(STEP_S)
+    for roles in at.values():
+        roles.unsnoop(tree)
+        roles.routes(tree, role, timeout_s=timeout_s)  # what passed has been read then
+    mids = {one.shown.mid for _, one in seen if one.shown.header == mark}
+    own = [(node, one) for node, one in seen if one.shown.mid in mids]
+    return call, sorted((_seen(*one) for one in own), key=_order)
+
+
+def _noting(node: str, seen: list[tuple[str, Passing]]) -> Watcher:
+    def note(passing: Passing) -> Verdict:
+        seen.append((node, passing))
+        return Verdict.CONTINUE
+
+    return note
+
+
+def _seen(node: str, passing: Passing) -> Sighting:
+    shown = passing.shown
+    what = "message" if shown.kind is None else str(shown.kind)
+    return Sighting(node, shown.link, what, shown.hops, shown.has_role, shown.is_last)
+
+
+def _order(one: Sighting) -> tuple[bool, int]:
+    """Messages by their hops, then replies from the far end on; else as they came."""
+    is_reply = one.what != "message"
+    return is_reply, -one.hops if is_reply else one.hops

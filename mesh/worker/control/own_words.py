@@ -1,0 +1,73 @@
+"""What the leader says on the control topic besides its offers, and who has written over it.
+
+Its name, how far subscriptions are known, stops and nodes' links: each is written once. Where a
+stranger has written over one, compaction leaves nothing else, and who starts later would wait for
+it for good: a worker of the same node for its name and its links, and lanes for that worker. So the
+leader reads its own topic and writes such records again, as it does what it offers
+(`mesh.node.control_repair`). Spec: K4, K16, R12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mesh.transport.port import Headers
+
+PATIENCE_MS, PATIENCE_MAX_MS = 2_000, 60_000
+"""The leader reads what it wrote a moment later, and where brokers are slow long after: each time
+it has written a record again it waits twice as long, until it has read what it wrote last."""
+
+
+class Word(NamedTuple):
+    """A record of the leader: None for one that it took back."""
+
+    value: bytes | None
+    headers: Headers | None = None
+
+
+@dataclass(slots=True)
+class OwnWords:
+    """The newest record of each key that the leader wrote.
+
+    Attributes:
+        differing: Keys of those that others wrote over, and when that was looked at first.
+    """
+
+    differing: dict[bytes, int | None] = field(default_factory=dict)
+    _said: dict[bytes, Word] = field(default_factory=dict)
+    _patience_ms: dict[bytes, int] = field(default_factory=dict)
+
+    def begin(self, said: Mapping[bytes, bytes]) -> None:
+        """Have a new leader stand for these records of its predecessor, and for no others."""
+        self._said = {key: Word(value) for key, value in said.items()}
+        self.differing.clear()
+        self._patience_ms.clear()
+
+    def say(self, key: bytes, word: Word) -> None:
+        """Record what the leader writes."""
+        self._said[key] = word
+
+    def read(self, key: bytes, value: bytes | None) -> None:
+        """Compare what is read on the topic, in the order in which it stands there."""
+        if key not in self._said:
+            return
+        if value == self._said[key].value:
+            self.differing.pop(key, None)
+            self._patience_ms.pop(key, None)
+        else:
+            self.differing.setdefault(key, None)
+
+    def overwritten(self, now_ms: int) -> Sequence[tuple[bytes, Word]]:
+        """Return what is to be written again: it has differed for long."""
+        found = []
+        for key, since_ms in list(self.differing.items()):
+            patience_ms = self._patience_ms.get(key, PATIENCE_MS)
+            if since_ms is None:
+                self.differing[key] = now_ms
+            elif now_ms - since_ms >= patience_ms:
+                del self.differing[key]
+                self._patience_ms[key] = min(2 * patience_ms, PATIENCE_MAX_MS)
+                found.append((key, self._said[key]))
+        return found

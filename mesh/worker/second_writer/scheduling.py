@@ -1,0 +1,170 @@
+"""One piece of work at a time: what it needs is opened, it goes on turn by turn, and ends.
+
+So the scheduler is idle, opens, or has work under way. What comes next, and what becomes of it, say
+those whose work it is: repairs, and held targets. Spec: K16, K20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from mesh.errors import PoisonError, TransportError
+from mesh.lane.lane import Lane
+from mesh.model.inputs import Input
+from mesh.transport.port import KafkaCluster
+from mesh.worker.lanes.owned import Lanes
+from mesh.worker.second_writer.opening import CatchUpPlan, OpenedCatchUp, Opening
+
+
+class Work(Protocol):
+    """What is under way."""
+
+    @property
+    def lane(self) -> Lane:
+        """Whose second writer it has."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a commit, or for another writer."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to be done."""
+
+    @property
+    def steps_a_turn(self) -> int:
+        """How often it goes on in a turn: the lane waits meanwhile."""
+
+    def read(self) -> Iterator[Input]:
+        """Read some more; yield what commits of the lane report.
+
+        Raises:
+            TransportError: Nothing more can be read.
+        """
+
+    def go_on(self, now_ms: int) -> None:
+        """Write what was read, or see what has become of that.
+
+        Raises:
+            TransportError: It was not written.
+            PoisonError: A record breaks the routing.
+        """
+
+    def close(self) -> None:
+        """Release what it reads and writes with."""
+
+
+P = TypeVar("P", bound=CatchUpPlan)
+W = TypeVar("W", bound=Work)
+
+
+class Planner(Protocol[P, W]):
+    """Whose work it is."""
+
+    def next_plan(self, now_ms: int) -> P | None:
+        """Return what comes next; None if nothing is to be done now."""
+
+    def is_wanted(self, plan: P) -> bool:
+        """Return whether what is being opened is to be done still."""
+
+    def begin(self, plan: P, opened: OpenedCatchUp, now_ms: int) -> W | None:
+        """Begin with what was opened; None if it is not to be done any more."""
+
+    def may_go_on(self, work: W) -> bool:
+        """Return whether what is under way still is what is needed."""
+
+    def failed(self, plan: P, error: TransportError | PoisonError | None) -> None:
+        """Record that a plan has failed; without an error, that it was in vain."""
+
+    def left(self, work: W) -> None:
+        """Record that work has ended: it is over, or was given up."""
+
+
+@dataclass(slots=True)
+class Scheduler(Generic[P, W]):
+    """Does what a planner says, one after another.
+
+    Attributes:
+        home: The node's own Kafka cluster.
+        lanes: All lanes of the worker.
+        planner: Says what comes next.
+        plan: What is being opened, or done; None if it is idle.
+        opening: Opens what the plan needs, or None.
+        work: What is under way, or None.
+    """
+
+    home: KafkaCluster
+    lanes: Lanes
+    planner: Planner[P, W]
+    plan: P | None = None
+    opening: Opening[P] | None = None
+    work: W | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has a lane's second writer just now."""
+        return self.plan is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for what is being opened, or its work does."""
+        is_writing = self.work is not None and self.work.is_waiting
+        return self.opening is not None or is_writing
+
+    def drop_if_needless(self) -> None:
+        """Give up work that is not what is needed any more."""
+        if self.work is not None and not self.planner.may_go_on(self.work):
+            self.leave()
+
+    def step(self, now_ms: int, *, may_begin: bool = True) -> Iterator[Input]:
+        """Go on; yield what commits of the lane report."""
+        try:
+            if self.plan is None and may_begin:
+                self._begin(now_ms)
+            if self.opening is not None:
+                self._open(self.opening, now_ms)
+            for _ in range(0 if self.work is None else self.work.steps_a_turn):
+                if self.work is not None and self.lanes.owns(self.work.lane):
+                    yield from self._go_on(self.work, now_ms)
+        except (TransportError, PoisonError) as error:
+            if self.plan is not None:
+                self.planner.failed(self.plan, error)
+            self.leave()
+
+    def _begin(self, now_ms: int) -> None:
+        self.plan = self.planner.next_plan(now_ms)
+        if self.plan is not None:
+            self.opening = Opening(self.home, self.lanes, self.plan)
+
+    def _open(self, opening: Opening[P], now_ms: int) -> None:
+        opened, plan = opening.step(now_ms), opening.plan
+        if opening.is_vain or not self.planner.is_wanted(plan):
+            self.planner.failed(plan, None)
+            self.leave()
+        elif opened is not None:
+            work = self.planner.begin(plan, opened, now_ms)
+            if work is None:
+                self.leave()
+            else:
+                self.opening, self.work = None, work
+
+    def _go_on(self, work: W, now_ms: int) -> Iterator[Input]:
+        if not work.is_waiting:
+            yield from work.read()
+            if self.work is not work or not self.planner.may_go_on(work):
+                return  # what a commit told has changed the topology meanwhile, or ended the lane
+        work.go_on(now_ms)
+        if work.is_over:
+            self.leave()
+
+    def leave(self) -> None:
+        """Stop, and release what it has; what is not done is done later, or by a successor."""
+        for one in (self.work, self.opening):
+            if one is not None:
+                one.close()
+        if (work := self.work) is not None:
+            self.lanes.stand_still(work.lane, for_now=False)
+            self.planner.left(work)
+        self.plan = self.opening = self.work = None

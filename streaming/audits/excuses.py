@@ -1,0 +1,170 @@
+"""What excuses a second copy, and what each excuse must rest on. Spec: K11, K20, DESIGN 6.
+
+A repair must have been asked for; what was moved must come from a queue, and be in one; of another
+generation somebody must have told.
+
+A reader that sees a gap asks for its repair in its `.c` topic, under a key that names the outbox
+partition and the sender's source. That it asked stays known when the repair is done: the record
+that takes the request back has the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mesh.model.findings import FindingKind
+from mesh.model.frames import MessageClass
+from streaming.audits.chains import ChainKey
+from streaming.audits.findings import Finding
+from streaming.audits.generations import Generations
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.names import Names
+from streaming.audits.pending import Pending
+from streaming.audits.row_findings import row_finding
+from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey, TopicPartition
+from streaming.tables.topics import place_of
+
+EXCUSE_WAIT_S = 10.0
+"""How long the request may be read after its repair, in seconds: they are in two topics."""
+
+_WORDS = 5
+
+_DIGITS_MAX = 10
+"""Of a partition: Python reads no numbers of thousands of digits."""
+
+
+class AgainKey(NamedTuple):
+    """Records of one topic that say that offsets of a source have come again."""
+
+    topic: str
+    source: SourceKey
+    generation: int
+
+
+@dataclass(slots=True)
+class Excuses:
+    """What was asked for, what came unasked, what was moved, and what says it came again.
+
+    Attributes:
+        prefix: Start of every topic name.
+        asked: Chains of which a repair was ever asked for.
+        unasked: Others that frames with the flag came of, and since when.
+        moved: Endpoint, or node from which moved messages come -> the first of them, and since
+            when; each is judged once.
+        known: Of these, the ones that were judged.
+        again: Source and generation, where they came -> what is told of them if nobody has told of
+            that generation, and since when. Of guaranteed deliveries certificates tell.
+    """
+
+    prefix: str
+    asked: dict[ChainKey, None] = field(default_factory=dict)
+    unasked: Pending[ChainKey, FrameRow] = field(default_factory=Pending)
+    moved: Pending[EndpointKey, Finding] = field(default_factory=Pending)
+    known: dict[EndpointKey, None] = field(default_factory=dict)
+    again: Pending[AgainKey, Finding] = field(default_factory=Pending)
+
+    def ask(self, reader: str, sender: str, key: str) -> None:
+        """Take the key of a request; one that nobody can read is no request."""
+        words = key.split(" ")
+        if len(words) != _WORDS:
+            return
+        if any(not one.isdecimal() or len(one) > _DIGITS_MAX for one in words[2:4]):
+            return
+        outbox = f"{self.prefix}{sender}.to.{reader}.{words[4][:1]}"
+        source = SourceKey(words[1], int(words[2]))
+        self.asked[ChainKey(TopicPartition(outbox, int(words[3])), source)] = None
+
+    def absorb(
+        self,
+        frames: Sequence[FrameRow],
+        deliveries: Sequence[DeliveryRow],
+        names: Names,
+        now_s: float,
+    ) -> None:
+        """Take the frames and deliveries of a batch."""
+        for delivery in deliveries:
+            if delivery.is_moved:
+                topic = place_of(self.prefix, delivery.place.topic)
+                endpoint = EndpointKey(topic.node, topic.other)
+                if endpoint not in self.known and endpoint not in self.moved:
+                    self.moved.hold(endpoint, self._no_queue(delivery, names), now_s)
+        for row in frames:
+            if row.is_moved and row.path and EndpointKey(row.path[0], "") not in self.known:
+                member = EndpointKey(row.path[0], "")
+                self.moved.hold(member, self._no_member(row, names), now_s)
+            key = ChainKey(row.place, row.chain)
+            if row.is_repair and key not in self.asked:
+                self.unasked.hold(key, row, now_s, FrameRow.joined)
+        direct = [one for one in deliveries if one.message_class == MessageClass.DIRECT]
+        marked: list[FrameRow | DeliveryRow] = [*direct, *frames]
+        for one in marked:
+            if one.generation > 0:
+                again = AgainKey(one.place.topic, one.source, one.generation)
+                self.again.hold(again, self._again(one, names), now_s)
+
+    def judge(
+        self, interest: Interest, generations: Generations, names: Names, now_s: float
+    ) -> Iterator[Finding]:
+        """Yield what was repaired unasked, moved where there is no queue, or came again unsaid.
+
+        Args:
+            interest: Who has queues.
+            generations: What was told of them.
+            names: Of topics.
+            now_s: All that was written before this moment has been read.
+        """
+        for again, finding in self.again.take_due(EXCUSE_WAIT_S, now_s):
+            if again.generation > generations.of(again.source)[-1].number:
+                yield finding
+        for member, finding in self.moved.take_due(EXCUSE_WAIT_S, now_s):
+            self.known[member] = None
+            if not interest.may_move(member):
+                yield finding
+        for key in [one for one in self.unasked if one in self.asked]:
+            del self.unasked[key]
+        for _, row in self.unasked.take_due(EXCUSE_WAIT_S, now_s):
+            yield self._unasked(row, names)
+
+    def go_ahead(self, ahead_s: float) -> None:
+        """Go on by a clock that is so far ahead."""
+        self.unasked.go_ahead(ahead_s)
+        self.moved.go_ahead(ahead_s)
+        self.again.go_ahead(ahead_s)
+
+    def _again(self, row: FrameRow | DeliveryRow, names: Names) -> Finding:
+        place, source = place_of(self.prefix, row.place.topic), names.text(row.source)
+        kind, anchor = FindingKind.UNEXPECTED, f"generation {row.generation}"
+        text = (
+            f"{place.link or place.endpoint} has messages of {source} of generation"
+            f" {row.generation}: that its offsets have come again nobody has told"
+        )
+        return row_finding(kind, text, row, self.prefix, source, anchor=anchor)
+
+    def _no_member(self, row: FrameRow, names: Names) -> Finding:
+        source = names.text(row.source)
+        text = (
+            f"the path {'>'.join(row.path)} does not begin where {source} is published, and"
+            f" {row.path[0]} has no queue that could send it on"
+        )
+        kind = FindingKind.UNPLANNED_PATH
+        return row_finding(kind, text, row, self.prefix, source, path=row.path, anchor="moved")
+
+    def _no_queue(self, row: DeliveryRow, names: Names) -> Finding:
+        place, source = place_of(self.prefix, row.place.topic), names.text(row.source)
+        text = (
+            f"{place.endpoint} got messages of {source} that are marked as moved between queues,"
+            " and it is none"
+        )
+        kind = FindingKind.UNEXPECTED
+        return row_finding(kind, text, row, self.prefix, source, path=row.path, anchor="moved")
+
+    def _unasked(self, row: FrameRow, names: Names) -> Finding:
+        place, source = place_of(self.prefix, row.place.topic), names.text(row.source)
+        text = (
+            f"{place.node} sends messages of {source} again, as a repair that {place.other}"
+            " never asked for"
+        )
+        kind, anchor = FindingKind.DUPLICATE, f"repair {row.place}"
+        return row_finding(kind, text, row, self.prefix, source, anchor=anchor)

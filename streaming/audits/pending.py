@@ -1,0 +1,50 @@
+"""What looks wrong and what is read later may excuse: it is held until that has been read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Pending(dict[K, tuple[float, V]]):
+    """Values by key, each with the moment since which it is held, on the auditor's clock."""
+
+    def hold(
+        self, key: K, value: V, now_s: float, joined: Callable[[V, V], V] | None = None
+    ) -> None:
+        """Hold a value; where one is held under the key already, that one waits on.
+
+        Args:
+            key: Its key.
+            value: The value.
+            now_s: The auditor's clock, in seconds.
+            joined: Makes one of what is held and this; None: what is held stays as it is.
+        """
+        held = self.get(key)
+        if held is None:
+            self[key] = (now_s, value)
+        elif joined is not None:
+            self[key] = (held[0], joined(held[1], value))
+
+    def take_due(
+        self, wait_s: float, now_s: float, *, is_full: bool = False
+    ) -> Iterator[tuple[K, V]]:
+        """Yield what has waited for long enough, and hold it no longer.
+
+        Args:
+            wait_s: How long that is, in seconds.
+            now_s: All that was written before this moment has been read.
+            is_full: Whether there is no room for more, so that all of it is due.
+        """
+        for key, (since_s, value) in list(self.items()):
+            if is_full or now_s - since_s >= wait_s:
+                del self[key]
+                yield key, value
+
+    def go_ahead(self, ahead_s: float) -> None:
+        """Go on by a clock that is so far ahead."""
+        for key, (since_s, value) in self.items():
+            self[key] = (since_s + ahead_s, value)

@@ -1,0 +1,128 @@
+"""Deliveries that no open block takes: some wait, and some say what cannot be. Spec: K29."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.model.frames import MessageClass
+from streaming.audits.findings import Finding
+from streaming.audits.interest import EndpointKey
+from streaming.audits.late_deliveries import LateDeliveries, LateKey
+from streaming.audits.names import Names
+from streaming.audits.pending import Pending
+from streaming.audits.strangers import (
+    UNNAMED_S,
+    StrangerKey,
+    forged_finding,
+    mislabelled_finding,
+    never_published_finding,
+)
+from streaming.tables.rows import DeliveryRow, SourceKey, TopicPartition
+from streaming.tables.topics import INGRESS, place_of
+
+PARKED_MAX = 10_000
+"""Rows of deliveries that are kept at most until their source is named."""
+
+RETAIN_S = 10.0
+"""How long a certified block is kept for late cuts and late deliveries, and these for who may ask
+for them, in seconds."""
+
+LATE_MAX = 1_000
+"""Blocks and endpoints of which late deliveries wait at most; then they are judged at once."""
+
+CLASSES = {one.letter: one.value for one in MessageClass}
+"""Letter of an ingress topic -> the class of what is published there."""
+
+
+@dataclass(slots=True)
+class UnplacedDeliveries:
+    """What was delivered, and no open block takes.
+
+    Attributes:
+        parked: Those whose source nobody has named yet.
+        late: Those of blocks that were certified for good.
+        mislabelled: What says another class than that of its ingress, or names a topic that is no
+            ingress, to be told.
+    """
+
+    parked: Pending[StrangerKey, list[DeliveryRow]] = field(default_factory=Pending)
+    late: dict[LateKey, LateDeliveries] = field(default_factory=dict)
+    mislabelled: list[Finding] = field(default_factory=list)
+
+    def published(
+        self, prefix: str, rows: Sequence[DeliveryRow], names: Names, now_s: float
+    ) -> Iterator[tuple[TopicPartition, DeliveryRow]]:
+        """Yield what clients have published, with its ingress partition; also what was parked.
+
+        Args:
+            prefix: Start of every topic name.
+            rows: What was delivered in a batch.
+            names: Of topics.
+            now_s: The auditor's clock, in seconds.
+        """
+        named = [key for key in self.parked if names.place(key.source) is not None]
+        known = [row for key in named for row in self.parked.pop(key)[1]]
+        places: dict[SourceKey, TopicPartition | None] = {}
+        for row in (*known, *rows):
+            if (place := places.get(row.source)) is None:
+                place = places[row.source] = names.place(row.source)
+            if place is None:
+                key = StrangerKey(row.place.topic, row.source)
+                self.parked.hold(key, [], now_s)
+                self.parked[key][1].append(row)
+                continue
+            source = place_of(prefix, place.topic)
+            if source.kind != INGRESS:
+                self.mislabelled.append(never_published_finding(prefix, place, row))
+                continue
+            if row.message_class != CLASSES.get(source.letter):
+                self.mislabelled.append(mislabelled_finding(prefix, place, row))
+            yield place, row
+
+    def take_late(
+        self, place: TopicPartition, endpoint: EndpointKey, row: DeliveryRow, now_s: float
+    ) -> None:
+        """Take deliveries of a block that was certified for good."""
+        key = LateKey(place, row.block, endpoint)
+        late = self.late.setdefault(key, LateDeliveries(now_s, row.first, row.last))
+        late.first, late.last = min(late.first, row.first), max(late.last, row.last)
+        late.receipt.take(row)
+
+    def take_mislabelled(self) -> Sequence[Finding]:
+        """Return the deliveries that say what cannot be, once."""
+        taken = list(self.mislabelled)
+        self.mislabelled.clear()
+        return taken
+
+    def forged(self, prefix: str, now_s: float) -> Iterator[Finding]:
+        """Yield what was delivered of sources that no Kafka cluster has, and drop it.
+
+        Args:
+            prefix: Start of every topic name.
+            now_s: All that was written before this moment has been read.
+        """
+        is_full = sum(len(rows) for _, rows in self.parked.values()) > PARKED_MAX
+        for key, rows in self.parked.take_due(UNNAMED_S, now_s, is_full=is_full):
+            yield forged_finding(prefix, key, rows)
+
+    def ripe(self, now_s: float) -> Mapping[LateKey, LateDeliveries]:
+        """Return what came too late for its block, once who asks for it must have been read.
+
+        Args:
+            now_s: All that was written before this moment has been read.
+        """
+        is_full = len(self.late) > LATE_MAX
+        return {
+            key: one for key, one in self.late.items() if is_full or now_s - one.since_s >= RETAIN_S
+        }
+
+    def go_ahead(self, ahead_s: float) -> None:
+        """Go on by a clock that is so far ahead."""
+        self.parked.go_ahead(ahead_s)
+        for late in self.late.values():
+            late.since_s += ahead_s
+
+    def forget_recreated(self, place: TopicPartition) -> None:
+        """Forget what came late of an ingress that was recreated."""
+        self.late = {key: one for key, one in self.late.items() if key.place != place}

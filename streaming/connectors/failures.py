@@ -1,0 +1,55 @@
+"""What errors of Spark and Kafka stand for: they come as texts of Java, with all its traces."""
+
+from __future__ import annotations
+
+import re
+
+from mesh.errors import TransportUnavailableError
+
+REASON_MAX = 300
+"""Characters of a reason that a person is told."""
+
+_CAUSES = ("Caused by: ", ": ", "org.apache.kafka")
+"""How lines of a trace begin that name an exception; the last of them is the innermost."""
+
+_CLASSES = re.compile(r"^([a-zA-Z]+(\.[\w$]+)+: )+")
+
+_FENCED = ("ProducerFenced", "InvalidProducerEpoch", "newer producer")
+
+
+def innermost(error: object) -> str:
+    """Return the innermost cause that the text of an error tells, in one line, with its class."""
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()] or [""]
+    causes = [line for line in lines if line.startswith(_CAUSES)]
+    told = causes[-1] if causes else lines[0]
+    return told.removeprefix("Caused by: ").removeprefix(": ")
+
+
+def reason_of(error: object) -> str:
+    """Return what that cause says, for people."""
+    return _CLASSES.sub("", innermost(error))[:REASON_MAX]
+
+
+def unavailable(what: str, error: Exception) -> TransportUnavailableError:
+    """Return that something could not be done, and why: it may go well the next time.
+
+    Args:
+        what: Could not be done, for people.
+        error: What Spark or Kafka's Java client raised.
+    """
+    return TransportUnavailableError(f"{what}: {innermost(error)[:REASON_MAX]}")
+
+
+def is_missing_topic(error: Exception) -> bool:
+    """Return whether there is no such topic, or no such partition."""
+    return "UnknownTopicOrPartition" in str(error)
+
+
+def is_denied(error: object) -> bool:
+    """Return whether Kafka does not allow it."""
+    return "AuthorizationException" in str(error)
+
+
+def is_fenced(error: Exception) -> bool:
+    """Return whether another writer of the same transactional id has begun."""
+    return any(name in str(error) for name in _FENCED)

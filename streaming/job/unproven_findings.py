@@ -1,0 +1,96 @@
+"""What nothing can be certified about, as findings: it was not read."""
+
+from __future__ import annotations
+
+from mesh.model.findings import FindingKind
+from streaming.audits.findings import Finding, records
+from streaming.audits.interest import EndpointKey
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import place_of
+
+
+def spoiled(prefix: str, place: TopicPartition, first: int, last: int, reason: str) -> Finding:
+    """Return that records cannot be read or judged, and are left out."""
+    where = records(place, first, last)
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{where} cannot be read or judged ({reason}) and is left out: nothing is certified"
+        " about what is there",
+        ids=(where,),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=first,
+        last=last,
+        count=last - first + 1,
+        anchor=f"spoiled@{first}",
+        evidence=(where,),
+    )
+
+
+def recreated(prefix: str, place: TopicPartition, topic_id: str, unread: int) -> Finding:
+    """Return that a topic was recreated."""
+    where = records(place, 0, unread - 1) if unread else str(place)
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{place} was recreated: nothing more is certified about the former topic, nor about"
+        f" the first {unread} records of this one, which were not read",
+        ids=(where,),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=0 if unread else None,
+        last=unread - 1 if unread else None,
+        count=unread,
+        anchor=f"again {topic_id}",
+    )
+
+
+def deleted(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:
+    """Return that records were deleted before they were read."""
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{place} was deleted up to {last}, and the auditor had read it up to {first} only:"
+        " nothing is certified about what lies between",
+        ids=(f"{place}@{first}-{last}",),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=first,
+        last=last,
+        count=last - first + 1,
+        anchor=f"deleted@{first}",
+    )
+
+
+def compacted(place: TopicPartition, first: int, last: int, count: int) -> Finding:
+    """Return that records may have been compacted away before they were read.
+
+    Args:
+        place: The ingress partition.
+        first: Lowest offset of which some are not there.
+        last: Highest one.
+        count: How many are not there.
+    """
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{place.topic} may be compacted, and there are fewer records than offsets: what is"
+        " not there was published for all that is known, so nothing is certified about it; `mesh"
+        " doctor` tells how to have the topic keep all",
+        ids=(records(place, first, last),),
+        source=str(place),
+        first=first,
+        last=last,
+        count=count,
+        anchor="compacted",
+    )
+
+
+def unpromised(endpoint: EndpointKey) -> Finding:
+    """Return that nothing is owed to a queue any more: a change gave it another policy or home."""
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"the topology has another policy or home for the queue {endpoint} than when it"
+        " subscribed: nothing is certified of it until it subscribes again",
+        ids=(str(endpoint),),
+        endpoint=str(endpoint),
+        anchor="policy",
+        node=endpoint.node,
+    )

@@ -1,0 +1,50 @@
+"""When repairs are asked for again, and which holes are passed without one."""
+
+from __future__ import annotations
+
+from mesh.lane.broken_chains import AGAIN_MS, DOUBLINGS_MAX, BrokenChains
+from mesh.model.frames import SourcePartition, TopicPartition
+
+AT = TopicPartition("mesh.a.to.b.g", 0)
+KEY, OTHER = ((AT, SourcePartition(bytes(16), number)) for number in range(2))
+
+
+def test_each_try_waits_twice_as_long_as_the_one_before_up_to_a_limit() -> None:
+    """Each repair sends all that is missing. Spec: K11."""
+    chains = BrokenChains()
+    for attempts in range(DOUBLINGS_MAX + 3):
+        chains.repair_asked(KEY, attempts, 0)
+        due_ms = AGAIN_MS << min(attempts, DOUBLINGS_MAX)
+        assert list(chains.due_ms) == [due_ms]
+        assert (chains.due(due_ms - 1), chains.due(due_ms)) == ([], [KEY])
+    chains.mended(KEY)
+    assert list(chains.due_ms) == []
+
+
+def test_an_accepted_frame_excuses_one_hole_there_and_none_that_was_asked_for() -> None:
+    """Whose frame it was nobody can tell. Spec: K20."""
+    chains = BrokenChains()
+    chains.expect_hole(AT)
+    assert chains.excuses(KEY, is_broken=False)
+    assert not chains.excuses(KEY, is_broken=True)
+    chains.hole_passed(AT)
+    assert not chains.excuses(OTHER, is_broken=False)
+
+
+def test_a_chain_that_was_given_up_goes_on_whatever_is_missing() -> None:
+    chains = BrokenChains()
+    chains.give_up(KEY)
+    assert chains.excuses(KEY, is_broken=True)
+    assert not chains.excuses(OTHER, is_broken=True)
+    chains.gap_passed(KEY)
+    assert not chains.is_given_up(KEY)
+
+
+def test_a_frame_that_could_not_be_read_counts_until_a_repair_is_asked_for() -> None:
+    """That may bring it in a form that can be read."""
+    chains = BrokenChains()
+    chains.note_unreadable(AT)
+    chains.repair_comes(KEY, 0, 0)
+    assert chains.has_unreadable(AT)
+    chains.repair_asked(KEY, 1, 0)
+    assert not chains.has_unreadable(AT)

@@ -1,0 +1,172 @@
+"""Marks of the mesh that excuse a second copy are believed for a reason only. Spec: K11, K20."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from mesh.wire.keys import repair_key
+from streaming.audits.excuses import EXCUSE_WAIT_S, Excuses
+from streaming.audits.generations import Generations
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.names import Names
+from streaming.tables.digest import Digest
+from streaming.tables.rows import (
+    DeliveryRow,
+    FramePlace,
+    FrameRow,
+    SourceKey,
+    TopicPartition,
+)
+
+SOURCE = SourceKey("ab" * 16, 1)
+OUTBOX = TopicPartition("mesh.a.to.b.g", 2)
+NAMES = Names(topics={"ab" * 16: "mesh.a.in.g"})
+
+
+def frame(*, path: tuple[str, ...] = ("a",), repair: bool = False, moved: bool = False) -> FrameRow:
+    place = FramePlace(7, 2, 3, 5)
+    return FrameRow(
+        place=OUTBOX,
+        is_repair=repair,
+        kind="data",
+        zone="Z",
+        path=path,
+        chain=SOURCE,
+        source=SOURCE,
+        generation=0,
+        frames=1,
+        messages=3,
+        first=3,
+        last=5,
+        head=place,
+        tail=place,
+        broken=(),
+        late=0,
+        is_moved=moved,
+    )
+
+
+def delivery(*, moved: bool = True) -> DeliveryRow:
+    return DeliveryRow(
+        place=TopicPartition("mesh.b.ep.q", 0),
+        source=SOURCE,
+        generation=0,
+        path=("a", "b"),
+        block=0,
+        digest=Digest(1, 2, 3, 4, 5),
+        first=3,
+        last=3,
+        record_first=0,
+        record_last=0,
+        late=0,
+        is_moved=moved,
+    )
+
+
+def judged(
+    excuses: Excuses,
+    interest: Interest,
+    now_s: float = 200.0,
+    generations: Generations | None = None,
+) -> list[tuple[str, str, int]]:
+    return [
+        (one.kind.value, one.link or one.endpoint, one.count)
+        for one in excuses.judge(interest, generations or Generations(), NAMES, now_s)
+    ]
+
+
+def test_a_repair_that_nobody_asked_for_is_a_duplicate() -> None:
+    """Everything sent three times with the flag used to be no finding."""
+    excuses = Excuses("mesh.")
+    for _ in range(3):
+        excuses.absorb([frame(repair=True)], [], NAMES, 100.0)
+    assert judged(excuses, Interest(), 100.0 + EXCUSE_WAIT_S - 1) == []
+    assert judged(excuses, Interest()) == [("duplicate", "a->b", 9)]
+    assert judged(excuses, Interest()) == []
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_one_that_was_asked_for_is_none_also_if_the_request_is_read_late(is_early: bool) -> None:
+    excuses = Excuses("mesh.")
+    key = repair_key(bytes.fromhex("ab" * 16), 1, 2, MessageClass.GUARANTEED).decode()
+    if is_early:
+        excuses.ask("b", "a", key)
+    excuses.absorb([frame(repair=True)], [], NAMES, 100.0)
+    excuses.ask("b", "a", key)
+    assert judged(excuses, Interest()) == []
+
+
+def test_a_request_of_another_link_or_source_excuses_nothing() -> None:
+    excuses = Excuses("mesh.")
+    for topic, partition, outbox, reader in (
+        ("cd", 1, 2, "b"),
+        ("ab", 1, 3, "b"),
+        ("ab", 1, 2, "c"),
+    ):
+        key = repair_key(bytes.fromhex(topic * 16), partition, outbox, MessageClass.GUARANTEED)
+        excuses.ask(reader, "a", key.decode())
+    for garbage in ("repair", "repair x y z g", "repair ab 1 2 g more"):
+        excuses.ask("b", "a", garbage)
+    excuses.absorb([frame(repair=True)], [], NAMES, 100.0)
+    assert judged(excuses, Interest()) == [("duplicate", "a->b", 3)]
+
+
+def test_what_is_moved_must_be_in_a_queue_and_come_from_one() -> None:
+    """A copy in a channel that is marked as moved used to hide the other one."""
+    excuses, interest = Excuses("mesh."), Interest()
+    interest.subscribe(EndpointKey("b", "q"), "acme/>", Subscription(), 0)
+    excuses.absorb([frame(path=("c",), moved=True)], [delivery()], NAMES, 100.0)
+    assert judged(excuses, interest) == [("unexpected", "b/q", 1), ("unplanned-path", "a->b", 3)]
+
+
+def test_queues_move_messages_by_right() -> None:
+    excuses, interest = Excuses("mesh."), Interest()
+    excuses.absorb([frame(path=("c",), moved=True)], [delivery()], NAMES, 100.0)
+    asked = Subscription(kind=EndpointKind.QUEUE, policy="any")
+    for node in ("b", "c"):  # read later than what was moved
+        interest.subscribe(EndpointKey(node, "q"), "acme/>", asked, 0)
+    assert judged(excuses, interest) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_moved"), [("every", False), ("local", False), ("any", True), ("home", True)]
+)
+def test_only_queues_of_which_one_member_gets_a_message_move_it(
+    policy: str, is_moved: bool
+) -> None:
+    """Where each member has its own copy, a second one with the mark is a second one."""
+    excuses, interest = Excuses("mesh."), Interest()
+    asked = Subscription(kind=EndpointKind.QUEUE, policy=policy)
+    interest.subscribe(EndpointKey("b", "q"), "acme/>", asked, 0)
+    excuses.absorb([], [delivery()], NAMES, 100.0)
+    assert judged(excuses, interest) == ([] if is_moved else [("unexpected", "b/q", 1)])
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_offsets_come_again_only_if_somebody_has_told_of_that(is_told: bool) -> None:
+    """A second copy that says so used to be the first of its kind. Spec: K9."""
+    excuses, generations = Excuses("mesh."), Generations()
+    direct = delivery(moved=False)._replace(generation=1, message_class="direct")
+    certified = delivery(moved=False)._replace(generation=1)
+    excuses.absorb([replace(frame(), generation=1)], [direct, certified], NAMES, 100.0)
+    if is_told:  # read later than what came of it
+        generations.tell(SOURCE, 1)
+    assert judged(excuses, Interest(), 100.0 + EXCUSE_WAIT_S - 1, generations) == []
+    found = judged(excuses, Interest(), generations=generations)
+    assert found == ([] if is_told else [("unexpected", "b/q", 1), ("unexpected", "a->b", 3)])
+
+
+@pytest.mark.parametrize("message_class", list(MessageClass))
+def test_a_queue_that_is_not_known_may_have_moved_messages_and_a_channel_not(
+    message_class: MessageClass,
+) -> None:
+    interest = Interest()
+    member = EndpointKey("b", "q")
+    interest.subscribe(member, "acme/>", Subscription(message_class=message_class), 0)
+    assert not interest.may_move(member)
+    interest.unsubscribe(member, "former/>", 5)  # its record was deleted before it was read
+    assert interest.may_move(member)

@@ -1,0 +1,159 @@
+"""Records that name what is no topic of the mesh: told once, and of no effect. Spec: DESIGN 4.6."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mesh.model.control import Identity, Stop, TopicIdentity
+from mesh.model.facts import Held, SourceAt
+from mesh.model.findings import FindingKind
+from mesh.model.frames import SourcePartition
+from mesh.model.frames import TopicPartition as Place
+from mesh.model.state import Cut, Ledger
+from mesh.wire.control import encode_identity, encode_stop
+from mesh.wire.state import encode_fact, encode_ledger
+from streaming.audits.names import Names
+from streaming.audits.strangers import StrangeFrames
+from streaming.job.intake import take_batch
+from streaming.job.state import State
+from streaming.tables.digest import Digest
+from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, TopicPartition
+from streaming.tables.topics import OUTBOX, place_of
+from tests.streaming.planted import chain_topology
+from tests.unit.streaming.test_eras import frame
+
+ID = bytes(15) + b"\1"
+
+
+def small(topic: str, key: str, value: bytes | None, offset: int = 7) -> SmallRow:
+    return SmallRow(TopicPartition(topic, 0), offset, key, value, 0)
+
+
+def held(topic: str) -> bytes:
+    return encode_fact(Held(Place(topic, 0), SourcePartition(ID, 0), 1, 5))
+
+
+def identity(topic: str) -> bytes:
+    topics = [TopicIdentity(topic, ID, 1)]
+    return encode_identity(
+        Identity(node="a", uuid="u", epoch=1, cluster_id="x", lanes=1, topics=topics)
+    )
+
+
+def ledger(topic: str) -> bytes:
+    cut = Cut(topic, ID, 0, 3, "u", 4)
+    return encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=[cut]))
+
+
+STOP = small("mesh.a.control", "stop x 0", encode_stop(Stop("orders", 0, ID, "truncated", 3)))
+HELD = small("mesh.a.progress", "held x", held("orders"))
+IDENTITY = small("mesh.a.control", "identity", identity("orders"))
+CUT = small("mesh.a.ledger", "0", ledger("orders"))
+
+
+def batch_of(row: SmallRow) -> Batch:
+    if row.place.topic.endswith("ledger"):
+        return Batch(ledgers=[row])
+    return Batch(small=[row])
+
+
+def delivery() -> DeliveryRow:
+    """Of the topic that the identity names."""
+    return DeliveryRow(
+        place=TopicPartition("mesh.a.ep.s", 0),
+        source=SourceKey(ID.hex(), 0),
+        generation=0,
+        path=("a",),
+        block=0,
+        digest=Digest(count=1),
+        first=0,
+        last=0,
+        record_first=0,
+        record_last=0,
+        late=0,
+    )
+
+
+@pytest.mark.parametrize(
+    "row", [STOP, HELD, IDENTITY, CUT], ids=["stop", "held", "identity", "cut"]
+)
+def test_a_record_about_a_foreign_topic_is_told_once_and_counts_for_nothing(row: SmallRow) -> None:
+    state = State.of(chain_topology())
+    for _ in range(2):
+        take_batch(state, batch_of(row), 1.0)
+    take_batch(state, Batch(deliveries=[delivery()]), 2.0)
+    (finding,) = state.register.findings.values()
+    assert finding.kind is FindingKind.UNEXPECTED
+    assert (finding.ids, finding.count) == ((f"{row.place}@7",), 1)
+    assert "'orders'" in finding.text
+    # What looks at all that is known goes on.
+    assert state.progress._holds("a") is None
+    state.interest.unknown_ends({}, lambda topic: place_of("mesh.", topic).other)
+    assert not state.interest.cuts
+    assert not state.names.topics
+    assert not state.eras.begins
+
+
+def test_a_subscription_that_no_node_reads_is_owed_nothing() -> None:
+    """Only the first partition of `clients` counts. Spec: K13."""
+    state = State.of(chain_topology())
+    row = SmallRow(TopicPartition("mesh.a.clients", 1), 0, "s x/>", b"{}", 0)
+    take_batch(state, Batch(small=[row]), 1.0)
+    assert not state.interest.subscriptions
+    take_batch(state, Batch(small=[replace(row, place=TopicPartition("mesh.a.clients", 0))]), 1.0)
+    assert state.interest.subscriptions
+
+
+def test_others_like_it_are_counted_and_the_name_is_cut_short() -> None:
+    state = State.of(chain_topology())
+    for offset in (7, 8):
+        long = small("mesh.a.progress", "held x", held("x" * 5_000), offset)
+        take_batch(state, batch_of(long), 1.0)
+    (finding,) = state.register.findings.values()
+    assert (finding.count, finding.first, finding.last) == (2, 7, 8)
+    assert len(finding.text) < 300
+
+
+def test_the_same_records_about_topics_of_the_mesh_are_taken() -> None:
+    state = State.of(chain_topology())
+    take_batch(state, batch_of(small("mesh.a.progress", "held x", held("mesh.a.to.b.g"))), 1.0)
+    take_batch(state, batch_of(small("mesh.a.control", "identity", identity("mesh.a.in.g"))), 1.0)
+    take_batch(state, batch_of(small("mesh.a.ledger", "0", ledger("mesh.a.in.g"))), 1.0)
+    assert not state.register.findings
+    assert state.progress._holds("a") is not None
+    assert state.names.topics == {ID.hex(): "mesh.a.in.g"}
+    assert state.interest.cuts
+
+
+def test_a_generation_that_no_reader_can_have_reached_is_none() -> None:
+    """All below it count as told: two thousand million of them would fill the memory."""
+    state = State.of(chain_topology())
+    stop = Stop("mesh.a.in.g", 0, ID, "truncated", 3, generation=2**31 - 1)
+    progress = SourceAt(Place("mesh.a.in.g", 0), ID, 5, generation=2**31 - 1)
+    rows = [
+        small("mesh.a.control", "stop x 0", encode_stop(stop)),
+        small("mesh.a.progress", "source x", encode_fact(progress)),
+    ]
+    take_batch(state, Batch(small=rows), 1.0)
+    assert state.progress.generations.known == {}
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", ""])
+def test_a_request_for_a_repair_of_no_partition_is_none(number: str) -> None:
+    state = State.of(chain_topology())
+    key = f"repair aa {number} 0 guaranteed"
+    take_batch(state, Batch(small=[small("mesh.b.to.a.c", key, b"")]), 1.0)
+    assert place_of("mesh.", "mesh.b.to.a.c").kind == OUTBOX
+    assert not state.excuses.asked
+
+
+@pytest.mark.parametrize(("is_moved", "count"), [(True, 0), (False, 1)])
+def test_who_moves_on_what_was_moved_names_the_node_where_it_came_from(
+    is_moved: bool, count: int
+) -> None:
+    """How far a message of a queue has come before that no delivery tells."""
+    names = Names({"aa": "mesh.a.in.g"})
+    row = replace(frame("b->c", ("b",), None), node="d", is_moved=is_moved)
+    assert len([*StrangeFrames("mesh.").absorb([row], names, 0.0)]) == count
