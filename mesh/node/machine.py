@@ -369,6 +369,7 @@ class NodeMachine:
             self.probing.follow()
             return
         self._taken_by = None  # lane 0 comes with it, and tells
+        self._followed = NEVER  # as long as another led, nobody here waited for lanes
         links, epoch = self.learner.links, input_.epoch
         written = {scope: dict(entries) for scope, entries in input_.written.items()}
         self.leader = Leader(self.node, epoch, links, written, input_.stops, self.awaited)

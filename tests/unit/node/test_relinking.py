@@ -197,6 +197,24 @@ def test_a_leader_that_begins_in_the_middle_awaits_only_what_the_change_has_brou
         assert status_of(machine).is_done
 
 
+def test_who_takes_the_lead_while_sources_hold_waits_for_every_lane_itself() -> None:
+    """As long as another led, its rounds waited for none: one may take messages of clients still.
+
+    Spec: K16, K25, K28.
+    """
+    machine = NodeMachine(WITH_B, "a", "uuid-a")
+    for input_ in (ClientsCaughtUp(), NeighbourCaughtUp("b"), LaneApplied(0, {}), Ticked(200)):
+        machine.step(input_)
+    machine.step(ChangeRead(8, Stage.HOLD))
+    assert machine.in_force[CHANGE] == change_version(8, Stage.HOLD)
+    machine.step(LeadershipTaken(4, {}))
+    for now_ms in range(300, 3_000, 100):
+        told = [e for e in machine.step(Ticked(now_ms)) if isinstance(e, WriteHeartbeat)]
+        assert [e for e in told if e.heartbeat.change.is_done] == []
+    machine.step(LaneApplied(0, machine.in_force))
+    assert status_of(machine).is_done
+
+
 def test_what_is_wanted_of_queues_by_another_policy_is_known_everywhere_first() -> None:
     """Else the first messages behind the switch would go to members that are none. Spec: K28."""
     led = Led(WITH_C)
