@@ -9,6 +9,8 @@ clusters follow. Spec: K28.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mesh.errors import TransportError, TransportFencedError
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
@@ -44,10 +46,14 @@ class Arbiter:
         self._writer: Writer | None = None
         self._claim()
 
-    def put(self, change: Change) -> Change:
+    def put(self, change: Change, known: int) -> Change:
         """Write a stage, if it may follow what stands; return what stands then.
 
         That is another record than the one given if somebody else came first.
+
+        Args:
+            change: The stage.
+            known: Number of the newest change that was known when this one was planned.
 
         Raises:
             TransportError: The Kafka cluster did not take it.
@@ -55,7 +61,7 @@ class Arbiter:
         for _ in range(TRIES):
             is_fresh = self._writer is None
             writer = self._writer or self._claim()
-            if self._stands is not None and not may_follow(self._stands, change):
+            if self._stands is not None and not may_follow(self._stands, change, known):
                 if is_fresh:
                     return self._stands
                 self.close()  # somebody may have written since
@@ -92,8 +98,14 @@ class Arbiter:
             self._writer = None
 
 
-def may_follow(stands: Change, change: Change) -> bool:
-    """Return whether a record may be written behind another."""
+def may_follow(stands: Change, change: Change, known: int) -> bool:
+    """Return whether a record may be written behind another.
+
+    A change may not follow one that was not known when it was planned, though that is over by now:
+    it was planned against another topology than the one in force.
+    """
     if change.number == stands.number:
-        return change.topology == stands.topology and change.stage in _AFTER[stands.stage]
-    return change.number > stands.number and stands.stage.is_over
+        # Who holds is part of it: of two who begin it at once the first one says so.
+        is_same = replace(change, stage=stands.stage) == stands
+        return is_same and change.stage in _AFTER[stands.stage]
+    return change.number > stands.number and stands.number <= known and stands.stage.is_over

@@ -75,7 +75,7 @@ def begin_change(
     """Return the change that puts a topology in force, begun now or gone on with.
 
     Args:
-        found: What is in force.
+        found: What is in force; it was so still when `begun` had been read.
         after: A legal topology that a running mesh can follow.
         begun: See `read_begun`.
         context: To drive it.
@@ -97,7 +97,7 @@ def begin_change(
         number = 1 + _last_number(found, begun, context)
         lineage = found.lineage_of(after, number)
         way = ChangeSteps(Change(number, Stage.HOLD, text, tuple(cut.holding), lineage), cut)
-        return _driver(context, way, found.topology, after, given_up)
+        return _driver(context, begun, way, found.topology, after, given_up)
     change = begun.change
     if change.stage is Stage.ABORT:
         _refuse(UNDER_WAY, f"change {change.number} is being aborted: {_ABORT}")
@@ -113,7 +113,7 @@ def begin_change(
     lacking = known.lacking if known is not None and known.change == change else [*context.kafka]
     write_change(change, {name: context.kafka[name] for name in lacking}, after.prefix)
     context.tell(f"going on with the change to version {change.number} at stage {change.stage}")
-    return _driver(context, way, found.topology, after, given_up)
+    return _driver(context, begun, way, found.topology, after, given_up)
 
 
 def _last_number(
@@ -161,20 +161,22 @@ def abort_change(
     way = ChangeSteps(change, cut, is_written=True, is_aborting=True)
     if change.stage is Stage.ABORT:
         write_change(change, {name: context.kafka[name] for name in begun.lacking}, after.prefix)
-    return _driver(context, way, found.topology, found.topology)
+    return _driver(context, begun, way, found.topology, found.topology)
 
 
 def _driver(
     context: ChangeContext,
+    begun: PendingChange | None,
     way: ChangeSteps,
     before: Topology,
     after: Topology,
     given_up: Sequence[str] = (),
 ) -> ChangeDriver:
     """Return a change that is ready to be driven."""
+    known = 0 if begun is None else begun.change.number
     context.view.extend(before, context.kafka)
     context.view.extend(after, context.kafka)
-    return ChangeDriver(way, before, after, context, given_up)
+    return ChangeDriver(way, before, after, context, known, given_up)
 
 
 _GO_ON = "go on with it by the command that began it (`mesh apply` of the same file)"

@@ -85,6 +85,7 @@ class ChangeDriver:
         way: What comes next.
         before, after: The topology in force, and the target.
         context: What it is driven with.
+        known: Number of the newest change that was known when this one was planned; 0 for none.
         given_up: Nodes that leave, and whose messages may be lost.
     """
 
@@ -92,6 +93,7 @@ class ChangeDriver:
     before: Topology
     after: Topology
     context: ChangeContext
+    known: int
     given_up: Sequence[str] = ()
     _began_ms: int = 0
     _first: dict[str, Heartbeat | None] = field(default_factory=dict)
@@ -163,7 +165,7 @@ class ChangeDriver:
                 case change_steps.Ended():
                     return self._outcome(todo)
                 case change_steps.Write(change):
-                    if (stands := arbiter.put(change)) != change:
+                    if (stands := arbiter.put(change, self.known)) != change:
                         self._go_on_from(stands)
                         continue
                     self.context.tell(_STAGES[change.stage])

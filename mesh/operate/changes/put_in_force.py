@@ -189,11 +189,12 @@ def put_in_force(
             refuse_loss(plan.unread, locate)
         if agree(plan):
             mesh = mesh.observed_again()  # who is up may have changed meanwhile
-        mesh.refuse_overtaken()
+        newest = mesh.begun_last()
+        mesh.refuse_overtaken()  # last: what ends meanwhile is in force by then
         down = [node for node in found.topology.nodes if not mesh.beats[node]]
         given_up = [node for node in down if node not in after.nodes] if allow_delete else []
         with mesh.context(after, reports) as context:
-            change = begin_change(found, after, mesh.begun_last(), context, given_up=given_up)
+            change = begin_change(found, after, newest, context, given_up=given_up)
             outcome = change.run(limit_s, patience_s)
         deleted = _delete(plan.topics.deleted, mesh) if allow_delete else ()
         return Done(plan=plan, number=outcome.number, outcome=outcome, deleted=deleted)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.errors import ConfigError, NotInTimeError, TransportUnavailableError
+from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportUnavailableError
 from mesh.model.control import Stage
 from mesh.model.topology import Topology, ZoneKind
+from mesh.operate.changes import put_in_force as putting
+from mesh.operate.changes.arbiter import Arbiter
 from mesh.operate.changes.in_force import read_in_force
 from mesh.operate.changes.plan import Plan
 from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.changes.zone_manager import ZoneManager
-from tests.component.in_memory_mesh import put_in_force
+from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.component.operate.following import Following
 
 NODES = "a b c d"
@@ -122,3 +126,51 @@ def test_who_was_overtaken_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="somebody has put mesh, version 2"):
         manager.create("A", "one-hop", ["a", "b"])
     assert list(manager.zones()) == ["B"]
+
+
+def first_behind(other: Callable[[], object], call: Callable[..., object]) -> Callable[..., object]:
+    """Have something else be done before the first call."""
+    others = [other]
+
+    def wrapper(*given: object, **more: object) -> object:
+        while others:
+            others.pop()()
+        return call(*given, **more)
+
+    return wrapper
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (putting.SeenMesh, "begun_last"),
+        (putting.SeenMesh, "refuse_overtaken"),
+        (putting.SeenMesh, "context"),
+        (putting, "begin_change"),
+        (Arbiter, "__init__"),
+        (Arbiter, "put"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.__name__,
+)
+def test_who_is_overtaken_at_any_moment_takes_nothing_back(
+    owner: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another whole change is through between two of its steps: nobody held for both. Spec: K28."""
+    nodes = Mesh(mesh(Z={"kind": "multi-hop", "links": [["a", "b"]]}), runs=False)
+    put_in_force(1, nodes.topology, nodes.world.kafka)
+    for node in nodes.topology.nodes:
+        nodes.world.start(node)
+    nodes.pause(5)
+
+    def manager() -> ZoneManager:
+        kafka, now_ms, pause = nodes.world.kafka, nodes.now_ms, nodes.pause
+        return ZoneManager(nodes.topology, kafka, now_ms=now_ms, pause=pause)
+
+    def meanwhile() -> None:
+        monkeypatch.undo()
+        manager().create("B", "one-hop", ["c", "d"])
+
+    monkeypatch.setattr(owner, name, first_behind(meanwhile, getattr(owner, name)))
+    with pytest.raises((ConfigError, NotBegunError), match="somebody"):
+        manager().create("A", "one-hop", ["a", "c"])
+    assert sorted(manager().zones()) == ["B", "Z"]
