@@ -135,8 +135,9 @@ class NodeService:
             self.step(Ticked(now))
         if self.listener.knows_orders:
             self.update_gate()
-            for change in self.changes.follow(self.listener.orders.word, now):
-                self.step(change)
+            if not self._is_moving:
+                for change in self.changes.follow(self.listener.orders.word, now):
+                    self.step(change)
             if self.targets.may_begin(now):
                 for told in lanes.follow(assigned, now):
                     self.step(told)
@@ -154,8 +155,9 @@ class NodeService:
         leads, link_states = self.leadership.is_ours, self.listener.link_states
         for told in self.background.step(link_states, now, leads=leads):
             self.step(told)
-        for drained in self._drain_probe.follow(now):
-            self.step(drained)
+        if not self._is_moving:
+            for drained in self._drain_probe.follow(now):
+                self.step(drained)
         lanes.direct.write_due(list(lanes.owned.values()))
         if self.targets.seen_ms != self._seen_ms:
             self._seen_ms = self.targets.seen_ms
@@ -165,6 +167,15 @@ class NodeService:
         self._follow_trees(now)
         self._stand_by(now)
         lanes.write_log()
+
+    @property
+    def _is_moving(self) -> bool:
+        """Whether sources hold, and movers of queues still write what they began before. Spec: K28.
+
+        It goes by the walks of then and is none of what lanes commit: said to hold, the node would
+        be taken for one of which nothing more comes.
+        """
+        return self.lanes.sources.gate.holding and self.background.movers.is_writing
 
     def _see_to_losses(self, now: int) -> None:
         """Have partitions be looked at whose positions are outside of their logs."""

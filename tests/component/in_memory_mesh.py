@@ -9,6 +9,10 @@ from mesh.config.published import published_text
 from mesh.lab.world import World
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
+from mesh.operate.changes.in_force import read_in_force
+from mesh.operate.changes.put_in_force import SeenMesh
+from mesh.operate.changes.put_in_force import put_in_force as change_mesh
+from mesh.operate.status import observe
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import KafkaCluster
 from mesh.trees.settings import Settings
@@ -68,6 +72,30 @@ class Mesh:
 
     def view(self) -> MeshView:
         return MeshView(self.topology, self.world.kafka, self.now_ms)
+
+    def change(self, after: Topology, *, allow_delete: bool = False) -> None:
+        """Have another topology be put in force as an operator does; who is new must run by then.
+
+        What is in force must have been written before.
+        """
+        view = self.view()
+        found, _ = read_in_force(self.world.kafka, self.topology.prefix)
+        assert found is not None
+        try:
+            view.refresh()
+            mesh = SeenMesh(
+                found=found,
+                kafka=self.world.kafka,
+                view=view,
+                beats=observe(view, self.now_ms, self.pause),
+                now_ms=self.now_ms,
+                pause=self.pause,
+                tell=lambda _: None,
+            )
+            begun = mesh.begun_last()
+            change_mesh(mesh, after, begun, lambda _: "", allow_delete=allow_delete)
+        finally:
+            view.close()
 
     def close(self) -> None:
         for client in self._clients:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -25,7 +27,10 @@ from mesh.wire.frames import decode_header
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
 from mesh.worker.control.topology_changes import TopologyChanges
-from tests.component.in_memory_mesh import Mesh
+from mesh.worker.process.commits import CommitsAtOnce, Outcome
+from mesh.worker.process.transactions import write_rows
+from mesh.worker.queue_moves.mover import _transact
+from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.sim.late_commits import LateCommits
 
 CHAIN: Mapping[str, object] = {
@@ -354,6 +359,60 @@ def test_nothing_moves_while_sources_hold(stage_of: Start) -> None:
         assert (stage.held("p"), stage.held("t")) == (40, 0)
     stage.until_all()
     assert stage.by_node() == {"t": 40}
+
+
+class SlowMoves(CommitsAtOnce):
+    """Commits of movers wait: the group knows of them, and the outbox takes nothing as yet."""
+
+    def __init__(self) -> None:
+        self.late: list[Callable[[], None]] = []
+        self.are_slow = True
+
+    def begin(self, commit: Callable[[], None]) -> Outcome | None:
+        if not self.are_slow or not isinstance(commit, partial) or commit.func is not _transact:
+            return super().begin(commit)
+        writer, moving, passed, ticket = commit.args
+        writer.begin()
+        writer.send_offsets(passed, ticket)
+        outcome: Future[None] = Future()
+
+        def end() -> None:
+            write_rows(writer, moving.rows)
+            writer.commit()
+            outcome.set_result(None)
+
+        self.late.append(end)
+        return outcome
+
+
+def test_a_change_waits_for_what_a_mover_has_begun_to_write() -> None:
+    """It goes by the links of before, which are gone behind the switch. Spec: K28, G13, G14."""
+    mesh, commits = Mesh(topology_from_mapping({**CHAIN, **ANY}), runs=False), SlowMoves()
+    put_in_force(1, mesh.topology, mesh.world.kafka)
+    mesh.world.commits = lambda: commits
+    for node in mesh.topology.nodes:
+        mesh.world.start(node)
+    stage = Stage(mesh)
+    stage.queue("p", "t")
+    stage.publish("p", 40)
+    stage.consume("t")
+    stage.until(lambda: bool(commits.late))
+    commits.are_slow, [end] = False, commits.late
+    begun_ms, waits = mesh.now_ms(), mesh.pause
+
+    def pause(seconds: float) -> None:
+        waits(seconds)
+        if commits.late and mesh.now_ms() - begun_ms >= 5_000:
+            commits.late.clear()
+            end()
+
+    mesh.pause = pause  # type: ignore[method-assign]
+    links = [["p", "s"], ["r", "s"], ["s", "t"]]
+    zones = {"Z": {"kind": "multi-hop", "links": links}}
+    mesh.change(topology_from_mapping({**CHAIN, **ANY, "zones": zones}))
+    assert not commits.late
+    stage.until_all()
+    mesh.close()
 
 
 def test_where_somebody_consumes_nothing_moves(stage_of: Start) -> None:

@@ -25,6 +25,7 @@ from mesh.model.queues import Attraction
 from mesh.model.topology import Topology
 from mesh.transport.port import Consumer, KafkaCluster, TopicPartition
 from mesh.worker.lanes.owned import Lanes
+from mesh.worker.process.commits import Outcome
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.queue_moves.consumers import Consumers, SeenQueue, Told
 from mesh.worker.queue_moves.joining import OpenedMover, open_mover
@@ -66,6 +67,7 @@ class Movers:
     _opening: tuple[tuple[int, str], Lane, Errand[OpenedMover]] | None = None
     _leaving: list[tuple[Errand[Mover], Mover]] = field(default_factory=list)
     _doubted: dict[tuple[int, str], Sequence[GivenPart]] = field(default_factory=dict)
+    _left_behind: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Look for consumers of the same queues."""
@@ -81,6 +83,13 @@ class Movers:
         """Whether it waits for what a mover needs, or for a commit."""
         is_writing = self._movers and any(one.pending.is_any for one in self._movers.values())
         return self.is_opening or bool(is_writing)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a commit is under way, be it of a mover that has left its group since."""
+        self._left_behind = [one for one in self._left_behind if not one.done()]
+        are_writing = (not one.pending.is_through for one in self._movers.values())
+        return bool(self._left_behind) or any(are_writing)
 
     @property
     def members(self) -> Sequence[Consumer]:
@@ -164,6 +173,8 @@ class Movers:
         self._close(mover)
 
     def _close(self, mover: Mover) -> None:
+        if (outcome := mover.pending.outcome) is not None:
+            self._left_behind.append(outcome)
         errand = self.lanes.errands.begin(_closing(mover))
         if not errand.has_ended():
             self._leaving.append((errand, mover))
