@@ -8,10 +8,12 @@ import pytest
 
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
+from mesh.model.frames import MessageClass
 from mesh.model.links import HOLD, JOIN, OPEN, SWITCH, Gate, YieldProposal
 from mesh.model.topology import Topology
 from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key, links_key
+from mesh.worker.second_writer.repairs import Repairs
 from tests.sim.apart import ApartMesh, file, multi_hop
 from tests.sim.apart_trials import Trial
 
@@ -104,6 +106,32 @@ def test_a_node_that_does_not_answer_keeps_the_link_open() -> None:
     mesh.run(1_000)
     assert mesh.delivered("c")[last] == 1
     mesh.world.start("d")
+    mesh.settle()
+    assert mesh.refused() == {frozenset("bc")}
+    mesh.assert_settled()
+    assert_exactly_once(mesh)
+
+
+def test_a_link_stays_open_until_what_vanished_on_it_has_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No other way brings it, and nobody would ask for it any more. Spec: K11, K28, G6."""
+    mesh = ApartMesh(dict(RING), seed=1)
+    mesh.start("b", "c", "d")
+    mesh.settle()
+    with monkeypatch.context() as patched:
+        patched.setattr(Repairs, "step", lambda *_: iter(()))  # others have their turn
+        mesh.world.cut("c", ["b"])
+        mesh.run(1_000, load=True)
+        outbox = mesh.world.kafka["kb"].topics[mesh.names.outbox("b", "c", MessageClass.GUARANTEED)]
+        entries = outbox.logs[0].entries
+        frames = [at for at, entry in enumerate(entries) if entry is not None]
+        entries[frames[-3]] = None
+        mesh.world.cut("c", [])
+        mesh.run(1_500, load=True)
+        mesh.start("a")
+        mesh.run(10_000)
+        assert mesh.gate("b", "c") is mesh.gate("c", "b") is Gate.OPEN
     mesh.settle()
     assert mesh.refused() == {frozenset("bc")}
     mesh.assert_settled()

@@ -27,8 +27,8 @@ class DrainProbe:
 
     A probe asks where all outboxes end, what open transactions hide included, and is done when
     the lanes have routed all of that. Where outboxes still end where they ended in the probe
-    before, nothing came in between. What a lane holds for a target, or reads no further, is on
-    its way as well.
+    before, nothing came in between. What a lane holds for a target, has asked to be sent again, or
+    reads no further, is on its way as well.
     """
 
     lanes: Lanes
@@ -87,7 +87,8 @@ class DrainProbe:
             self._is_routed(lanes[at.partition % self.lanes.count], at, end)
             for at, end in self._ends.items()
         ]  # each is asked: what is not there yet is watched from now on
-        return all(passed) and not any(lane.holds_any for lane in lanes.values())
+        owes = (lane.holds_any or bool(lane.progress.gaps) for lane in lanes.values())
+        return all(passed) and not any(owes)
 
     def _asking_for_ends(self) -> Callable[[], _Ends]:
         """Return what asks where the outboxes that the lanes read end; what is hidden counts."""
