@@ -117,6 +117,23 @@ def write_as_in_c(
     library.rd_kafka_destroy(producer)
 
 
+def write_packed(servers: str, topic: str, records: int, size: int = 120_000_000) -> None:
+    """Write one batch of so many bytes in all, zeros, which is a few kB on the wire."""
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": servers,
+            "compression.type": "zstd",
+            "message.max.bytes": 1_000_000_000,
+            "batch.size": 1_000_000_000,
+            "linger.ms": 60_000,  # until it is told to flush
+        }
+    )
+    zeros = bytes(size // records)
+    for _ in range(records):
+        producer.produce(topic, zeros, partition=0)
+    assert producer.flush(60) == 0
+
+
 @contextmanager
 def mock_cluster(brokers: int = 1) -> Iterator[MockCluster]:
     """Have brokers for a while."""

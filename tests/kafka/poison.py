@@ -11,7 +11,7 @@ from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.wire.header import MAGIC
-from tests.mock_cluster import write_as_in_c
+from tests.mock_cluster import write_as_in_c, write_packed
 
 NOISE: Sequence[tuple[bytes | None, bytes | None]] = (
     (None, b"junk"),
@@ -24,7 +24,10 @@ NOISE: Sequence[tuple[bytes | None, bytes | None]] = (
 )
 """Keys and values."""
 
-OF_INGRESS = len(NOISE) + 1
+PACKED = 3
+"""Records of a batch that the client library does not unpack."""
+
+OF_INGRESS = len(NOISE) + 1 + PACKED
 """Records that each ingress gets at one time: one has a header whose name is no text."""
 
 
@@ -48,7 +51,8 @@ def poison(fleet: Fleet, node: str, *endpoints: str) -> Counter[str]:
     for of in MessageClass:
         ingress = TopicNames(fleet.topology.prefix).ingress(node, of)
         write_as_in_c(servers, ingress, b"v", [(b"mesh-subject", b"x"), (b"\xff\xfe", b"1")])
-        acknowledged[ingress] += 1
+        write_packed(servers, ingress, PACKED)
+        acknowledged[ingress] += 1 + PACKED
     return acknowledged
 
 

@@ -24,6 +24,7 @@ from mesh.transport.port import Headers, Record
 from mesh.wire.frames import NO_EXT, MessageTuple, encode_bare_tails, encode_tail
 
 _BARE: Headers = ()
+_UNREADABLE = "its headers cannot be read: a name is not UTF-8, or its batch cannot be unpacked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +136,7 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
         headers = headers_of(record)
         kept = _BARE
         if headers is UNREADABLE:
-            refuse(
-                lane, batch, source, record, DropReason.POISON, "the name of a header is not UTF-8"
-            )
+            refuse(lane, batch, source, record, DropReason.POISON, _UNREADABLE)
             continue
         if len(headers) == 1 and headers[0][0] == SUBJECT_HEADER:
             raw = headers[0][1]

@@ -19,6 +19,7 @@ from mesh.transport.kafka.pulse import Pulse
 from mesh.transport.kafka.reader import KafkaReader
 from mesh.transport.kafka.settings import (
     BATCH_BYTES_MAX,
+    Settings,
     admin_settings,
     consumer_settings,
     member_settings,
@@ -26,8 +27,9 @@ from mesh.transport.kafka.settings import (
     secrets_in,
     writer_settings,
 )
+from mesh.transport.kafka.unpacking import IsClosed, PackedBatches, find_end
 from mesh.transport.kafka.writer import KafkaWriter
-from mesh.transport.port import PATIENCE_MS
+from mesh.transport.port import PATIENCE_MS, TopicPartition
 
 __all__ = ["RealKafka", "cluster_id"]
 
@@ -95,7 +97,7 @@ class RealKafka:
         """Return a new reader; see the port for its patience, and for topics known early."""
         client_id = f"{self._prefix}-{name}"
         settings = reader_settings(self._options, client_id, patience_ms, gathers=gathers)
-        asking = (self._stalls(), self._begins())
+        asking = (self._stalls(), self._begins(), self._packed(settings))
         return self._keep(KafkaReader(self._site, name, settings, self._health, *asking, topics))
 
     def _stalls(self) -> StallDetector:
@@ -103,6 +105,13 @@ class RealKafka:
 
     def _begins(self) -> Begins:
         return Begins(lambda places: self.admin().asked_begins(places))
+
+    def _packed(self, settings: Settings) -> PackedBatches:
+        def find(place: TopicPartition, offset: int, is_closed: IsClosed) -> int:
+            asked = self.admin().asked_ends([place])[place]
+            return find_end(self._site, settings, place, offset, asked, is_closed)
+
+        return PackedBatches(find)
 
     def writer(
         self,
@@ -166,8 +175,9 @@ class RealKafka:
     def consumer(self, name: str, group: str, topic: str) -> KafkaConsumer:
         """Join a group of consumers of `topic`; `name` ends the client id that others see."""
         settings = consumer_settings(self._options, f"{self._prefix}-{name}", group)
-        asking = (self._stalls(), self._begins(), self.admin().agrees_until)
-        return self._keep(KafkaConsumer(self._site, name, group, settings, topic, *asking))
+        asking = (self._stalls(), self._begins(), self._packed(settings))
+        agrees = self.admin().agrees_until
+        return self._keep(KafkaConsumer(self._site, name, group, settings, topic, *asking, agrees))
 
     def admin(self) -> InspectingAdmin:
         """Return the one admin of this Kafka cluster."""

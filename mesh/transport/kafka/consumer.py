@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from confluent_kafka import (
     Consumer,
@@ -31,6 +31,7 @@ from mesh.transport.kafka.faults import (
 from mesh.transport.kafka.health import Begins, StallDetector
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
+from mesh.transport.kafka.unpacking import UNPACKABLE, PackedBatches
 from mesh.transport.port import BEGINNING, Passed, Record, Skipped, TopicPartition
 
 _NO_EPOCH = -1
@@ -78,6 +79,7 @@ class KafkaConsumer:
         topic: str,
         stalls: StallDetector,
         begins: Begins,
+        packed: PackedBatches,
         agrees: Agrees,
     ) -> None:
         self.name = name
@@ -88,6 +90,7 @@ class KafkaConsumer:
         self._topic = topic
         self._stalls = stalls
         self._begins = begins
+        self._packed = packed
         self._agrees = agrees
         self._starts: dict[TopicPartition, int] = {}
         self._outside: dict[TopicPartition, int] = {}
@@ -179,6 +182,7 @@ class KafkaConsumer:
             self._starts.pop(at, None)
             self._outside.pop(at, None)
             self._begins.forget(at)
+            self._packed.forget(at)
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
         if consumer is self._consumer:
@@ -200,9 +204,11 @@ class KafkaConsumer:
             timeout_s = 0.0
         if self._begins:
             self._go_on()
-        found: list[Message] = []
+        found: list[Any] = []
+        if self._packed:
+            found += self._pass_packed(limit)
         taking = self._taking
-        message = self._poll(timeout_s)
+        message = self._poll(0.0 if found else timeout_s)
         while message is not None:
             if self._taking != taking:
                 # What was read before the assignment changed is read again, here or elsewhere.
@@ -242,6 +248,13 @@ class KafkaConsumer:
         # A partition that stands still behind a fault cannot be sought, and of what the group gives
         # in one go no part can be begun again alone.
         self._assign({**self._reached(), **self._outside, **begins})
+
+    def _pass_packed(self, most: int) -> Sequence[Record]:
+        """Return what there is of batches that cannot be unpacked, and go on behind them."""
+        records, behind = self._packed.take(most)
+        if behind:
+            self._assign({**self._reached(), **self._outside, **behind})
+        return records
 
     def _assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, and nothing else."""
@@ -320,6 +333,7 @@ class KafkaConsumer:
         self._starts.clear()
         self._outside.clear()
         self._begins.forget_all()
+        self._packed.forget_all()
 
     def _is_record(self, message: Message) -> bool:
         error = message.error()
@@ -329,6 +343,8 @@ class KafkaConsumer:
         if code in GONE:
             self._note_outside(message)
             return False
+        if code == UNPACKABLE:
+            self._note_packed(message)
         if is_denied(error) and code not in MISSING:
             raise transport_error(self._site, f"consume in group {self._group}", error)
         if code not in self._logged:
@@ -344,6 +360,12 @@ class KafkaConsumer:
             offset = message.offset()
             self._outside[at] = self._reached().get(at, 0) if offset is None else offset
             self._begins.want(at)
+
+    def _note_packed(self, message: Message) -> None:
+        """Have it sought where a batch ends that holds this member up."""
+        at = TopicPartition(message.topic() or "", message.partition() or 0)
+        if at in self._takings.owned:
+            self._packed.note(at, max(message.offset() or 0, self._reached().get(at, 0)))
 
     def pause(self, places: Collection[TopicPartition]) -> None:
         """Read nothing of exactly these partitions until the next call."""
@@ -363,6 +385,7 @@ class KafkaConsumer:
         self._taking += 1
         self._outside.clear()
         self._begins.forget_all()
+        self._packed.forget_all()
         self._takings.begin_again()
         self._assign(dict.fromkeys(self._takings.owned, 0))
 
@@ -392,6 +415,7 @@ class KafkaConsumer:
             return
         self.is_closed = True
         self._end_all()
+        self._packed.close()
         try:
             self._beside.shutdown()  # what is asked is answered, or asked no more, in a moment
         finally:  # Ctrl-C or not: a member left behind keeps its partitions from all others

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
@@ -15,7 +15,8 @@ from mesh.transport.kafka.faults import GONE, MISSING, Site, error_of, transport
 from mesh.transport.kafka.health import Begins, Health, StallDetector
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
-from mesh.transport.port import BEGINNING, Record, TopicPartition
+from mesh.transport.kafka.unpacking import UNPACKABLE, PackedBatches
+from mesh.transport.port import BEGINNING, Record, TopicPartition, place_of
 
 SLICE_S = 0.05
 """Longest single wait in the client library: how long a change of the assignment may take."""
@@ -48,6 +49,7 @@ class KafkaReader:
         health: Knows whether the Kafka cluster answers.
         stalls: Finds partitions of which nothing more comes.
         begins: Asks where logs begin.
+        packed: Finds where batches end that cannot be unpacked.
         topics: Those whose leaders are to be known early.
     """
 
@@ -59,6 +61,7 @@ class KafkaReader:
         health: Health,
         stalls: StallDetector,
         begins: Begins,
+        packed: PackedBatches,
         topics: Collection[str] = (),
     ) -> None:
         self.name = name
@@ -70,6 +73,7 @@ class KafkaReader:
         self._health = health
         self._stalls = stalls
         self._begins = begins
+        self._packed = packed
         self._is_outdated = False
         self._consumer = self._open()
         # Guards what follows; never held while the client library waits.
@@ -147,13 +151,15 @@ class KafkaReader:
                 found.insert(0, first)
             if self._stalls.is_due(drained=len(found) < limit):
                 self._look_for_stalls()
-            found = self._sift(found)
-            if found or wait_s <= 0:
+            records: list[Any] = self._sift(found)
+            if self._packed:
+                records += self._pass_packed(limit - len(records))
+            if records or wait_s <= 0:
                 if self._watched:
                     self._note_positions()
                 if time.monotonic() - self._behind_s >= BEHIND_S:
                     self._note_behind()
-                return cast("Sequence[Record]", found)
+                return cast("Sequence[Record]", records)
 
     def _reopen(self) -> None:
         """Read on with another consumer where the present one has come."""
@@ -177,6 +183,7 @@ class KafkaReader:
             self.heeded = self.noted
         for place in changes:
             self._begins.forget(place)
+            self._packed.forget(place)
         assigned = {(place.topic, place.partition) for place in self._consumer.assignment()}
         moved = [place for place in changes if (place.topic, place.partition) in assigned]
         if moved:
@@ -197,6 +204,19 @@ class KafkaReader:
             for place, begin in begins.items():
                 if place in self._starts and place not in self._changes:
                     self._changes[place] = begin
+
+    def _pass_packed(self, most: int) -> Sequence[Record]:
+        """Return what there is of batches that cannot be unpacked, and go on behind them."""
+        records, behind = self._packed.take(most)
+        with self._lock:
+            for record in records:
+                place = place_of(record)
+                if place in self._starts and place not in self._changes:
+                    self._starts[place] = record.offset() + 1
+            for place, offset in behind.items():
+                if place in self._starts and place not in self._changes:
+                    self._changes[place] = offset
+        return records
 
     def _find_leaders(self, topics: set[str]) -> None:
         """Ask who leads new topics before they are assigned.
@@ -225,6 +245,8 @@ class KafkaReader:
             return  # about the connection: logged by the client library, judged by `reachable`
         place = TopicPartition(topic, partition)
         is_begun = code in GONE and self._is_begun(place)
+        if code == UNPACKABLE:
+            self._note_packed(place, offset or 0)
         with self._lock:
             if place not in self._starts or place in self._changes:
                 return
@@ -242,6 +264,13 @@ class KafkaReader:
             # A topic that is missing may still come; anything else is worth one line.
             self._logged.add((topic, code))
             LOG.warning(self._site.text(f"reader {self.name}: topic {topic}: {error.str()}"))
+
+    def _note_packed(self, place: TopicPartition, begin: int) -> None:
+        """Have it sought where a batch ends, unless the reader is to go elsewhere."""
+        [answer] = self._consumer.position([Place(place.topic, place.partition)])
+        with self._lock:
+            if place in self._starts and place not in self._changes:
+                self._packed.note(place, max(begin, self._starts[place], answer.offset))
 
     def _is_begun(self, place: TopicPartition) -> bool:
         """Return whether anything was handed out of a partition since it was moved last."""
@@ -326,4 +355,5 @@ class KafkaReader:
         if self.is_closed:
             return
         self.is_closed = True
+        self._packed.close()
         self._consumer.close()

@@ -17,6 +17,7 @@ from mesh.transport.kafka import consumer as kafka_consumer
 from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.faults import Site
 from mesh.transport.kafka.health import Begins, StallDetector
+from mesh.transport.kafka.unpacking import PackedBatches
 from mesh.transport.port import Passed, TopicPartition
 
 WITHIN_S = 20.0
@@ -61,7 +62,8 @@ def member(monkeypatch: pytest.MonkeyPatch) -> KafkaConsumer:
     monkeypatch.setattr(kafka_consumer, "Consumer", Group)
     stalls = StallDetector(lambda places: {})  # nobody knows an end: nothing stalls
     begins = Begins(lambda places: {})
-    asking = (stalls, begins, lambda at, epoch, below: below)
+    packed = PackedBatches(lambda at, offset, is_closed: offset)
+    asking = (stalls, begins, packed, lambda at, epoch, below: below)
     return KafkaConsumer(Site("k", "nowhere.test:1"), "mover", "t", {}, "t", *asking)
 
 

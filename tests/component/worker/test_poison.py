@@ -11,6 +11,8 @@ from mesh.lane.messages.poison import TRIES
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import MESH_HEADER
 from mesh.model.state import DeadLetter
+from mesh.transport.kafka.unpacking import PackedRecord
+from mesh.transport.port import TopicPartition
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from tests.component.worker.conftest import SmallMesh, subject
 
@@ -54,6 +56,37 @@ def test_such_a_record_in_an_outbox_is_a_dead_letter_of_the_receiver(mesh: Small
     mesh.run()
     assert values(mesh) == [b"1"]
     assert [letter.value_size for letter in letters(mesh, "b")] == [5]
+
+
+def cannot_be_unpacked(mesh: SmallMesh, topic: str, offset: int) -> None:
+    """Have a record be of a batch that the client library does not unpack."""
+    log = mesh.kafka.topics[topic].logs[0]
+    assert log.entries[offset - log.start] is not None
+    log.entries[offset - log.start] = PackedRecord(TopicPartition(topic, 0), offset)
+
+
+def test_what_cannot_be_unpacked_is_a_dead_letter_of_which_the_place_is_known(
+    mesh: SmallMesh,
+) -> None:
+    for number in range(3):
+        mesh.publish(b"%d" % number, [subject("x")])
+    cannot_be_unpacked(mesh, mesh.names.ingress("a", MessageClass.GUARANTEED), 1)
+    mesh.run()
+    assert [(one.reason, one.offset, one.value_size) for one in letters(mesh)] == [("POISON", 1, 0)]
+    assert values(mesh) == [b"0", b"2"]
+
+
+def test_a_frame_that_cannot_be_unpacked_is_sent_again(mesh: SmallMesh) -> None:
+    outbox = mesh.names.outbox("a", "b", MessageClass.GUARANTEED)
+    mesh.world.cut("b", ["a"])
+    for number in range(2):
+        mesh.publish(b"%d" % number, [subject("x")])
+        mesh.run(2_000)
+    cannot_be_unpacked(mesh, outbox, 0)
+    mesh.world.cut("b", [])
+    mesh.run(6_000)
+    assert [one.reason for one in letters(mesh, "b")] == ["CODEC"]
+    assert values(mesh) == [b"0", b"1"]
 
 
 def test_such_a_record_on_a_control_topic_is_left_out(mesh: SmallMesh) -> None:
