@@ -17,6 +17,10 @@ from mesh.model.record_headers import Headers as Headers  # noqa: PLC0414 - part
 Row = tuple[bytes | None, bytes | None, int, Headers | None]
 """A record to be written: value, key, time stamp in ms (0 means now), headers."""
 
+FIRST_MS = 1
+"""As what a message of the first millisecond of 1970 is delivered, as who has no clock may say: to
+the client library (as of 2.16) a time stamp of 0 means now, and it cannot write one."""
+
 PATIENCE_MS = 500
 BEGINNING = -2
 """Position that stands for the first record still there."""

@@ -30,6 +30,9 @@ NO_UTF8 = "\N{REPLACEMENT CHARACTER}"
 
 _RESERVED = f"{MESH_HEADER}-"
 
+_FIRST_MS = 1
+"""As what a create time of 0 is delivered: the mesh's client library cannot write that one."""
+
 
 DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.trellis.mesh",
 "fields": [{"name": "version", "type": "int"},
@@ -194,7 +197,9 @@ def content_column() -> Column:
     others = F.when(is_usual | (F.size(own) == 0), F.lit(0)).otherwise(told)
     key, value = F.col("key"), F.col("value")
     lengths = (F.coalesce(F.octet_length(one), F.lit(-1)) for one in (key, value))
-    return F.xxhash64(subject, key, value, *lengths, others, F.unix_millis("timestamp"))
+    at_ms = F.unix_millis("timestamp")
+    told_ms = F.when(at_ms == 0, F.lit(_FIRST_MS)).otherwise(at_ms)
+    return F.xxhash64(subject, key, value, *lengths, others, told_ms)
 
 
 def size_column() -> Column:

@@ -9,8 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
+from mesh.lane.messages import delivering
 from mesh.transport.kafka import RealKafka, unpacking
 from tests.component.transport import test_unpacking as packed
+from tests.component.worker import test_ingress as published
+from tests.component.worker.conftest import SmallMesh
 from tests.mock_cluster import mock_cluster
 from tests.mutations.patching import Patches
 
@@ -30,8 +33,17 @@ def a_batch_cannot_be_unpacked() -> None:
             kafka.close()
 
 
+def zero_is_now(patches: Patches) -> None:
+    patches.put(delivering, "FIRST_MS", 0)
+
+
+def somebody_has_no_clock() -> None:
+    published.test_who_has_no_clock_publishes_as_of_1970(SmallMesh())
+
+
 CURED = [
     (batches_are_fetched_for_ever, a_batch_cannot_be_unpacked),
+    (zero_is_now, somebody_has_no_clock),
 ]
 
 

@@ -65,6 +65,16 @@ def test_each_part_of_a_message_counts(bench, plant):
     assert equal == {"c/clean"}
 
 
+def test_a_create_time_of_zero_comes_as_the_next_one(bench, plant):
+    """Nobody's message is another one for that: the mesh's client library cannot write 0."""
+    plant.subscribe("c", "s", "acme/>")
+    first, second = replace(WRITTEN, at_ms=0), replace(WRITTEN, at_ms=1)
+    publish(plant, first, second, first)
+    plant.deliver("c/s", range(2), ["c"], origin="c.in.g", like=second)
+    plant.deliver("c/s", [2], ["c"], origin="c.in.g", like=replace(WRITTEN, at_ms=2))
+    assert told(bench) == {("corrupt", "c/s", ("mesh.c.in.g/0/0/2",))}
+
+
 def test_contents_that_changed_places_are_corrupt(bench, plant):
     """The same contents, but not each under its own identity; nothing waits for a hop."""
     plant.cuts_everywhere("c", plant.subscribe("c", "s", "acme/>"))

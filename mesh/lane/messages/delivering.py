@@ -17,7 +17,7 @@ from mesh.lane.sources import Source
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import DropReason
 from mesh.model.record_headers import MESH_HEADER
-from mesh.transport.port import Row, TopicPartition
+from mesh.transport.port import FIRST_MS, Row, TopicPartition
 from mesh.wire.deliveries import delivery_header, delivery_headers, delivery_prefix
 from mesh.wire.frames import NO_EXT, MessageTuple
 
@@ -99,7 +99,7 @@ def _rows(
         ]
     addresses = list(map(lane.memos.address, subjects))
     return [
-        (payload, key, stamp, [*headers, addresses[index], (MESH_HEADER, identity)])
+        (payload, key, stamp or FIRST_MS, [*headers, addresses[index], (MESH_HEADER, identity)])
         for (_, index, stamp, key, headers, payload, _), identity in zip(
             messages, identities, strict=True
         )

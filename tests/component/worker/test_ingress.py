@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.model.frames import MessageClass
 from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.state import decode_dead_letter, decode_ledger
@@ -23,6 +24,18 @@ def test_everything_of_the_client_travels_untouched(mesh: SmallMesh) -> None:
     delivery = decode_delivery(content)
     assert (name, delivery.path, delivery.offset) == (MESH_HEADER, ("a", "b", "c"), 0)
     assert (second.key(), second.value()) == (None, None)
+
+
+def test_who_has_no_clock_publishes_as_of_1970(mesh: SmallMesh) -> None:
+    """A create time of 0 is none to the client library, which would say now. Spec: G3."""
+    for number in range(3):
+        mesh.publish(b"%d" % number, [subject("x/y")], timestamp=7)
+    logs = mesh.kafka.topics[mesh.names.ingress("a", MessageClass.GUARANTEED)].logs
+    written = [one for log in logs for one in log.entries if one is not None]
+    for at_ms, record in zip((0, -1, 1), written, strict=True):
+        record._timestamp = (1, at_ms)
+    mesh.run()
+    assert sorted(one.timestamp()[1] for one in mesh.delivered()) == [-1, 1, 1]
 
 
 @pytest.mark.parametrize(
