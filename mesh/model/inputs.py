@@ -27,7 +27,7 @@ from mesh.model.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time has passed: `now_ms` of the worker's monotonic clock."""
+    """Time has passed: `now_ms` of the time in which the worker takes its turns."""
 
     now_ms: int
 

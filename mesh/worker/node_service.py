@@ -46,7 +46,7 @@ from mesh.worker.control.standing_by import StandingBy
 from mesh.worker.control.topology_changes import TopologyChanges
 from mesh.worker.lanes.drain_probe import DrainProbe
 from mesh.worker.lanes.owned import Lanes
-from mesh.worker.process.clock import Clock
+from mesh.worker.process.clock import AwakeTime, Clock
 from mesh.worker.topics.targets import Targets
 from mesh.worker.topics.upkeep import Upkeep
 from mesh.worker.trees.service import TreeService
@@ -95,6 +95,7 @@ class NodeService:
     isolated: tuple[str, ...]
     _drain_probe: DrainProbe = field(init=False)
     _ticked_ms: int = -TICK_MS
+    _time: AwakeTime = field(default_factory=AwakeTime)
     _seen_ms: int = -1
 
     def __post_init__(self) -> None:
@@ -124,7 +125,7 @@ class NodeService:
             now: The present moment, in ms.
             is_idle: Whether nothing was read at all.
         """
-        lanes = self.lanes
+        lanes, awake_ms = self.lanes, self._time.at(now)
         self._see_to_losses(now)
         for lagging in self.acknowledged.step(lanes, now):
             self.step(lagging)
@@ -132,7 +133,7 @@ class NodeService:
             self.step(input_)
         if now - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now
-            self.step(Ticked(now))
+            self.step(Ticked(awake_ms))
         if self.listener.knows_orders:
             self.update_gate()
             if not self._is_moving:

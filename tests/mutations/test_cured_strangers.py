@@ -11,8 +11,10 @@ import pytest
 
 from mesh.lane.messages import delivering
 from mesh.transport.kafka import RealKafka, unpacking
+from mesh.worker.process.clock import AwakeTime
 from tests.component.transport import test_unpacking as packed
 from tests.component.worker import test_ingress as published
+from tests.component.worker import test_stood_still as stood_still
 from tests.component.worker.conftest import SmallMesh
 from tests.mock_cluster import mock_cluster
 from tests.mutations.patching import Patches
@@ -41,9 +43,23 @@ def somebody_has_no_clock() -> None:
     published.test_who_has_no_clock_publishes_as_of_1970(SmallMesh())
 
 
+def all_time_counts(patches: Patches) -> None:
+    patches.put(AwakeTime, "at", lambda self, now_ms, *_: now_ms)
+
+
+def a_worker_stood_still() -> None:
+    stood_still.test_neighbours_are_not_taken_for_down(SmallMesh())
+
+
+def a_leader_stood_still() -> None:
+    stood_still.test_leases_that_may_have_been_renewed_do_not_end(SmallMesh())
+
+
 CURED = [
     (batches_are_fetched_for_ever, a_batch_cannot_be_unpacked),
     (zero_is_now, somebody_has_no_clock),
+    (all_time_counts, a_worker_stood_still),
+    (all_time_counts, a_leader_stood_still),
 ]
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from typing import Protocol
+
+AWAKE_MS = 1_000
+"""Of a longer time between two turns the rest does not count: a worker stood still then, and who
+seems to have been silent it has not read yet. Spec: tree_layer 12 (c), K13, K19."""
 
 
 class Clock(Protocol):
@@ -49,3 +54,28 @@ class MonotonicClock:
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         time.sleep(seconds)
+
+
+@dataclass(slots=True)
+class AwakeTime:
+    """The time in which a worker takes its turns: by that alone it may judge who is silent.
+
+    Attributes:
+        stood_still_ms: How much longer the worker has lived.
+    """
+
+    stood_still_ms: int = 0
+    _turned_ms: int | None = None
+
+    def at(self, now_ms: int, counted_ms: int = AWAKE_MS) -> int:
+        """Return the present moment by it.
+
+        Args:
+            now_ms: By the clock; a moment that is past by now counts too.
+            counted_ms: How much counts at most of the time since the last turn.
+        """
+        if self._turned_ms is not None:
+            self.stood_still_ms += max(0, now_ms - self._turned_ms - counted_ms)
+        # Within a turn some ask by the moment in which it began, which may be long ago.
+        self._turned_ms = now_ms if self._turned_ms is None else max(self._turned_ms, now_ms)
+        return now_ms - self.stood_still_ms

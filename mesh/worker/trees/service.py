@@ -25,6 +25,7 @@ from mesh.trees.applications.machine import Applications
 from mesh.trees.inputs import RealmChanged
 from mesh.trees.machine import Size, TreeNode
 from mesh.trees.settings import Settings
+from mesh.worker.process.clock import AWAKE_MS, AwakeTime
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.own_topics import LOOK_MS, OwnTopics, tree_topics
@@ -35,10 +36,6 @@ from mesh.worker.trees.writing import TreeWriter
 TURN_MS = 20
 """How often the tree layer looks at its links, topics and clocks. A busy worker turns more often,
 and most of its turns do not concern the tree layer; what is read is taken at once."""
-
-AWAKE_MS = 1_000
-"""Of a longer time between two turns the rest does not count: this worker stood still then, and who
-seems to have been silent it has not read yet. Spec: tree_layer 12 (c)."""
 
 HOLD_MS = 60_000
 """For how long a suspended incarnation waits for the lead. Spec: tree_layer 12 (b), `hold_down`."""
@@ -106,9 +103,8 @@ class TreeService:
     settings: Settings = field(default_factory=Settings)
     refused: Counter[str] = field(default_factory=Counter)
     _now: TreeIncarnation | None = None
-    _turned_ms: int | None = None
     _stepped_ms: int = 0
-    _stood_still_ms: int = 0
+    _time: AwakeTime = field(default_factory=AwakeTime)
 
     @property
     def applications(self) -> Applications | None:
@@ -208,7 +204,7 @@ class TreeService:
     def _resume(self, now: TreeIncarnation, epoch: int, now_ms: int) -> None:
         """Go on: nobody else has led meanwhile."""
         held = now.resume(epoch, now_ms)
-        self.take(held, now_ms + self._stood_still_ms)
+        self.take(held, now_ms + self._time.stood_still_ms)
 
     def _end_suspended(self) -> None:
         """End an incarnation that would have to say something and may not."""
@@ -287,13 +283,8 @@ class TreeService:
 
     def _awake(self, now_ms: int) -> int:
         """Return the present moment without the time in which this worker stood still or waited."""
-        if self._turned_ms is not None:
-            is_suspended = self._now is not None and self._now.is_suspended
-            counted_ms = 0 if is_suspended else AWAKE_MS
-            self._stood_still_ms += max(0, now_ms - self._turned_ms - counted_ms)
-        # Within a turn some ask by the moment in which it began, which may be long ago.
-        self._turned_ms = now_ms if self._turned_ms is None else max(self._turned_ms, now_ms)
-        return now_ms - self._stood_still_ms
+        is_suspended = self._now is not None and self._now.is_suspended
+        return self._time.at(now_ms, 0 if is_suspended else AWAKE_MS)
 
     # -- the end --------------------------------------------------------------------------
 
