@@ -22,6 +22,9 @@ asks for more than it must."""
 
 _LEASE_MAX_S = (1 << 31) - 1
 
+REMEMBERED_BYTES_MAX = 1_000
+"""What is larger is read each time: a stranger may write a subscription that is mostly spaces."""
+
 E = TypeVar("E", bound=StrEnum)
 
 
@@ -103,7 +106,6 @@ def encode_subscription(value: Subscription) -> bytes:
     return _SUBSCRIPTION.encode(value)
 
 
-@lru_cache(maxsize=256)
 def decode_subscription(data: bytes) -> Subscription:
     """Return the subscription that a client wrote, in Avro or as a JSON object.
 
@@ -115,6 +117,10 @@ def decode_subscription(data: bytes) -> Subscription:
 
     Spec: K13.
     """
+    return _remembered(data) if len(data) <= REMEMBERED_BYTES_MAX else _decoded(data)
+
+
+def _decoded(data: bytes) -> Subscription:
     if data.lstrip()[:1] != b"{":
         return _SUBSCRIPTION.decode(data)
     try:
@@ -123,6 +129,9 @@ def decode_subscription(data: bytes) -> Subscription:
         return _subscription(fields)
     except (ValueError, RecursionError) as error:
         raise DecodeError(f"subscription: {error}") from error
+
+
+_remembered = lru_cache(maxsize=256)(_decoded)
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> Fields:

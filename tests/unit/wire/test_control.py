@@ -1,5 +1,6 @@
 """Control and state records: what is refused, and in which words."""
 
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -186,6 +187,18 @@ def test_json_of_another_version_or_code_is_refused() -> None:
         decode_subscription(b'{"version": 2, "kind": "queue"}')
     with pytest.raises(DecodeError):
         decode_subscription(b'{"kind": "\xff"}')
+
+
+def test_subscriptions_that_are_mostly_spaces_fill_no_memory() -> None:
+    """A stranger may write hundreds of them: what they say is known, and nothing else is kept."""
+    tracemalloc.start()
+    try:
+        for number in range(300):
+            decode_subscription(b"{%b}" % (b" " * (100_000 + number)))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 def test_subscriptions_in_avro_are_checked_as_those_in_json() -> None:
